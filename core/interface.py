@@ -1,0 +1,382 @@
+"""The narrow waist: the five verbs a front end may use on the engine, and the actions it gets back.
+
+The engine knows no protocol and calls nobody: it answers by putting actions into mailboxes. A callback during
+``settle`` could call ``grant``, which dispatches, which calls back; with actions the order of effects is the order of
+the list. Every verb takes a run or a range, and is exact for any size. Messages move between queues and consumers
+only in :meth:`Engine.turn`, once per wake-up.
+
+Numbers: a *confirm number* is the publisher's own (``Run.first`` and up). A *delivery number* is the engine's, counts
+from 0 for each consumer, and has no gaps. Neither wraps.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from core.clock import Now
+from core.errors import EngineError
+from core.message import Attributes, Origin, Return, Run
+
+
+class Outcome(Enum):
+    """What became of a published message."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    RELEASED = "released"
+
+
+class Disposal(Enum):
+    """What a consumer did with a delivery, when it does not simply go back (then it is a ``Return``)."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+
+
+# --- where messages go -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class QueueTarget:
+    """Straight into one queue (the default exchange with the queue's name as the key)."""
+
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeTarget:
+    """Through an exchange."""
+
+    exchange: str
+    routing_key: str
+
+
+Target = QueueTarget | ExchangeTarget
+
+
+# --- mailbox and references ----------------------------------------------------------------------------------------
+
+
+class Mailbox:
+    """Actions for one connection, in order. ``notify`` is called when it turns from empty to non-empty."""
+
+    __slots__ = ("_actions", "_notify")
+
+    def __init__(self, notify: Callable[[], None]) -> None:
+        self._actions: list[Action] = []
+        self._notify = notify
+
+    def put(self, action: "Action") -> None:
+        """Append an action; the owner hears of it once, however many follow."""
+        if not self._actions:
+            self._notify()
+        self._actions.append(action)
+
+    def take(self) -> list["Action"]:
+        """All actions so far, oldest first; the mailbox is empty afterwards."""
+        actions = self._actions
+        self._actions = []
+        return actions
+
+    def __bool__(self) -> bool:
+        return bool(self._actions)
+
+
+@dataclass(eq=False, slots=True)
+class Publisher:
+    """A front end's publishing link or channel as the engine sees it.
+
+    ``fixed_target`` is None when every run names its own (anonymous terminus, 0.9.1 channels). ``owner`` is the
+    connection's identity, for exclusive queues. ``reference`` is the front end's and opaque to the engine.
+    """
+
+    mailbox: Mailbox
+    owner: object
+    fixed_target: Target | None
+    reference: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumeOptions:
+    """What a consumer asks of a queue."""
+
+    priority: int = 0
+    """Higher is served first while it has a queue grant."""
+    exclusive: bool = False
+    """No other consumer may be attached."""
+
+
+class Consumer(Protocol):
+    """A consumer as the engine hands it out. Front ends may only read these."""
+
+    @property
+    def reference(self) -> object:
+        """What the front end passed to ``consume``."""
+
+    @property
+    def queue_name(self) -> str: ...
+
+    @property
+    def active(self) -> bool:
+        """False for a consumer that waits behind the single active one."""
+
+
+# --- actions -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False, slots=True)
+class Delivered:
+    """Messages for a consumer, taken from its queue grant: ``entries`` have delivery numbers from ``first`` up."""
+
+    consumer: Consumer
+    first: int
+    entries: list[bytes]
+    attributes: Attributes
+    delivery_count: int
+    """Failed delivery attempts of each of these messages so far [3.2.1]."""
+    first_acquirer: bool
+    """True when none of them was ever handed to anybody before [3.2.1]."""
+    annotations: Mapping[object, object] | None = None
+    """Annotations that earlier consumers added with modified; a run of one when not None."""
+
+
+@dataclass(eq=False, slots=True)
+class GrantReply:
+    """The answer to one ``grant``, behind the deliveries that the grant brought at once.
+
+    ``available`` is what is ready in the queue now (not what was). ``drained`` is how much of the grant was given
+    back because the grant asked for drain and the queue had no more; the grant is 0 then.
+    """
+
+    consumer: Consumer
+    available: int
+    drained: int
+
+
+@dataclass(eq=False, slots=True)
+class Confirmed:
+    """The engine's answer for messages ``first`` to ``last`` (confirm numbers, both inclusive)."""
+
+    publisher: Publisher
+    first: int
+    last: int
+    outcome: Outcome
+    error: EngineError | None = None
+    """Why, for a rejection that has a reason."""
+
+
+@dataclass(eq=False, slots=True)
+class PublisherBlocked:
+    """Why a publisher's target takes no more for now; None when it does again. See docs: reasons."""
+
+    publisher: Publisher
+    reason: str | None
+
+
+@dataclass(eq=False, slots=True)
+class PublisherClosed:
+    """The publisher's fixed target is gone. Confirms for it were put before this."""
+
+    publisher: Publisher
+    error: EngineError
+
+
+@dataclass(eq=False, slots=True)
+class Cancelled:
+    """The consumer's queue is gone, and with it every delivery that is not settled."""
+
+    consumer: Consumer
+    error: EngineError
+
+
+@dataclass(eq=False, slots=True)
+class ActivityChanged:
+    """A consumer of a single-active-consumer queue became the active one, or stopped being it."""
+
+    consumer: Consumer
+    active: bool
+
+
+@dataclass(eq=False, slots=True)
+class AlarmChanged:
+    """The set of alarms that are on, after a change. Publishing stops while it is not empty."""
+
+    alarms: frozenset[str]
+
+
+Action = (
+    Delivered | GrantReply | Confirmed | PublisherBlocked | PublisherClosed | Cancelled | ActivityChanged | AlarmChanged
+)
+
+
+# --- the engine ----------------------------------------------------------------------------------------------------
+
+
+class Engine(Protocol):
+    """The verbs. None of them awaits; each raises only :class:`core.errors.EngineError`, where it says so."""
+
+    def subscribe(self, mailbox: Mailbox) -> frozenset[str]:
+        """Put ``AlarmChanged`` into this mailbox from now on. Returns the alarms that are on."""
+
+    def unsubscribe(self, mailbox: Mailbox, owner: object) -> None:
+        """The connection is gone: forget the mailbox and delete the exclusive queues of ``owner``."""
+
+    def publisher(self, mailbox: Mailbox, owner: object, target: Target | None, reference: object) -> Publisher:
+        """Make a publisher. Raises NotFound, Locked or Forbidden (an internal exchange) for a fixed target."""
+
+    def retire(self, publisher: Publisher) -> None:
+        """The publisher is gone. What it published stays; no action for it follows."""
+
+    def publish(self, publisher: Publisher, target: Target, run: Run, now: Now) -> None:
+        """Take a run. ``Confirmed`` follows for every message of it, also for transient and unroutable ones.
+
+        Raises NotFound when the exchange does not exist, or the queue of a target that is not fixed; nothing of the
+        run is taken then. A message that no queue wants is confirmed as RELEASED.
+        """
+
+    def consume(
+        self, queue: str, mailbox: Mailbox, owner: object, options: ConsumeOptions, reference: object
+    ) -> Consumer:
+        """Attach a consumer with no grant. Raises NotFound, Locked."""
+
+    def cancel(self, consumer: Consumer) -> None:
+        """Detach; what is unsettled returns to its original positions, in order. Nothing follows for it."""
+
+    def grant(self, consumer: Consumer, n: int, drain: bool) -> None:
+        """Set (not add) the consumer's queue grant to ``n`` messages. One ``GrantReply`` follows in the next turn.
+
+        A second grant before the reply replaces the first; there is one reply for each grant all the same.
+        """
+
+    def settle(self, consumer: Consumer, first: int, last: int, disposal: Disposal | Return) -> None:
+        """Dispose of the deliveries in a range; numbers that are not outstanding are passed over."""
+
+    def turn(self, now: Now) -> bool:
+        """Do the work that verbs left behind: stage turns, then dispatch of the touched queues.
+
+        Returns True when a budget ran out and work is left for another turn.
+        """
+
+
+class ExchangeType(Enum):
+    """The built-in routing rules."""
+
+    DIRECT = "direct"
+    FANOUT = "fanout"
+    TOPIC = "topic"
+    HEADERS = "headers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueDeclaration:
+    """What defines a queue; two declarations are equivalent when they are equal."""
+
+    name: str
+    durable: bool = True
+    exclusive: bool = False
+    auto_delete: bool = False
+    arguments: Mapping[str, object]
+    """By key, plain values (ints, strings, bools, lists, maps)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangeDeclaration:
+    """What defines an exchange."""
+
+    name: str
+    type: ExchangeType = ExchangeType.DIRECT
+    durable: bool = True
+    auto_delete: bool = False
+    internal: bool = False
+    arguments: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """An edge from an exchange to a queue or to another exchange."""
+
+    source: str
+    destination: str
+    destination_is_queue: bool
+    binding_key: str
+    arguments: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueInfo:
+    """A queue's definition and its counts (messages, not bytes)."""
+
+    declaration: QueueDeclaration
+    type: str
+    ready: int
+    unacknowledged: int
+    consumers: int
+
+
+class Topology(Protocol):
+    """The control plane of one virtual host. Raises EngineError kinds as each method says."""
+
+    def declare_queue(self, declaration: QueueDeclaration, owner: object) -> tuple[QueueInfo, bool]:
+        """Make a queue, or find an equivalent one; True when it was made.
+
+        Raises Inequivalent, Locked, Invalid (name or arguments), Forbidden (``amq.`` prefix, when new), LimitReached.
+        """
+
+    def declare_dynamic_queue(self, name: str, owner: object) -> QueueInfo:
+        """Make the exclusive, auto-delete queue behind a dynamic node, under a name the broker chose."""
+
+    def queue_info(self, name: str, owner: object) -> QueueInfo:
+        """Raises NotFound, Locked."""
+
+    def delete_queue(self, name: str, owner: object) -> int:
+        """Returns how many ready messages went with it; 0 for a queue that does not exist. Raises Locked."""
+
+    def purge_queue(self, name: str, owner: object) -> int:
+        """Remove the ready messages; returns how many. Raises NotFound, Locked."""
+
+    def declare_exchange(self, declaration: ExchangeDeclaration) -> bool:
+        """Raises Inequivalent, Invalid, Forbidden (default exchange, ``amq.`` prefix when new)."""
+
+    def delete_exchange(self, name: str) -> None:
+        """Idempotent. Raises Forbidden (default exchange, ``amq.`` prefix)."""
+
+    def bind(self, binding: Binding, owner: object) -> None:
+        """Idempotent. Raises NotFound, Locked, Forbidden (default exchange)."""
+
+    def unbind(self, binding: Binding, owner: object) -> None:
+        """Idempotent. Raises Forbidden (default exchange)."""
+
+    def bindings(self, source: str, destination: str, destination_is_queue: bool) -> Sequence[Binding]:
+        """All bindings between two nodes; raises nothing, an unknown node has none."""
+
+
+Snapshot = dict[str, object]
+"""Plain values only (str, int, float, bool, None, lists and dicts of these): any protocol can send it."""
+
+
+class Observable(Protocol):
+    """Whoever has state to show implements this from plain counters."""
+
+    def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
+        """Everything of a kind ("queues", "links", …), or the one with this identity ([] when there is none)."""
+
+
+class Control(Protocol):
+    """What an operator may do at run time."""
+
+    def set_alarm(self, name: str) -> None:
+        """Raise an alarm by hand. Raises Invalid for a name that is not an alarm."""
+
+    def clear_alarm(self, name: str) -> None:
+        """Clear an alarm that was raised by hand. Raises Invalid."""
+
+
+class Converter(Protocol):
+    """Knows the inside of entries, on the engine's behalf. Registered where the process is put together."""
+
+    def routing_headers(self, entry: bytes, origin: Origin) -> Mapping[str, object]:
+        """The fields that a headers exchange compares, with plain values."""
+
+    def render(self, entry: bytes, origin: Origin, wanted: Origin) -> bytes:
+        """The message in another protocol's encoding; the same bytes when it is already in it."""
