@@ -1,0 +1,9 @@
+"""The configuration: one typed schema, read from one TOML file. Its public names."""
+
+from core.config.access import ScramKeys, UserSettings
+from core.config.problems import ConfigError
+from core.config.reader import load
+from core.config.render import render, render_default
+from core.config.settings import Settings
+
+__all__ = ["ConfigError", "ScramKeys", "Settings", "UserSettings", "load", "render", "render_default"]

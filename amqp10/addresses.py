@@ -1,0 +1,175 @@
+"""Addresses: how the termini of links and the ``to`` of messages name queues and exchanges.
+
+AMQP 1.0 leaves the form of an address to the node that resolves it [3.5.3, 3.5.4]. Headgate takes the second
+version of RabbitMQ's address form, and only that:
+
+=============================  ==============================  ============================================
+address                        as a target, or as ``to``       as a source
+=============================  ==============================  ============================================
+``/queues/:queue``             into this queue                 from this queue
+``/exchanges/:exchange/:key``  through the exchange, this key  refused: messages are kept in queues only
+``/exchanges/:exchange``       the same, with an empty key     refused
+=============================  ==============================  ============================================
+
+Every segment is percent-encoded UTF-8 [RFC 3986 2.1]: only letters, digits and ``-._~`` stand for themselves.
+A character that should be encoded and is not is an error, never a guess, because whoever encodes carelessly
+meets a name with a slash one day. The default exchange has no address; its use is ``/queues/:queue``.
+
+Nothing is looked up here: an address that parses may name what does not exist.
+"""
+
+import re
+from urllib.parse import quote as percent_encode_all
+from urllib.parse import unquote_to_bytes
+
+from amqp10.errors import quote
+from core.interface import ExchangeTarget, QueueTarget, Target
+
+MANAGEMENT_ADDRESS = "/management"
+"""The node behind both halves of a management link pair."""
+
+NAME_BYTES_MAX = 255
+"""Length of a name or a routing key in UTF-8. No longer one can exist (0.9.1 carries them in short strings
+[0-9-1 4.2.5.3]), so that an error text which quotes one is bounded too."""
+
+UNIQUE_CHARACTERS_MAX = 64
+"""Enough for any digest, and it leaves 90 characters each for container and link."""
+
+_FORMS = "'/queues/:queue', '/exchanges/:exchange/:key' or '/exchanges/:exchange'"
+_DEFAULT_EXCHANGE_NAMES = ("", "amq.default")
+_ENCODED = re.compile(r"(?:[A-Za-z0-9\-._~]|%[0-9A-Fa-f]{2})*")
+_DYNAMIC_PREFIX = "amq.dyn"
+
+
+class AddressError(Exception):
+    """An address that cannot name a node. The text names the address and the form that it should have."""
+
+
+def parse_target(address: object) -> Target:
+    """Where a target's address, or the ``to`` of a message, leads. Raises AddressError."""
+    match _segments(address):
+        case ["queues", queue]:
+            return QueueTarget(_queue(queue, address))
+        case ["exchanges", exchange]:
+            return ExchangeTarget(_exchange(exchange, address), "")
+        case ["exchanges", exchange, key]:
+            return ExchangeTarget(_exchange(exchange, address), _decoded(key, "routing key", address))
+    raise _no_form(address, _FORMS)
+
+
+def parse_source(address: object) -> str:
+    """The name of the queue that a source's address names. Raises AddressError."""
+    match _segments(address):
+        case ["queues", queue]:
+            return _queue(queue, address)
+        case ["exchanges", *_]:
+            raise AddressError(
+                f"address {quote(address)}: an exchange keeps no messages;"
+                " bind a queue to it and consume from '/queues/:queue'"
+            )
+    raise _no_form(address, "'/queues/:queue'")
+
+
+def queue_address(name: str) -> str:
+    """The address of a queue."""
+    return f"/queues/{percent_encode(name)}"
+
+
+def dynamic_queue_name(container_id: str, link_name: str, unique: str) -> str:
+    """A name for the queue behind a dynamic node [3.5.3]: ``amq.dyn-<container>-<link>-<unique>``.
+
+    The first two parts tell an operator whose queue it is. They are cut to fit, and what would have to be
+    percent-encoded in an address becomes ``_``, so that name and address read alike. ``unique`` tells such
+    queues apart and stays whole; it is the caller's, made of letters and digits, at most 64 of them.
+    """
+    assert unique.isascii()
+    assert unique.isalnum()
+    assert len(unique) <= UNIQUE_CHARACTERS_MAX
+    room = (NAME_BYTES_MAX - len(_DYNAMIC_PREFIX) - len(unique) - 3) // 2
+    return "-".join((_DYNAMIC_PREFIX, _readable(container_id, room), _readable(link_name, room), unique))
+
+
+def percent_encode(text: str) -> str:
+    """The text as one segment of an address."""
+    return percent_encode_all(text, safe="")
+
+
+def percent_decode(segment: str) -> str:
+    """The text that a segment stands for. Raises ValueError, whose text says what is wrong with it."""
+    match = _ENCODED.match(segment)
+    assert match is not None
+    if match.end() != len(segment):
+        stray = segment[match.end()]
+        if stray == "%":
+            raise ValueError("a '%' is not followed by two hexadecimal digits")
+        raise ValueError(f"{stray!r} must be percent-encoded, as '{percent_encode_all(stray, safe='')}'")
+    try:
+        return unquote_to_bytes(segment).decode()
+    except UnicodeDecodeError:
+        raise ValueError("the percent-encoded bytes are not UTF-8") from None
+
+
+def _segments(address: object) -> list[str]:
+    """What stands between the slashes; nothing for what is no path."""
+    if not isinstance(address, str) or not address.startswith("/"):
+        return []
+    return address[1:].split("/")
+
+
+def _queue(segment: str, address: object) -> str:
+    name = _decoded(segment, "queue name", address)
+    if not name:
+        raise AddressError(f"address {quote(address)}: the queue name is empty; write '/queues/:queue'")
+    return name
+
+
+def _exchange(segment: str, address: object) -> str:
+    name = _decoded(segment, "exchange name", address)
+    if name in _DEFAULT_EXCHANGE_NAMES:
+        raise AddressError(
+            f"address {quote(address)}: the default exchange has no address;"
+            " write '/queues/:queue' to reach a queue"
+        )
+    return name
+
+
+def _decoded(segment: str, what: str, address: object) -> str:
+    try:
+        text = percent_decode(segment)
+    except ValueError as fault:
+        raise AddressError(f"address {quote(address)}: in the {what}, {fault}") from None
+    if len(text.encode()) > NAME_BYTES_MAX:
+        raise AddressError(f"address {quote(address)}: the {what} is longer than {NAME_BYTES_MAX} bytes")
+    return text
+
+
+def _no_form(address: object, forms: str) -> AddressError:
+    if address is None:
+        return AddressError(f"there is no address; it must be {forms}")
+    text = f"address {quote(address)} must be {forms}"
+    suggestion = _second_version(address)
+    return AddressError(f"{text}; here perhaps {quote(suggestion)}" if suggestion else text)
+
+
+def _second_version(address: object) -> str | None:
+    """What an address of RabbitMQ's first version is in the second, or too many segments in one name."""
+    if not isinstance(address, str) or not address:
+        return None
+    if not address.startswith("/"):
+        return queue_address(address)
+    match address[1:].split("/"):
+        case ["queue" | "queues", first, *rest] if first or rest:
+            return queue_address("/".join((first, *rest)))
+        case ["amq", "queue", first, *rest] if first or rest:
+            return queue_address("/".join((first, *rest)))
+        case ["topic", first, *rest] if first or rest:
+            return f"/exchanges/amq.topic/{percent_encode('/'.join((first, *rest)))}"
+        case ["exchange" | "exchanges", exchange, first, *rest] if exchange not in _DEFAULT_EXCHANGE_NAMES:
+            return f"/exchanges/{percent_encode(exchange)}/{percent_encode('/'.join((first, *rest)))}"
+        case ["exchange", exchange] if exchange not in _DEFAULT_EXCHANGE_NAMES:
+            return f"/exchanges/{percent_encode(exchange)}"
+    return None
+
+
+def _readable(text: str, length_max: int) -> str:
+    return re.sub(r"[^A-Za-z0-9\-._~]", "_", text[:length_max])

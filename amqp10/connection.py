@@ -1,0 +1,462 @@
+"""One connection, sans-IO: bytes and the time go in, events and bytes come out [2.4].
+
+Usage, by a broker and a client alike: ``receive_data`` with what the socket brought, ``next_event`` until it gives
+None, answering each event by calling methods of the object it names, then ``data_to_send``. Parsing is lazy: the
+bytes behind an event are looked at when the next event is asked for, so the answer to an attach holds for the
+transfers pipelined behind it. ``deadline`` and ``tick`` are for heartbeats and time-outs.
+
+``next_event`` and the other methods raise nothing for what a peer does. A peer's fault ends the link, the session or
+the connection that it belongs to, with a detach, end or close that names it, and comes out as an event.
+
+This module must not know messages, addresses, the engine, or what time it is.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from amqp10.codec.decode import DEPTH_MAX
+from amqp10.disposition_run import DispositionRun, DispositionRunParser
+from amqp10.errors import AmqpError, ConnectionFault, DecodeError, ErrorCondition, LinkFault, SessionFault
+from amqp10.events import ConnectionClosed, ConnectionOpened, Event
+from amqp10.framing import AMQP_FRAME, EMPTY_FRAME, MIN_MAX_FRAME_SIZE, ReceiveBuffer, encode_frame
+from amqp10.handshake import Handshake
+from amqp10.lifecycle import CONNECTION, ConnectionState, IllegalTransition, Input, step
+from amqp10.link import error_from
+from amqp10.link_names import LinkNames
+from amqp10.messaging import Error
+from amqp10.performatives import (
+    Begin,
+    Close,
+    End,
+    Open,
+    Performative,
+    decode_performative,
+    encode_performative,
+)
+from amqp10.session import IncomingChannel, OutgoingChannel, Session, SessionLimits
+from amqp10.transfer_run import TransferRun, TransferRunParser
+
+_TRANSFER, _DISPOSITION = 0x14, 0x15
+"""Descriptors that the fast path looks for [2.7.5, 2.7.6], at the third byte of the frame body."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionSettings:
+    """What one side of a connection announces and allows."""
+
+    container_id: str
+    hostname: str | None = None
+    max_frame_size: int = 131_072
+    """Bytes of the largest frame we take. 128 KiB, as other brokers announce."""
+    channel_max: int = 63
+    """64 sessions a connection."""
+    idle_time_out_ms: int | None = 30_000
+    """Announced; a peer that is silent for twice as long is gone [2.4.5]. None: never."""
+    idle_time_out_min_ms: int = 100
+    """A peer that wants to hear from us more often than this asks for too much. Clients use 500 ms."""
+    close_time_out_ms: int = 5_000
+    """How long we wait for the answer to our close."""
+    pre_open_frame_size_max: int = 8_192
+    """Bytes of the largest frame before the open: a SASL token has room in it, an attack has not."""
+    partial_delivery_bytes_max: int = 64 * 1024 * 1024
+    """Bytes of deliveries that are not complete yet, over all links."""
+    unsent_bytes_max: int = 1024 * 1024
+    """Bytes that may wait for the socket before deliveries are held back."""
+    run_frames_max: int = 256
+    """Frames that the fast path takes as one run: a bound on the work between two looks at the time."""
+    session: SessionLimits = field(default_factory=SessionLimits)
+    properties: Mapping[str, object] = field(default_factory=dict)
+    offered_capabilities: tuple[str, ...] = ()
+    desired_capabilities: tuple[str, ...] = ()
+
+
+class Connection:
+    """One side of an AMQP 1.0 connection, with its sessions."""
+
+    def __init__(self, settings: ConnectionSettings, handshake: Handshake) -> None:
+        self.settings = settings
+        self.handshake = handshake
+        self.state = ConnectionState.START
+        self.remote: Open | None = None
+        self.error: Error | None = None
+        """Why the connection was closed, by whichever side."""
+        self.frame_size_max = MIN_MAX_FRAME_SIZE
+        self.link_names = LinkNames()
+        self.backlog_bytes = 0
+        """Bytes that the socket has not taken; kept up to date by whoever owns the socket."""
+        self.frames_received = 0
+        self.frames_sent = 0
+        self._buffer = ReceiveBuffer()
+        self._events: deque[Event] = deque()
+        self._output: list[bytes] = []
+        self._output_bytes = 0
+        self._by_incoming: dict[int, Session] = {}
+        self._by_outgoing: dict[int, Session] = {}
+        self._to_flush: dict[Session, None] = {}
+        self._partial_bytes = 0
+        self._transfer_runs = TransferRunParser(max_frame_size=settings.max_frame_size)
+        self._disposition_runs = DispositionRunParser(max_frame_size=settings.max_frame_size)
+        self._heard_at: float | None = None
+        self._spoke_at = 0.0
+        self._close_by: float | None = None
+        self._finished = False
+
+    # --- the owner's side --------------------------------------------------------------------------------------------
+
+    def receive_data(self, data: bytes, monotonic: float) -> None:
+        """Take bytes from the peer. Ask for events next."""
+        self._heard_at = monotonic
+        self._buffer.feed(data)
+
+    def receive_eof(self) -> None:
+        """The peer will send nothing more, whether it said so or not."""
+        if self.state is not ConnectionState.END and not self._finished:
+            self._over(self.error, by_peer=True)
+        self._finished = True
+
+    def next_event(self) -> Event | None:
+        """The next event, or None when the bytes so far hold no more."""
+        while not self._events:
+            if self._finished or not self._advance():
+                return None
+        return self._events.popleft()
+
+    def data_to_send(self, monotonic: float) -> bytes:
+        """Everything that is due, as bytes for the socket; b"" when there is nothing."""
+        while self._to_flush:
+            sessions, self._to_flush = self._to_flush, {}
+            for session in sessions:
+                session.flush()
+        output = self.handshake.take_output()
+        if self._output:
+            output += b"".join(self._output)
+            self._output.clear()
+            self._output_bytes = 0
+        if output:
+            self._spoke_at = monotonic
+        return output
+
+    def output_backlog(self, waiting_bytes: int) -> None:
+        """How much of the output the socket has not taken yet, in bytes. When it shrinks, deliveries go on."""
+        shrunk = waiting_bytes < self.backlog_bytes
+        self.backlog_bytes = waiting_bytes
+        if shrunk:
+            for session in self._by_outgoing.values():
+                if session.blocked:
+                    self._to_flush[session] = None
+
+    def deadline(self) -> float | None:
+        """The monotonic time at which ``tick`` has something to do."""
+        times = [self.handshake.refuse_at, self._close_by]
+        if self.settings.idle_time_out_ms and self._heard_at is not None:
+            times.append(self._heard_at + 2 * self.settings.idle_time_out_ms / 1000)
+        if self._heartbeat_s is not None:
+            times.append(self._spoke_at + self._heartbeat_s)
+        return min((time for time in times if time is not None), default=None)
+
+    def tick(self, monotonic: float) -> None:
+        """A deadline has come: send an empty frame, or give up a peer that is silent [2.4.5]."""
+        self.handshake.tick(monotonic)
+        if self.handshake.refused:
+            self._finished = True
+        if self._close_by is not None and monotonic >= self._close_by:
+            self._finished = True
+        idle_ms = self.settings.idle_time_out_ms
+        if idle_ms and self._heard_at is not None and monotonic >= self._heard_at + 2 * idle_ms / 1000:
+            self._fail(
+                ConnectionFault(
+                    ErrorCondition.RESOURCE_LIMIT_EXCEEDED,
+                    f"no frame for {2 * idle_ms} ms; the idle-time-out announced was {idle_ms} ms",
+                )
+            )
+        if self._heartbeat_s is not None and monotonic >= self._spoke_at + self._heartbeat_s:
+            self.write_frames(EMPTY_FRAME)
+
+    @property
+    def finished(self) -> bool:
+        """Nothing more will be read; the socket can go once the output has gone."""
+        return self._finished
+
+    @property
+    def opened(self) -> bool:
+        """Both opens have been exchanged and no close has gone or come."""
+        return self.state is ConnectionState.OPENED
+
+    @property
+    def all_sessions(self) -> list[Session]:
+        """Every session that has a channel of ours, whatever its state."""
+        return list(self._by_outgoing.values())
+
+    @property
+    def sessions(self) -> list[Session]:
+        """The sessions that are mapped, in order of beginning."""
+        return [session for session in self._by_outgoing.values() if session.mapped]
+
+    # --- what the user decides -------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Send our open, as the opening or as the answer [2.7.1]."""
+        self._step(Input.OPENING_SENT)
+        settings = self.settings
+        self._write(
+            Open(
+                container_id=settings.container_id,
+                hostname=settings.hostname,
+                max_frame_size=settings.max_frame_size,
+                channel_max=settings.channel_max,
+                idle_time_out=settings.idle_time_out_ms,
+                offered_capabilities=settings.offered_capabilities,
+                desired_capabilities=settings.desired_capabilities,
+                properties=dict(settings.properties) or None,
+            )
+        )
+
+    def close(self, fault: AmqpError | None = None, *, monotonic: float) -> None:
+        """Close on our own account, with a reason if there is one [2.4.3]. An unopened connection is opened first."""
+        if self.state in (ConnectionState.START, ConnectionState.OPEN_RCVD):
+            self.open()
+        if self.state not in (ConnectionState.OPENED, ConnectionState.OPEN_SENT):
+            return
+        for session in self.sessions:
+            session.flush()
+        self._step(Input.CLOSING_SENT)
+        self._close_by = monotonic + self.settings.close_time_out_ms / 1000
+        self.error = None if fault is None else error_from(fault)
+        self._write(Close(error=self.error))
+
+    def new_session(self, limits: SessionLimits | None = None) -> Session:
+        """A session of our own making; call its ``begin``."""
+        channel = self._free_channel(None)
+        session = Session(self, channel, limits or self.settings.session)
+        self._by_outgoing[channel] = session
+        return session
+
+    # --- what sessions ask of their connection -----------------------------------------------------------------------
+
+    def write(self, channel: int, performative: Performative, payload: bytes) -> None:
+        self.write_frames(encode_frame(channel, encode_performative(performative), payload))
+
+    def write_frames(self, frames: bytes) -> None:
+        self.frames_sent += 1
+        self._output.append(frames)
+        self._output_bytes += len(frames)
+
+    def report(self, event: Event) -> None:
+        self._events.append(event)
+
+    def hold_partial(self, change_bytes: int) -> None:
+        held = self._partial_bytes + change_bytes
+        if change_bytes > 0 and held > self.settings.partial_delivery_bytes_max:
+            raise LinkFault(
+                ErrorCondition.RESOURCE_LIMIT_EXCEEDED,
+                f"more than {self.settings.partial_delivery_bytes_max} bytes of incomplete deliveries on this connection",
+            )
+        self._partial_bytes = held
+
+    def output_room(self) -> int:
+        return self.settings.unsent_bytes_max - self.backlog_bytes - self._output_bytes
+
+    def flush_later(self, session: Session) -> None:
+        self._to_flush[session] = None
+
+    # --- input -----------------------------------------------------------------------------------------------------
+
+    def _advance(self) -> bool:
+        """Take the next thing from the buffer. False: it holds nothing whole."""
+        try:
+            if not self.handshake.complete:
+                return self._advance_handshake()
+            if self.state is ConnectionState.OPENED and self._take_run():
+                return True
+            limit = self.settings.max_frame_size if self.remote else self.settings.pre_open_frame_size_max
+            frame = self._buffer.next_frame(limit)
+            if frame is None:
+                return False
+            self.frames_received += 1
+            if frame.frame_type != AMQP_FRAME:
+                raise ConnectionFault(ErrorCondition.FRAMING_ERROR, f"frame of type {frame.frame_type}, expected 0 (AMQP)")
+            if frame.body_start != frame.body_end:
+                self._take_frame(frame.channel, self._buffer.data, frame.body_start, frame.body_end)
+        except ConnectionFault as fault:
+            self._fail(fault)
+        except DecodeError as error:
+            self._fail(ConnectionFault(error.condition, error.description))
+        return True
+
+    def _advance_handshake(self) -> bool:
+        advanced = self.handshake.advance(self._buffer, self._heard_at or 0.0)
+        if self.handshake.refused:
+            self._finished = True
+        return advanced
+
+    def _take_run(self) -> bool:
+        """Take like frames at the head of the buffer by the fast path, if it understands them."""
+        data, position = self._buffer.data, self._buffer.position
+        if len(data) - position < 12:
+            return False
+        descriptor = data[position + 10]
+        run: TransferRun | DispositionRun | None
+        if descriptor == _TRANSFER:
+            run = self._transfer_runs.parse(data, position, limit=self.settings.run_frames_max)
+        elif descriptor == _DISPOSITION:
+            run = self._disposition_runs.parse(data, position, limit=self.settings.run_frames_max)
+        else:
+            return False
+        if run is None:
+            return False
+        self.frames_received += run.frame_count
+        self._buffer.position = run.end_position
+        session = self._session(run.channel)
+        try:
+            if isinstance(run, TransferRun):
+                session.run_received(run)
+            else:
+                session.disposition_received(
+                    role=run.role, first=run.first, last=run.last, settled=run.settled, state=run.state
+                )
+        except SessionFault as fault:
+            session.fail(fault)
+        return True
+
+    def _take_frame(self, channel: int, data: bytes, start: int, end: int) -> None:
+        performative, payload_start = decode_performative(data, start, end, DEPTH_MAX)
+        if self.remote is None:
+            self._take_open(channel, performative)
+            return
+        if channel > self.settings.channel_max:
+            raise ConnectionFault(
+                ErrorCondition.FRAMING_ERROR, f"channel {channel} is above the channel-max {self.settings.channel_max}"
+            )
+        if self.state is ConnectionState.DISCARDING and not isinstance(performative, Close):
+            return
+        match performative:
+            case Open():
+                raise ConnectionFault(ErrorCondition.ILLEGAL_STATE, "a second open")
+            case Close():
+                self._close_received(performative)
+            case Begin():
+                self._begin_received(channel, performative)
+            case End():
+                session = self._session(channel)
+                del self._by_incoming[channel]
+                session.end_received(performative)
+                del self._by_outgoing[session.outgoing_channel]
+            case _:
+                session = self._session(channel)
+                try:
+                    session.frame_received(performative, data[payload_start:end])
+                except SessionFault as fault:
+                    session.fail(fault)
+
+    def _take_open(self, channel: int, performative: Performative) -> None:
+        if not isinstance(performative, Open):
+            raise ConnectionFault(
+                ErrorCondition.ILLEGAL_STATE, f"{type(performative).__name__.lower()} before open"
+            )
+        if channel != 0:
+            raise ConnectionFault(ErrorCondition.FRAMING_ERROR, f"open on channel {channel}; it belongs on channel 0")
+        if performative.max_frame_size < MIN_MAX_FRAME_SIZE:
+            raise ConnectionFault(
+                ErrorCondition.FRAMING_ERROR,
+                f"max-frame-size {performative.max_frame_size} is below the minimum of {MIN_MAX_FRAME_SIZE}",
+            )
+        idle = performative.idle_time_out
+        if idle and idle < self.settings.idle_time_out_min_ms:
+            raise ConnectionFault(
+                ErrorCondition.NOT_ALLOWED,
+                f"idle-time-out {idle} ms is below the minimum of {self.settings.idle_time_out_min_ms} ms",
+            )
+        self._step(Input.OPENING_RECEIVED)
+        self.remote = performative
+        self.frame_size_max = performative.max_frame_size
+        self._spoke_at = self._heard_at or 0.0
+        self.report(ConnectionOpened(performative))
+
+    def _begin_received(self, channel: int, begin: Begin) -> None:
+        if channel in self._by_incoming:
+            raise ConnectionFault(ErrorCondition.ILLEGAL_STATE, f"begin on channel {channel}, which has a session")
+        if begin.remote_channel is not None:
+            session = self._by_outgoing.get(begin.remote_channel)
+            if session is None or session.incoming_channel is not None:
+                raise ConnectionFault(
+                    ErrorCondition.INVALID_FIELD, f"begin answers channel {begin.remote_channel}, where none was begun"
+                )
+        else:
+            outgoing = self._free_channel(channel)
+            session = Session(self, outgoing, self.settings.session)
+            self._by_outgoing[outgoing] = session
+        self._by_incoming[channel] = session
+        session.begin_received(begin, IncomingChannel(channel))
+
+    def _close_received(self, close: Close) -> None:
+        self._step(Input.CLOSING_RECEIVED)
+        if self.state is ConnectionState.CLOSE_RCVD:
+            self._over(close.error, by_peer=True)
+            if self.frames_sent == 0:
+                self.open()
+            self._step(Input.CLOSING_SENT)
+            self._write(Close())
+        else:
+            self._over(self.error, by_peer=False)
+        self._finished = True
+
+    def _session(self, channel: int) -> Session:
+        session = self._by_incoming.get(channel)
+        if session is None:
+            raise ConnectionFault(ErrorCondition.NOT_ALLOWED, f"frame on channel {channel}, where no session was begun")
+        return session
+
+    # --- ending ----------------------------------------------------------------------------------------------------
+
+    def _fail(self, fault: ConnectionFault) -> None:
+        """The peer broke a rule of the connection: say so and read no more."""
+        if self._finished:
+            return
+        if self.handshake.complete and self.state not in (ConnectionState.DISCARDING, ConnectionState.END):
+            if self.state in (ConnectionState.START, ConnectionState.OPEN_RCVD):
+                self.open()
+            for session in self.sessions:
+                session.flush()
+            if self.state in (ConnectionState.OPENED, ConnectionState.OPEN_SENT):
+                self._step(Input.FAULT)
+                self._write(Close(error=error_from(fault)))
+        self._finished = True
+        self._over(error_from(fault), by_peer=False)
+
+    def _over(self, error: Error | None, *, by_peer: bool) -> None:
+        self.error = error
+        self._to_flush.clear()
+        self.report(ConnectionClosed(error, by_peer))
+
+    def _write(self, performative: Performative) -> None:
+        self.write(0, performative, b"")
+
+    def _free_channel(self, wanted: int | None) -> OutgoingChannel:
+        if wanted is not None and wanted not in self._by_outgoing:
+            return OutgoingChannel(wanted)
+        channel = 0
+        while channel in self._by_outgoing:
+            channel += 1
+        limit = min(self.settings.channel_max, self.remote.channel_max if self.remote else 0xFFFF)
+        if channel > limit:
+            raise ConnectionFault(
+                ErrorCondition.RESOURCE_LIMIT_EXCEEDED, f"no channel is free: {limit + 1} sessions are begun"
+            )
+        return OutgoingChannel(channel)
+
+    @property
+    def _heartbeat_s(self) -> float | None:
+        """How often the peer wants to hear from us: twice within its idle-time-out."""
+        if self.remote is None or not self.remote.idle_time_out or self._finished:
+            return None
+        return self.remote.idle_time_out / 2000
+
+    def _step(self, happened: Input) -> None:
+        try:
+            self.state = step(CONNECTION, self.state, happened)
+        except IllegalTransition as illegal:
+            if happened in (Input.OPENING_RECEIVED, Input.CLOSING_RECEIVED):
+                raise ConnectionFault(ErrorCondition.ILLEGAL_STATE, f"connection: {illegal}") from illegal
+            raise
+

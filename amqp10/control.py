@@ -1,0 +1,128 @@
+"""Requests under ``/headgate`` on the management node: what the broker shows, and what an operator may do.
+
+=================================================  ========================================================
+request                                            answer
+=================================================  ========================================================
+``GET /headgate/status``                           200 and a map: the broker as a whole
+``GET /headgate/:kind``                            200 and a page: a map of ``items``, a list of snapshots
+                                                   in the order of their identities, and ``next``
+``GET /headgate/:kind/:identity``                  200 and the snapshot of this one, 404 if there is none
+``PUT /headgate/alarms/:identity``                 204: the alarm is raised by hand
+``DELETE /headgate/alarms/:identity``              204: what was raised by hand is cleared, if it was
+``DELETE /headgate/connections/:identity``         204: the connection is being closed, 404 if there is none;
+                                                   ``?reason=`` is what its client is told
+=================================================  ========================================================
+
+Kinds: ``queues exchanges bindings consumers publishers connections sessions links alarms``. A page has
+``?limit=`` snapshots (1 to 1000, 1000 by default), and more only to keep equal ones together. While ``next``
+is not null there are more: repeat it as ``?after=``. Every page shows the broker as it is then: what comes or
+goes between two pages may be missed, what stays is not, and nothing is listed twice.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from amqp10.errors import quote
+from amqp10.management_message import Operation, Refusal, Response, encodable, segment_text
+from core.interface import Control, Observable, Snapshot
+
+KINDS = (
+    "queues",
+    "exchanges",
+    "bindings",
+    "consumers",
+    "publishers",
+    "connections",
+    "sessions",
+    "links",
+    "alarms",
+)
+PAGE_MAX = 1000
+"""Snapshots in one response: about 0.5 MiB."""
+REASON_CHARACTERS_MAX = 100
+"""With it a close frame fits into 512 bytes, whatever the characters [2.4.1]."""
+CLOSED_BY_OPERATOR = "closed by the operator"
+
+
+class ControlPlane(Observable, Control, Protocol):
+    """The broker as a whole: the engine's own state and that of the server around it.
+
+    What ``identity`` means stands in a snapshot under ``id``, or under ``name`` if it has no ``id``.
+    """
+
+    def status(self) -> Snapshot:
+        """Version, listeners, alarms, descriptors: what concerns no single thing."""
+
+    def close_connection(self, identity: str, reason: str) -> bool:
+        """Start to close a connection; False when there is no such one."""
+
+
+def control_operations(
+    control: ControlPlane, segments: list[str], query: Mapping[str, str]
+) -> Mapping[str, Operation]:
+    """What can be done to the resource at these path segments, by method; nothing where there is no resource.
+
+    Raises Refusal for an identity that does not decode.
+    """
+    match segments:
+        case ["status"]:
+            return {"GET": lambda: Response(200, encodable(control.status()))}
+        case [kind] if kind in KINDS:
+            return {"GET": lambda: _page(control, kind, query)}
+        case [kind, segment] if kind in KINDS:
+            identity = segment_text(segment)
+            operations: dict[str, Operation] = {"GET": lambda: _one(control, kind, identity)}
+            if kind == "alarms":
+                operations["PUT"] = lambda: _set_alarm(control, identity)
+                operations["DELETE"] = lambda: _clear_alarm(control, identity)
+            if kind == "connections":
+                reason = query.get("reason", CLOSED_BY_OPERATOR)[:REASON_CHARACTERS_MAX]
+                operations["DELETE"] = lambda: _close_connection(control, identity, reason)
+            return operations
+    return {}
+
+
+def _one(control: ControlPlane, kind: str, identity: str) -> Response:
+    found = control.snapshot(kind, identity)
+    if not found:
+        raise Refusal(404, f"there is no {quote(identity)} under /headgate/{kind}")
+    return Response(200, encodable(found[0]))
+
+
+def _page(control: ControlPlane, kind: str, query: Mapping[str, str]) -> Response:
+    limit = _limit(query)
+    after = query.get("after")
+    rest = [found for found in control.snapshot(kind) if after is None or _identity(found) > after]
+    rest.sort(key=_identity)
+    end = min(limit, len(rest))
+    while 0 < end < len(rest) and _identity(rest[end]) == _identity(rest[end - 1]):
+        end += 1
+    following = _identity(rest[end - 1]) if end < len(rest) else None
+    return Response(200, {"items": encodable(rest[:end]), "next": following})
+
+
+def _limit(query: Mapping[str, str]) -> int:
+    text = query.get("limit", str(PAGE_MAX))
+    if not (text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= PAGE_MAX):
+        raise Refusal(400, f"limit is {quote(text)}; it must be 1 to {PAGE_MAX}")
+    return int(text)
+
+
+def _identity(snapshot: Snapshot) -> str:
+    return str(snapshot["id"] if "id" in snapshot else snapshot["name"])
+
+
+def _set_alarm(control: ControlPlane, name: str) -> Response:
+    control.set_alarm(name)
+    return Response(204)
+
+
+def _clear_alarm(control: ControlPlane, name: str) -> Response:
+    control.clear_alarm(name)
+    return Response(204)
+
+
+def _close_connection(control: ControlPlane, identity: str, reason: str) -> Response:
+    if not control.close_connection(identity, reason):
+        raise Refusal(404, f"there is no connection {quote(identity)}")
+    return Response(204)

@@ -1,0 +1,394 @@
+"""AMQP 1.0 on one accepted connection: events to engine verbs, actions to link calls.
+
+This object joins a :class:`~amqp10.connection.Connection` and the engine, and decides nothing about flow control
+itself. Publishing is in ``incoming``, consuming in ``outgoing``, the management node in ``management_links``; here is
+only who is who: which link is which publisher or consumer, and what ends with what.
+
+Order within one call: the actions that wait are taken before new bytes are, so what the engine has handed out is
+accounted for before a flow changes the link credit it was handed out under.
+"""
+
+from collections.abc import Callable
+
+from amqp10.addresses import MANAGEMENT_ADDRESS
+from amqp10.connection import Connection
+from amqp10.errors import AmqpError, ConnectionFault, ErrorCondition, LinkFault
+from amqp10.events import (
+    ConnectionClosed,
+    ConnectionOpened,
+    CreditReceived,
+    DeliveriesReceived,
+    DeliveriesSent,
+    DeliveriesSettled,
+    Event,
+    IncomingSettled,
+    LinkDetached,
+    ReceiverAttached,
+    SenderAttached,
+    SenderFlowReceived,
+    SessionBegun,
+    SessionEnded,
+)
+from amqp10.frontend import termini
+from amqp10.frontend.conditions import link_fault
+from amqp10.frontend.headers import AttributesByHeader, HeaderByAttributes
+from amqp10.frontend.incoming import PublisherLink, fault_of
+from amqp10.frontend.management_links import ManagementLinks
+from amqp10.frontend.outgoing import ConsumerLink
+from amqp10.frontend.settings import FrontEndSettings
+from amqp10.frontend.snapshots import connection_snapshot, link_snapshots, session_snapshots
+from amqp10.link_credit import ReceiverCredit
+from amqp10.management import ManagementNode
+from amqp10.performatives import Attach, Open
+from amqp10.receiver_link import ReceiverLink
+from amqp10.sender_link import SenderLink
+from amqp10.session import Session
+from core.clock import Now
+from core.errors import EngineError
+from core.interface import (
+    Action,
+    ActivityChanged,
+    AlarmChanged,
+    Cancelled,
+    Confirmed,
+    ConsumeOptions,
+    Delivered,
+    Engine,
+    GrantReply,
+    Mailbox,
+    PublisherBlocked,
+    PublisherClosed,
+    Topology,
+)
+from core.server.frontends import PeerInfo
+
+HOST_PREFIX = "vhost:"
+"""A hostname in the open selects a virtual host when it begins so; other names are just the machine's."""
+
+
+class Amqp10FrontEnd:
+    """The :class:`core.server.frontends.FrontEnd` for AMQP 1.0."""
+
+    def __init__(
+        self,
+        info: PeerInfo,
+        *,
+        mailbox: Mailbox,
+        connection: Connection,
+        engine: Engine,
+        topology: Topology,
+        management: ManagementNode,
+        settings: FrontEndSettings,
+        unique: Callable[[], str],
+    ) -> None:
+        """``unique`` gives the part of a dynamic node's name that nobody can guess."""
+        self.info = info
+        self.connection = connection
+        self.settings = settings
+        self.alarms: frozenset[str] = frozenset()
+        self._mailbox = mailbox
+        self._engine = engine
+        self._topology = topology
+        self._management = management
+        self._unique = unique
+        self._attributes = AttributesByHeader()
+        self._headers = HeaderByAttributes()
+        self._dynamic: dict[SenderLink | ReceiverLink, str] = {}
+        self._lost = False
+
+    # --- the server's side -------------------------------------------------------------------------------------------
+
+    def receive_data(self, data: bytes, now: Now) -> None:
+        if self._mailbox:
+            self.take_actions(now)
+        self.connection.receive_data(data, now.monotonic)
+        self._answer_events(now)
+
+    def receive_eof(self, now: Now) -> None:
+        self.connection.receive_eof()
+        self._answer_events(now)
+
+    def take_actions(self, now: Now) -> None:
+        for action in self._mailbox.take():
+            self._take_action(action)
+        self._answer_events(now)
+
+    def data_to_send(self, now: Now) -> bytes:
+        data = self.connection.data_to_send(now.monotonic)
+        self._answer_events(now)
+        return data
+
+    def output_backlog(self, waiting_bytes: int) -> None:
+        self.connection.output_backlog(waiting_bytes)
+
+    def deadline(self) -> float | None:
+        return self.connection.deadline()
+
+    def tick(self, now: Now) -> None:
+        self.connection.tick(now.monotonic)
+        self._answer_events(now)
+
+    def shut_down(self, reason: str, now: Now) -> None:
+        self.connection.close(ConnectionFault(ErrorCondition.CONNECTION_FORCED, reason), monotonic=now.monotonic)
+
+    def connection_lost(self, now: Now) -> None:
+        self.connection.receive_eof()
+        self._answer_events(now)
+        self._release_all()
+
+    @property
+    def finished(self) -> bool:
+        return self.connection.finished
+
+    @property
+    def established(self) -> bool:
+        return self.connection.remote is not None
+
+    @property
+    def reading(self) -> bool:
+        return True
+
+    def snapshot(self, kind: str) -> list[dict[str, object]]:
+        match kind:
+            case "connections":
+                return [connection_snapshot(self.info, self.connection, self.alarms)]
+            case "sessions":
+                return session_snapshots(self.info, self.connection)
+            case "links":
+                return link_snapshots(self.info, self.connection)
+            case _:
+                return []
+
+    # --- events ----------------------------------------------------------------------------------------------------
+
+    def _answer_events(self, now: Now) -> None:
+        while (event := self.connection.next_event()) is not None:
+            self._answer(event, now)
+
+    def _answer(self, event: Event, now: Now) -> None:
+        match event:
+            case DeliveriesReceived():
+                self._deliveries_received(event, now)
+            case DeliveriesSettled():
+                consumer = event.link.reference
+                if isinstance(consumer, ConsumerLink):
+                    consumer.settled(event)
+            case DeliveriesSent():
+                consumer = event.link.reference
+                if isinstance(consumer, ConsumerLink):
+                    consumer.sent(event)
+            case CreditReceived():
+                self._credit_received(event)
+            case ConnectionOpened():
+                self._opened(event.open, now)
+            case SessionBegun():
+                event.session.begin()
+            case ReceiverAttached():
+                self._publisher_attached(event.link, event.attach)
+            case SenderAttached():
+                self._consumer_attached(event.link, event.attach)
+            case LinkDetached():
+                self._release(event.link)
+            case SessionEnded():
+                for link in event.session.links:
+                    self._release(link)
+            case ConnectionClosed():
+                self._release_all()
+            case SenderFlowReceived() | IncomingSettled():
+                pass  # a publisher's available and its settling tell the broker nothing that it acts upon
+
+    def _opened(self, remote: Open, now: Now) -> None:
+        hostname = remote.hostname or ""
+        wanted = hostname.removeprefix(HOST_PREFIX)
+        if hostname.startswith(HOST_PREFIX) and wanted != self.settings.virtual_host:
+            fault = ConnectionFault(
+                ErrorCondition.NOT_FOUND,
+                f"there is no virtual host {wanted!r}; this broker has {self.settings.virtual_host!r}",
+            )
+            self.connection.close(fault, monotonic=now.monotonic)
+            return
+        self.connection.open()
+        self.alarms = self._engine.subscribe(self._mailbox)
+
+    def _deliveries_received(self, event: DeliveriesReceived, now: Now) -> None:
+        link, user = event.link, event.link.reference
+        try:
+            if isinstance(user, PublisherLink):
+                user.deliveries_received(event, now)
+            elif isinstance(user, ManagementLinks):
+                user.requests_received(event)
+        except LinkFault as fault:
+            self._session_of(link).fail_link(link, fault)
+
+    def _credit_received(self, event: CreditReceived) -> None:
+        user = event.link.reference
+        if isinstance(user, ConsumerLink):
+            user.credit_received(event)
+        elif isinstance(user, ManagementLinks):
+            user.credit_received(event)
+
+    # --- attaching ---------------------------------------------------------------------------------------------------
+
+    def _publisher_attached(self, link: ReceiverLink, attach: Attach) -> None:
+        session = self._session_of(link)
+        try:
+            target = termini.requested_target(attach)
+            if target.address == MANAGEMENT_ADDRESS:
+                self._management_links(session).receiver_attached(link, attach)
+                return
+            queue_name = self._dynamic_queue(link, attach, target.address) if target.dynamic else None
+            effective = termini.effective_target(target, queue_name)
+            engine_target = None if effective.address is None else termini.engine_target(str(effective.address))
+            publisher = self._engine.publisher(self._mailbox, self, engine_target, link)
+        except (EngineError, AmqpError) as error:
+            self._refuse(link, fault_of(error))
+            return
+        link.reference = PublisherLink(
+            link, publisher, engine=self._engine, identity=self.connection.handshake.identity, attributes=self._attributes
+        )
+        publisher.reference = link.reference
+        if self.alarms:
+            session.close_incoming_window()
+        settings = self.settings
+        link.attach(
+            source=attach.source if not isinstance(attach.source, type(None)) else None,
+            target=effective,
+            snd_settle_mode=attach.snd_settle_mode,
+            rcv_settle_mode=attach.rcv_settle_mode,
+            credit=ReceiverCredit(
+                maximum=settings.max_link_credit,
+                top_up_at=settings.link_credit_top_up,
+                unconfirmed_limit=settings.unconfirmed_limit,
+            ),
+            max_message_size=settings.max_message_size,
+        )
+
+    def _consumer_attached(self, link: SenderLink, attach: Attach) -> None:
+        session = self._session_of(link)
+        try:
+            source = termini.requested_source(attach)
+            if source.address == MANAGEMENT_ADDRESS:
+                self._management_links(session).sender_attached(link, attach)
+                return
+            if source.dynamic:
+                queue_name = self._dynamic_queue(link, attach, source.address)
+            else:
+                queue_name = termini.queue_of(source.address)
+            user = ConsumerLink(
+                link, engine=self._engine, headers=self._headers, batch=self.settings.max_queue_credit
+            )
+            options = ConsumeOptions(priority=termini.consumer_priority(attach))
+            user.consumer = self._engine.consume(queue_name, self._mailbox, self, options, user)
+        except (EngineError, AmqpError) as error:
+            self._refuse(link, fault_of(error))
+            return
+        link.reference = user
+        settled = attach.snd_settle_mode == 1
+        link.attach(
+            source=termini.effective_source(source, queue_name),
+            target=attach.target,
+            snd_settle_mode=1 if settled else 0,
+            rcv_settle_mode=0 if settled else attach.rcv_settle_mode,
+            max_message_size=attach.max_message_size,
+        )
+
+    def _refuse(self, link: SenderLink | ReceiverLink, fault: AmqpError) -> None:
+        self._delete_dynamic(link)
+        self._session_of(link).refuse(link, fault)
+
+    def _dynamic_queue(self, link: SenderLink | ReceiverLink, attach: Attach, address: object) -> str:
+        remote = self.connection.remote
+        container_id = remote.container_id if remote is not None else ""
+        name = termini.dynamic_name(container_id, attach.name, self._unique(), address=address)
+        self._topology.declare_dynamic_queue(name, self)
+        self._dynamic[link] = name
+        return name
+
+    def _management_links(self, session: Session) -> ManagementLinks:
+        if not isinstance(session.reference, ManagementLinks):
+            session.reference = ManagementLinks(session, self._management, owner=self, settings=self.settings)
+        return session.reference
+
+    @staticmethod
+    def _session_of(link: SenderLink | ReceiverLink) -> Session:
+        session = link.channel
+        assert isinstance(session, Session)
+        return session
+
+    # --- actions ---------------------------------------------------------------------------------------------------
+
+    def _take_action(self, action: Action) -> None:
+        match action:
+            case Confirmed():
+                publisher = action.publisher.reference
+                assert isinstance(publisher, PublisherLink)
+                publisher.confirmed(action)
+            case Delivered():
+                self._delivered(action)
+            case GrantReply():
+                self._consumer(action.consumer.reference).replied(action)
+            case AlarmChanged():
+                self._alarms_changed(action.alarms)
+            case PublisherClosed():
+                publisher = action.publisher.reference
+                assert isinstance(publisher, PublisherLink)
+                self._detach(publisher.link, link_fault(action.error))
+            case Cancelled():
+                consumer = self._consumer(action.consumer.reference)
+                consumer.consumer = None
+                self._detach(consumer.link, link_fault(action.error))
+            case PublisherBlocked() | ActivityChanged():
+                pass
+
+    def _delivered(self, action: Delivered) -> None:
+        consumer = self._consumer(action.consumer.reference)
+        if not consumer.link.end.attached:
+            return
+        try:
+            consumer.delivered(action)
+        except LinkFault as fault:
+            self._session_of(consumer.link).fail_link(consumer.link, fault)
+
+    @staticmethod
+    def _consumer(reference: object) -> ConsumerLink:
+        assert isinstance(reference, ConsumerLink)
+        return reference
+
+    def _alarms_changed(self, alarms: frozenset[str]) -> None:
+        """An alarm stops publishing and nothing else: only sessions that publish close their window."""
+        self.alarms = alarms
+        for session in self.connection.sessions:
+            if not alarms:
+                session.open_incoming_window()
+            elif any(isinstance(link.reference, PublisherLink) for link in session.links):
+                session.close_incoming_window()
+
+    # --- ending ----------------------------------------------------------------------------------------------------
+
+    def _detach(self, link: SenderLink | ReceiverLink, fault: LinkFault) -> None:
+        if link.end.attached:
+            self._session_of(link).detach(link, fault)
+        self._release(link)
+
+    def _release(self, link: SenderLink | ReceiverLink) -> None:
+        """The link is over: the engine hears of it once."""
+        user, link.reference = link.reference, None
+        if isinstance(user, PublisherLink | ConsumerLink):
+            user.release()
+        elif isinstance(user, ManagementLinks):
+            user.released(link)
+        self._delete_dynamic(link)
+
+    def _delete_dynamic(self, link: SenderLink | ReceiverLink) -> None:
+        name = self._dynamic.pop(link, None)
+        if name is not None:
+            self._topology.delete_queue(name, self)
+
+    def _release_all(self) -> None:
+        if self._lost:
+            return
+        self._lost = True
+        for session in self.connection.all_sessions:
+            for link in session.links:
+                self._release(link)
+        self._engine.unsubscribe(self._mailbox, self)

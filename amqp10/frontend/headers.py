@@ -1,0 +1,76 @@
+"""Header sections to and from what the engine knows of a message [3.2.1].
+
+Both directions are cached by value: publishers repeat the same few headers for ever, and so do we. The caches are
+bounded and simply begin anew when full.
+"""
+
+from amqp10.errors import DecodeError, ErrorCondition, LinkFault
+from amqp10.sections import Header, decode_header, encode_header
+from core.interface import Delivered
+from core.message import DEFAULT_PRIORITY, Attributes, Origin
+
+CACHED_MAX = 256
+"""More distinct headers than this on one broker means that they hold something like a timestamp: caching is no use."""
+
+
+class AttributesByHeader:
+    """From a publisher's encoded header section to the attributes of a run."""
+
+    __slots__ = ("_cache",)
+
+    def __init__(self) -> None:
+        self._cache: dict[bytes, Attributes] = {b"": Attributes()}
+
+    def of(self, header: bytes) -> Attributes:
+        """The attributes that a header section gives; b"" is a message without one. Raises LinkFault decode-error."""
+        attributes = self._cache.get(header)
+        if attributes is None:
+            try:
+                decoded = decode_header(header, 0, len(header))
+            except DecodeError as error:
+                raise LinkFault(ErrorCondition.DECODE_ERROR, error.description) from error
+            if len(self._cache) >= CACHED_MAX:
+                self._cache = {b"": Attributes()}
+            attributes = self._shared(
+                Attributes(
+                    origin=Origin.AMQP10,
+                    durable=bool(decoded.durable),
+                    priority=DEFAULT_PRIORITY if decoded.priority is None else decoded.priority,
+                    ttl_ms=decoded.ttl,
+                )
+            )
+            self._cache[header] = attributes
+        return attributes
+
+    def _shared(self, attributes: Attributes) -> Attributes:
+        """The object that stands for these attributes already, so that runs can be compared by identity."""
+        return next((known for known in self._cache.values() if known == attributes), attributes)
+
+
+class HeaderByAttributes:
+    """From what the engine delivers to the encoded header section of each message."""
+
+    __slots__ = ("_cache",)
+
+    def __init__(self) -> None:
+        self._cache: dict[tuple[Attributes, int, bool], bytes] = {}
+
+    def of(self, action: Delivered) -> bytes:
+        """The header section for the deliveries of one action."""
+        key = (action.attributes, action.delivery_count, action.first_acquirer)
+        header = self._cache.get(key)
+        if header is None:
+            if len(self._cache) >= CACHED_MAX:
+                self._cache.clear()
+            attributes = action.attributes
+            header = encode_header(
+                Header(
+                    durable=attributes.durable,
+                    priority=attributes.priority,
+                    ttl=attributes.ttl_ms,
+                    first_acquirer=action.first_acquirer,
+                    delivery_count=action.delivery_count,
+                )
+            )
+            self._cache[key] = header
+        return header

@@ -1,0 +1,201 @@
+"""Publishing: deliveries of a receiving link become runs for the engine, its answers become dispositions.
+
+The engine gets entries without header section and delivery-annotations: the one is rewritten for every delivery to a
+consumer, the others are for this hop only [3.2.1, 3.2.2]. What the fast path has not proven is looked at here, message
+by message: sections in order, no annotation that is reserved, a user-id that is the peer's own. Neighbours that are
+alike in header, target and routing keys go on as one run.
+"""
+
+from dataclasses import dataclass
+
+from amqp10.addresses import AddressError, parse_target
+from amqp10.errors import AmqpError, DecodeError, ErrorCondition, LinkFault
+from amqp10.events import DeliveriesReceived
+from amqp10.frontend.conditions import link_fault
+from amqp10.frontend.headers import AttributesByHeader
+from amqp10.link import error_from
+from amqp10.messaging import ACCEPTED, RELEASED, DeliveryState, Rejected
+from amqp10.receiver_link import ReceiverLink
+from amqp10.sections import SectionBounds, check_annotations, decode_map_section, decode_properties, scan
+from amqp10.types import Symbol
+from core.clock import Now
+from core.errors import EngineError
+from core.interface import Confirmed, Engine, Outcome, Publisher, Target
+from core.message import Attributes, Run
+
+CC = "x-cc"
+"""Message annotation with more routing keys: a list of strings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unrouted:
+    """A message that cannot be routed for a reason of its own, and what its publisher is told."""
+
+    fault: LinkFault
+
+
+@dataclass(slots=True)
+class Looked:
+    """One message after a look inside: what the engine needs to know of it."""
+
+    entry: bytes
+    attributes: Attributes
+    target: Target
+    routing_keys: tuple[str, ...]
+
+
+class PublisherLink:
+    """A publishing link: the peer's sender, our receiving end, the engine's publisher."""
+
+    __slots__ = ("_attributes", "_engine", "_identity", "_target", "link", "publisher")
+
+    def __init__(
+        self,
+        link: ReceiverLink,
+        publisher: Publisher,
+        *,
+        engine: Engine,
+        identity: str,
+        attributes: AttributesByHeader,
+    ) -> None:
+        self.link = link
+        self.publisher = publisher
+        self._engine = engine
+        self._identity = identity
+        self._attributes = attributes
+        self._target = publisher.fixed_target
+
+    def release(self) -> None:
+        """The link is over: what was published stays."""
+        self._engine.retire(self.publisher)
+
+    def deliveries_received(self, event: DeliveriesReceived, now: Now) -> None:
+        """Publish a run. Raises LinkFault for a message that ends the link; those before it are published."""
+        if event.checked and self._target is not None:
+            run = Run(event.first, event.entries, self._attributes.of(event.header))
+            self._publish(self._target, run, event.settled, now)
+            return
+        self._publish_one_by_one(event, now)
+
+    def confirmed(self, action: Confirmed) -> None:
+        """Pass the engine's answer on to the publisher."""
+        self._settle(action.first, action.last, self._state_of(action))
+
+    @staticmethod
+    def _state_of(action: Confirmed) -> DeliveryState:
+        if action.outcome is Outcome.ACCEPTED:
+            return ACCEPTED
+        if action.outcome is Outcome.RELEASED:
+            return RELEASED
+        return Rejected(error=None if action.error is None else error_from(link_fault(action.error)))
+
+    def _settle(self, first: int, last: int, state: DeliveryState) -> None:
+        self.link.settle(first, last, state)
+        self.link.confirmed(last - first + 1)
+
+    def _publish_one_by_one(self, event: DeliveriesReceived, now: Now) -> None:
+        gathered: Run | None = None
+        target: Target | None = None
+        for index, payload in enumerate(event.entries):
+            number = event.first + index
+            try:
+                looked = self._look(payload, event)
+            except LinkFault:
+                self._flush(target, gathered, event.settled, now)
+                raise
+            if isinstance(looked, Unrouted):
+                self._flush(target, gathered, event.settled, now)
+                gathered = None
+                self._unrouted(number, looked, event.settled)
+                continue
+            if (
+                gathered is not None
+                and looked.target == target
+                and looked.attributes is gathered.attributes
+                and looked.routing_keys == gathered.routing_keys
+            ):
+                gathered.entries.append(looked.entry)
+                continue
+            self._flush(target, gathered, event.settled, now)
+            target = looked.target
+            gathered = Run(number, [looked.entry], looked.attributes, looked.routing_keys)
+        self._flush(target, gathered, event.settled, now)
+
+    def _flush(self, target: Target | None, run: Run | None, settled: bool, now: Now) -> None:
+        if run is not None and target is not None:
+            self._publish(target, run, settled, now)
+
+    def _publish(self, target: Target, run: Run, settled: bool, now: Now) -> None:
+        n = len(run.entries)
+        try:
+            self._engine.publish(self.publisher, target, run, now)
+        except EngineError as error:
+            unrouted = Unrouted(link_fault(error))
+            for number in range(run.first, run.first + n):
+                self._unrouted(number, unrouted, settled)
+
+    def _look(self, payload: bytes, event: DeliveriesReceived) -> Looked | Unrouted:
+        """Look inside one message. Raises LinkFault for one that must not be."""
+        if event.checked:
+            # one body section and nothing else: no `to`, so only the anonymous terminus comes here
+            return Unrouted(LinkFault(ErrorCondition.PRECONDITION_FAILED, "the message has no properties with a 'to'"))
+        try:
+            bounds = scan(payload)
+            attributes = self._attributes.of(payload[slice(*bounds.header)] if bounds.header else b"")
+            routing_keys = self._routing_keys(payload, bounds)
+            target = self._checked_target(payload, bounds)
+        except DecodeError as error:
+            raise LinkFault(ErrorCondition.DECODE_ERROR, error.description) from error
+        except LinkFault as fault:
+            if fault.condition == ErrorCondition.INVALID_FIELD and self._target is None:
+                return Unrouted(fault)
+            raise
+        if isinstance(target, Unrouted):
+            return target
+        start = bounds.delivery_annotations or bounds.header
+        return Looked(payload[start[1] :] if start else payload, attributes, target, routing_keys)
+
+    def _routing_keys(self, payload: bytes, bounds: SectionBounds) -> tuple[str, ...]:
+        """The extra keys of x-cc; raises DecodeError for reserved annotations, LinkFault for a bad x-cc."""
+        if bounds.message_annotations is None:
+            return ()
+        annotations = decode_map_section(payload, *bounds.message_annotations)
+        check_annotations(annotations)
+        keys = annotations.get(Symbol(CC))
+        if keys is None:
+            return ()
+        if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+            raise LinkFault(ErrorCondition.INVALID_FIELD, f"{CC} must be a list of strings")
+        return tuple(str(key) for key in keys)
+
+    def _checked_target(self, payload: bytes, bounds: SectionBounds) -> Target | Unrouted:
+        if bounds.properties is None:
+            if self._target is None:
+                return Unrouted(LinkFault(ErrorCondition.PRECONDITION_FAILED, "the message has no properties with a 'to'"))
+            return self._target
+        properties = decode_properties(payload, *bounds.properties)
+        if properties.user_id is not None and properties.user_id != self._identity.encode():
+            raise LinkFault(
+                ErrorCondition.UNAUTHORIZED_ACCESS, "the message's user-id is not the user of this connection"
+            )
+        if self._target is not None:
+            return self._target
+        if not isinstance(properties.to, str):
+            return Unrouted(LinkFault(ErrorCondition.PRECONDITION_FAILED, "the message's 'to' is not set"))
+        try:
+            return parse_target(properties.to)
+        except AddressError as error:
+            return Unrouted(LinkFault(ErrorCondition.PRECONDITION_FAILED, str(error)))
+
+    def _unrouted(self, number: int, unrouted: Unrouted, settled: bool) -> None:
+        """Reject the message; a settled one cannot be rejected, so the link goes [anonymous terminus 2.2.2]."""
+        fault = unrouted.fault
+        if settled:
+            self.link.confirmed(1)
+            raise LinkFault(fault.condition, fault.description)
+        self._settle(number, number, Rejected(error=error_from(fault)))
+
+
+def fault_of(error: EngineError | AmqpError) -> AmqpError:
+    """A fault of the link for whatever refused its attach."""
+    return link_fault(error) if isinstance(error, EngineError) else error

@@ -1,0 +1,132 @@
+"""The link pair of the management node: requests come on one link, answers go on the other [HTTP over AMQP].
+
+Both links have the same name, both say ``paired``, and either may attach first. Requests are answered one at a time, in
+order, and an answer needs link credit that the client has given before. A client that breaks these rules loses the
+pair's link, not its session.
+"""
+
+from amqp10.errors import ErrorCondition, LinkFault
+from amqp10.events import CreditReceived, DeliveriesReceived
+from amqp10.frontend.settings import FrontEndSettings
+from amqp10.link_credit import ReceiverCredit
+from amqp10.management import ManagementNode, RequestError
+from amqp10.messaging import ACCEPTED, Source, Target
+from amqp10.performatives import Attach
+from amqp10.receiver_link import ReceiverLink
+from amqp10.sender_link import SETTLED, SenderLink
+from amqp10.session import Session
+
+
+class Pair:
+    """The two links of one name, as far as they are attached; ``answers`` counts what was sent."""
+
+    __slots__ = ("answers", "receiver", "sender")
+
+    def __init__(self) -> None:
+        self.receiver: ReceiverLink | None = None
+        self.sender: SenderLink | None = None
+        self.answers = 0
+
+
+class ManagementLinks:
+    """The management pairs of one session, by link name."""
+
+    def __init__(
+        self, session: Session, node: ManagementNode, *, owner: object, settings: FrontEndSettings
+    ) -> None:
+        self._session = session
+        self._node = node
+        self._owner = owner
+        self._settings = settings
+        self._pairs: dict[str, Pair] = {}
+
+    def receiver_attached(self, link: ReceiverLink, attach: Attach) -> None:
+        """The client attached the half for requests. Raises LinkFault."""
+        pair = self._pair(attach)
+        if pair.receiver is not None:
+            raise LinkFault(ErrorCondition.PRECONDITION_FAILED, "this half of the pair is attached already")
+        pair.receiver = link
+        link.reference = self
+        assert isinstance(attach.target, Target)
+        link.attach(
+            source=attach.source if isinstance(attach.source, Source) else None,
+            target=attach.target,
+            snd_settle_mode=attach.snd_settle_mode,
+            rcv_settle_mode=attach.rcv_settle_mode,
+            credit=ReceiverCredit(
+                maximum=self._settings.management_link_credit,
+                top_up_at=self._settings.management_top_up,
+                unconfirmed_limit=self._settings.management_link_credit,
+            ),
+            max_message_size=self._settings.max_frame_size,
+            properties={"paired": True},
+        )
+
+    def sender_attached(self, link: SenderLink, attach: Attach) -> None:
+        """The client attached the half for answers. Raises LinkFault."""
+        pair = self._pair(attach)
+        if pair.sender is not None:
+            raise LinkFault(ErrorCondition.PRECONDITION_FAILED, "this half of the pair is attached already")
+        pair.sender = link
+        link.reference = self
+        assert isinstance(attach.source, Source)
+        link.attach(
+            source=attach.source,
+            target=attach.target if isinstance(attach.target, Target) else None,
+            snd_settle_mode=SETTLED,
+            rcv_settle_mode=0,
+            max_message_size=attach.max_message_size,
+            properties={"paired": True},
+        )
+
+    def requests_received(self, event: DeliveriesReceived) -> None:
+        """Answer requests. Raises LinkFault for one that cannot be answered."""
+        link = event.link
+        pair = self._pairs[link.end.name]
+        for index, entry in enumerate(event.entries):
+            number = event.first + index
+            self._answer(pair, event.header + entry if event.checked else entry)
+            link.settle(number, number, ACCEPTED)
+            link.confirmed(1)
+
+    def credit_received(self, event: CreditReceived) -> None:
+        """The client gave link credit for answers, or asks for what is left of it."""
+        link = event.link
+        link.take_back()
+        if link.credit.drain or event.flow.echo:
+            link.answer_flow(available=0, drained=link.credit.drain)
+
+    def released(self, link: ReceiverLink | SenderLink) -> None:
+        """One half is detached; the other may stay."""
+        pair = self._pairs.get(link.end.name)
+        if pair is None:
+            return
+        if pair.receiver is link:
+            pair.receiver = None
+        if pair.sender is link:
+            pair.sender = None
+        if pair.receiver is None and pair.sender is None:
+            del self._pairs[link.end.name]
+
+    def _pair(self, attach: Attach) -> Pair:
+        if not (attach.properties or {}).get("paired"):
+            raise LinkFault(
+                ErrorCondition.INVALID_FIELD, "a link to /management needs the property paired = true, and a partner"
+            )
+        return self._pairs.setdefault(attach.name, Pair())
+
+    def _answer(self, pair: Pair, request: bytes) -> None:
+        sender = pair.sender
+        if sender is None or not sender.end.attached:
+            raise LinkFault(ErrorCondition.PRECONDITION_FAILED, "the half of the pair for answers is not attached")
+        if sender.credit.link_credit <= sender.waiting:
+            raise LinkFault(
+                ErrorCondition.PRECONDITION_FAILED,
+                f"insufficient credit ({sender.credit.link_credit}) for the answer; grant link credit before a request",
+            )
+        try:
+            answer = self._node.respond(request, self._owner)
+        except RequestError as error:
+            raise LinkFault(error.condition, str(error)) from error
+        sender.send_run(pair.answers, [answer], b"")
+        pair.answers += 1

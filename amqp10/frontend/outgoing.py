@@ -1,0 +1,128 @@
+"""Consuming: the client's link credit becomes queue grants, the engine's deliveries become transfers.
+
+Two ledgers meet here: what the client allows (``link.credit``) and what the engine holds of it (``link.grant``). The
+engine gets the link credit in batches of at most 256; the next batch when the previous one is used up and has gone to
+the socket, and none while too much waits there. What the client asked to hear of (echo, drain) is answered when no
+batch is due any more, behind the transfers that it brought.
+"""
+
+from amqp10.events import CreditReceived, DeliveriesSent, DeliveriesSettled
+from amqp10.frontend.headers import HeaderByAttributes
+from amqp10.link_credit import QueueGrant
+from amqp10.messaging import Accepted, DeliveryState, Modified, Rejected
+from amqp10.frontend.annotations import merge_message_annotations
+from amqp10.sender_link import SenderLink
+from core.interface import Consumer, Delivered, Disposal, Engine, GrantReply
+from core.message import Return
+
+UNSENT = Return(unsent=True)
+
+
+def disposal_of(state: DeliveryState | None) -> Disposal | Return:
+    """What an outcome means to the engine. Settling without one means the default outcome: released [3.5.3]."""
+    match state:
+        case Accepted():
+            return Disposal.ACCEPTED
+        case Rejected():
+            return Disposal.REJECTED
+        case Modified():
+            return Return(
+                delivery_failed=state.delivery_failed,
+                undeliverable_here=state.undeliverable_here,
+                annotations=state.message_annotations,
+            )
+        case _:
+            return Return()
+
+
+class ConsumerLink:
+    """A consuming link: the peer's receiver, our sending end, the engine's consumer."""
+
+    __slots__ = ("_available", "_drained", "_drain_due", "_echo_due", "_engine", "_headers", "consumer", "grant", "link")
+
+    def __init__(self, link: SenderLink, *, engine: Engine, headers: HeaderByAttributes, batch: int) -> None:
+        self.link = link
+        self.consumer: Consumer | None = None
+        self.grant = QueueGrant(batch)
+        link.grant = self.grant
+        self._engine = engine
+        self._headers = headers
+        self._echo_due = False
+        self._drain_due = False
+        self._drained = False
+        self._available = 0
+
+    def release(self) -> None:
+        """The link is over: everything that is not settled goes back to the queue, in order."""
+        if self.consumer is None:
+            return
+        for first, last in self.link.unsent:
+            self._engine.settle(self.consumer, first, last, UNSENT)
+        self._engine.cancel(self.consumer)
+        self.consumer = None
+
+    def credit_received(self, event: CreditReceived) -> None:
+        """The client set its link credit: take back what is above it, and pass it on to the queue."""
+        self._return_unsent()
+        self._echo_due = self._echo_due or event.flow.echo
+        self._drain_due = self.link.credit.drain
+        self._drained = False
+        if not self._drain_due:
+            self.link.cancel_drained()
+        self._request(self.grant.request(self.link.credit.link_credit))
+
+    def delivered(self, action: Delivered) -> None:
+        """Send what the queue handed out. Raises LinkFault when the client does not take messages of that size."""
+        self.grant.delivered(len(action.entries))
+        entries = action.entries
+        if action.annotations is not None:
+            entries = [merge_message_annotations(entry, action.annotations) for entry in entries]
+        self.link.send_run(action.first, entries, self._headers.of(action))
+        self._return_unsent()
+
+    def replied(self, action: GrantReply) -> None:
+        """The queue answered a grant."""
+        self._available = action.available
+        self._drained = self._drained or action.drained > 0
+        newer = self.grant.replied(action.drained, self.link.credit.link_credit)
+        if newer is not None:
+            self._drained = False
+            self._request(newer)
+            return
+        self.go_on()
+
+    def sent(self, event: DeliveriesSent) -> None:
+        """Deliveries have gone to the socket; on a settled link that is the end of them."""
+        if self.link.settled and self.consumer is not None:
+            self._engine.settle(self.consumer, event.first, event.last, Disposal.ACCEPTED)
+        self.go_on()
+
+    def settled(self, event: DeliveriesSettled) -> None:
+        """The client disposed of deliveries."""
+        if self.consumer is not None:
+            self._engine.settle(self.consumer, event.first, event.last, disposal_of(event.state))
+
+    def go_on(self) -> None:
+        """Ask for the next batch when it is time, or give the answers that are due when none is to come."""
+        if self.grant.requested or self.consumer is None:
+            return
+        exhausted = self._drained or self.link.credit.link_credit <= self.link.waiting
+        if not exhausted:
+            self._request(self.grant.next_batch(self.link.credit.link_credit))
+            if self.grant.requested:
+                return
+        if self._drain_due and exhausted:
+            self.link.answer_flow(available=self._available, drained=True)
+            self._drain_due = self._echo_due = False
+        elif self._echo_due and (exhausted or self.grant.outstanding):
+            self.link.answer_flow(available=self._available, drained=False)
+            self._echo_due = False
+
+    def _request(self, n: int | None) -> None:
+        if n is not None and self.consumer is not None:
+            self._engine.grant(self.consumer, n, self.link.credit.drain)
+
+    def _return_unsent(self) -> None:
+        if self.consumer is not None:
+            for first, last in self.link.take_back():
+                self._engine.settle(self.consumer, first, last, UNSENT)

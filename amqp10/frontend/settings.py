@@ -1,0 +1,43 @@
+"""The numbers of the AMQP 1.0 front end. Filled from the configuration where the process is put together."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from amqp10.session import SessionLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontEndSettings:
+    """What the broker announces and allows on AMQP 1.0. Counts are messages, sizes are bytes."""
+
+    container_id: str = "headgate"
+    virtual_host: str = "/"
+    max_frame_size: int = 131_072
+    pre_open_frame_size_max: int = 8_192
+    channel_max: int = 63
+    idle_time_out_ms: int = 30_000
+    idle_time_out_min_ms: int = 100
+    close_time_out_ms: int = 5_000
+    session: SessionLimits = field(default_factory=SessionLimits)
+    max_message_size: int = 16 * 1024 * 1024
+    partial_delivery_bytes_max: int = 64 * 1024 * 1024
+    unsent_bytes_max: int = 1024 * 1024
+    max_link_credit: int = 170
+    """Link credit of a publisher. 170 + 85 messages of one publisher are in the broker at most: below 256."""
+    link_credit_top_up: int = 85
+    """A publisher gets link credit again when no more than this is left: half."""
+    unconfirmed_limit: int = 170
+    """No top-up while so many messages of the link wait for the engine's answer."""
+    management_link_credit: int = 8
+    """Requests that a client may pipeline on a management link."""
+    management_top_up: int = 4
+    max_queue_credit: int = 256
+    """A consumer's queue grant comes in batches of at most this many, whatever link credit its client gives."""
+    reasons: bool = True
+    """Tell peers why they wait, in the properties of link flows."""
+    reason_after_ms: int = 50
+    """A block is worth telling when it has lasted this long."""
+    reason_interval_ms: int = 500
+    """No more than two reasons a second on one link."""
+    properties: Mapping[str, object] = field(default_factory=dict)
+    """Connection properties of our open: product, version, platform."""

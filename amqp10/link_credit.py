@@ -1,0 +1,197 @@
+"""Link credit on both ends of a link, and the queue grant behind a sending end [2.6.7].
+
+One link credit is one message. The receiver decides link-credit and drain; the sender decides delivery-count and
+available. A flow *sets* the link credit, it never adds to it, and since messages may have been sent before the flow
+arrived, the sender corrects what it is told:
+
+    link-credit(snd) := delivery-count(rcv) + link-credit(rcv) - delivery-count(snd)
+
+Three ledgers, all exact for runs of any length:
+
+- :class:`SenderCredit`: our sending end. Invariant: ``link_credit >= 0``, and delivery-count only advances.
+- :class:`ReceiverCredit`: our receiving end, with the rule by which a publisher gets more.
+- :class:`QueueGrant`: how much of a consumer's link credit the engine holds, in batches, so that the memory behind one
+  link is bounded whatever link credit its client gives.
+
+None of them knows a frame, a session or the engine.
+"""
+
+from amqp10 import serial
+from amqp10.errors import ErrorCondition, LinkFault
+
+
+class SenderCredit:
+    """Flow state of a link on which we send. Counts are messages."""
+
+    __slots__ = ("delivery_count", "drain", "initial_delivery_count", "link_credit")
+
+    def __init__(self, initial_delivery_count: int = 0) -> None:
+        self.initial_delivery_count = initial_delivery_count
+        self.delivery_count = initial_delivery_count
+        self.link_credit = 0
+        self.drain = False
+
+    def flow_received(self, *, delivery_count: int | None, link_credit: int | None, drain: bool) -> None:
+        """Take the receiver's numbers. Without a delivery-count it has not seen our attach: ours was the initial one.
+
+        A flow without link-credit leaves the link credit as it is [2.7.4].
+        """
+        self.drain = drain
+        if link_credit is None:
+            return
+        seen = self.initial_delivery_count if delivery_count is None else delivery_count
+        self.link_credit = max(0, link_credit + serial.diff(seen, self.delivery_count))
+
+    def sent(self, n: int) -> None:
+        """Count ``n`` messages whose first frame goes out."""
+        assert 0 <= n <= self.link_credit
+        self.delivery_count = serial.advance(self.delivery_count, n)
+        self.link_credit -= n
+
+    def drained(self) -> int:
+        """Use up what is left, because nothing more is available. Returns by how much delivery-count advanced."""
+        unused = self.link_credit
+        self.delivery_count = serial.advance(self.delivery_count, unused)
+        self.link_credit = 0
+        return unused
+
+
+class ReceiverCredit:
+    """Flow state of a link on which we receive, and when the peer gets more. Counts are messages.
+
+    The rule: once no more than ``top_up_at`` are left, and fewer than ``unconfirmed_limit`` messages wait for the
+    engine's answer, the link credit is set to ``maximum``. With 170, 85 and 170 at most 255 messages of one publisher
+    are under way in the broker, below the 256 of a queue grant. ``maximum`` 0 turns the rule off: then the user grants.
+    """
+
+    __slots__ = (
+        "available",
+        "delivery_count",
+        "drain",
+        "link_credit",
+        "maximum",
+        "top_up_at",
+        "unconfirmed",
+        "unconfirmed_limit",
+        "withheld",
+    )
+
+    def __init__(self, *, maximum: int = 0, top_up_at: int = 0, unconfirmed_limit: int = 0) -> None:
+        self.maximum = maximum
+        self.top_up_at = top_up_at
+        self.unconfirmed_limit = unconfirmed_limit
+        self.delivery_count = 0
+        self.link_credit = 0
+        self.drain = False
+        self.available = 0
+        self.unconfirmed = 0
+        self.withheld = False
+        """True while something else than the rule (a pause, a full queue) forbids more."""
+
+    def received(self, n: int) -> None:
+        """Count ``n`` whole messages. Raises LinkFault transfer-limit-exceeded when there was no link credit for them."""
+        if n > self.link_credit:
+            raise LinkFault(
+                ErrorCondition.TRANSFER_LIMIT_EXCEEDED,
+                f"{n} message(s) received with a link-credit of {self.link_credit}; wait for a flow that grants more",
+            )
+        self.delivery_count = serial.advance(self.delivery_count, n)
+        self.link_credit -= n
+        self.unconfirmed += n
+
+    def confirmed(self, n: int) -> None:
+        """The engine has answered for ``n`` messages."""
+        self.unconfirmed -= n
+        assert self.unconfirmed >= 0
+
+    def refill(self) -> bool:
+        """Apply the rule. True: announce the new link credit with a flow."""
+        if (
+            self.link_credit > self.top_up_at
+            or self.unconfirmed >= self.unconfirmed_limit
+            or self.withheld
+            or self.link_credit >= self.maximum
+        ):
+            return False
+        self.link_credit = self.maximum
+        return True
+
+    def grant(self, link_credit: int, *, drain: bool = False) -> None:
+        """Set the link credit, by the user's hand."""
+        assert 0 <= link_credit <= serial.MASK
+        self.link_credit = link_credit
+        self.drain = drain
+
+    def flow_received(self, *, delivery_count: int | None, available: int | None) -> int:
+        """Take the sender's numbers. Returns how much link credit it used up by advancing its delivery-count."""
+        if available is not None:
+            self.available = available
+        if delivery_count is None:
+            return 0
+        advanced = serial.diff(delivery_count, self.delivery_count)
+        if not 0 < advanced <= self.link_credit:
+            return 0  # behind: a flow that our grants crossed; beyond: nothing that was granted, so nothing to take
+        self.delivery_count = delivery_count
+        self.link_credit -= advanced
+        return advanced
+
+
+class QueueGrant:
+    """How much of a consumer's link credit the engine holds, and what it has handed out for it. Counts are messages.
+
+    ``outstanding`` is granted and not yet delivered; ``waiting`` is delivered by the engine and not yet begun on the
+    wire. The engine gets at most ``batch`` at a time, and the next batch only when nothing is outstanding and nothing
+    waits. While a request is unanswered, a newer one is only noted: the newest wins. Invariant:
+    ``outstanding + waiting <= batch``.
+    """
+
+    __slots__ = ("batch", "outstanding", "requested", "stashed", "waiting")
+
+    def __init__(self, batch: int) -> None:
+        self.batch = batch
+        self.outstanding = 0
+        self.waiting = 0
+        self.requested = False
+        """A grant is unanswered."""
+        self.stashed = False
+        """The link credit changed while a grant was unanswered."""
+
+    def request(self, link_credit: int) -> int | None:
+        """The link credit was set: the grant to give the engine now, or None while one is unanswered."""
+        if self.requested:
+            self.stashed = True
+            return None
+        return self._grant(link_credit)
+
+    def delivered(self, n: int) -> None:
+        """The engine handed out ``n`` messages."""
+        self.outstanding -= n
+        self.waiting += n
+        assert self.outstanding >= 0
+
+    def begun(self, n: int) -> None:
+        """``n`` waiting messages left: their first frame went out, or they go back to their queue."""
+        self.waiting -= n
+        assert self.waiting >= 0
+
+    def replied(self, drained: int, link_credit: int) -> int | None:
+        """The engine answered. Returns the grant to give it now, when a newer request was stashed meanwhile."""
+        assert self.requested
+        self.requested = False
+        self.outstanding -= drained
+        assert self.outstanding >= 0
+        if not self.stashed:
+            return None
+        return self._grant(link_credit)
+
+    def next_batch(self, link_credit: int) -> int | None:
+        """The next batch, once the previous one is used up and gone; None when it is not time or there is none."""
+        if self.requested or self.outstanding or self.waiting or link_credit == 0:
+            return None
+        return self._grant(link_credit)
+
+    def _grant(self, link_credit: int) -> int:
+        self.stashed = False
+        self.requested = True
+        self.outstanding = max(0, min(link_credit, self.batch) - self.waiting)
+        return self.outstanding

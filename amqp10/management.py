@@ -1,0 +1,228 @@
+"""The management node: the engine's control plane behind ``/management``, as RabbitMQ 4's clients use it.
+
+========================================  =================================================================
+request                                   answer
+========================================  =================================================================
+``PUT /queues/:queue``                    201 made, 200 exists and is the same; the queue
+``GET /queues/:queue``                    200 the queue
+``DELETE /queues/:queue/messages``        200 ``message_count``: how many were purged
+``DELETE /queues/:queue``                 200 ``message_count``: how many went with it, 0 when there is none
+``PUT /exchanges/:exchange``              204 made, or exists and is the same
+``DELETE /exchanges/:exchange``           204; also when there is none
+``/bindings``                             see :mod:`amqp10.management_bindings`
+``PUT /auth/tokens``                      403: this broker has no tokens
+``/headgate/…``                           see :mod:`amqp10.control`
+========================================  =================================================================
+
+What is refused is answered with a status and a text; see :data:`STATUSES`. Only a message that cannot be
+answered ends its link.
+
+Requests are served one by one and at once; nothing is kept between them. The node is sans-IO and knows
+neither links nor sessions: bytes of a request in, bytes of its response out.
+"""
+
+from collections.abc import Mapping
+
+from amqp10.control import ControlPlane, control_operations
+from amqp10.errors import quote
+from amqp10.management_bindings import bind, listed, unbind
+from amqp10.management_message import (
+    RESPONSE_BYTES_MAX,
+    BodyFields,
+    Operation,
+    Refusal,
+    Request,
+    Response,
+    decode_request,
+    encodable,
+    encode_response,
+    segment_text,
+)
+from amqp10.management_message import RequestError as RequestError
+from amqp10.types import Array, UInt, ULong
+from core.errors import (
+    EngineError,
+    Forbidden,
+    Inequivalent,
+    Invalid,
+    LimitReached,
+    Locked,
+    NotFound,
+    PreconditionFailed,
+    ResourceDeleted,
+)
+from core.interface import ExchangeDeclaration, ExchangeType, QueueDeclaration, QueueInfo, Topology
+
+STATUSES: Mapping[type[EngineError], int] = {
+    NotFound: 404,
+    Locked: 400,
+    Inequivalent: 409,
+    PreconditionFailed: 409,
+    Invalid: 400,
+    Forbidden: 403,
+    LimitReached: 403,
+    ResourceDeleted: 404,
+}
+"""What the clients of RabbitMQ expect for each kind of engine error."""
+
+VIRTUAL_HOST = "/"
+NODE_NAME = "headgate"
+"""Clients ask for the node that leads a queue and for its replicas: this broker is one node."""
+STRING_8 = 0xA1
+
+_QUEUE_FIELDS = ("durable", "exclusive", "auto_delete", "arguments")
+_EXCHANGE_FIELDS = ("type", "durable", "auto_delete", "internal", "arguments")
+_METHODS_WITHOUT_BODY = ("GET", "DELETE")
+
+
+class ManagementNode:
+    """Answers requests by way of the control plane of one virtual host."""
+
+    def __init__(self, topology: Topology, control: ControlPlane) -> None:
+        self._topology = topology
+        self._control = control
+
+    def respond(self, request: bytes, owner: object) -> bytes:
+        """The response to a request, both as whole messages; ``owner`` is whose exclusive queues may be used.
+
+        Raises RequestError for what cannot be answered, and nothing else.
+        """
+        answerable = decode_request(request)
+        try:
+            response = self._serve(answerable, owner)
+        except Refusal as refusal:
+            response = Response(refusal.status, refusal.text)
+        except EngineError as error:
+            response = Response(STATUSES[type(error)], str(error))
+        encoded = encode_response(response, answerable.properties.message_id)
+        if len(encoded) > RESPONSE_BYTES_MAX:
+            text = (
+                f"the response has {len(encoded)} bytes, at most {RESPONSE_BYTES_MAX} are sent; ask for less"
+            )
+            encoded = encode_response(Response(400, text), answerable.properties.message_id)
+        return encoded
+
+    def _serve(self, request: Request, owner: object) -> Response:
+        method = request.method
+        segments, query = request.target()
+        body = request.body()
+        operations = self._operations(segments, query, body, owner)
+        if not operations:
+            raise Refusal(404, f"there is no resource {quote(request.properties.to)}")
+        operation = operations.get(method)
+        if operation is None:
+            allowed = ", ".join(operations)
+            raise Refusal(
+                405, f"{quote(method)} on {quote(request.properties.to)}: only {allowed} can be done"
+            )
+        if body is not None and method in _METHODS_WITHOUT_BODY:
+            raise Refusal(400, f"a {method} has no body; it must be null, not {quote(body)}")
+        return operation()
+
+    def _operations(
+        self, segments: list[str], query: Mapping[str, str], body: object, owner: object
+    ) -> Mapping[str, Operation]:
+        """What can be done to the resource at this path, by method; nothing for one that does not exist."""
+        topology = self._topology
+        match segments:
+            case ["queues", segment]:
+                queue = segment_text(segment)
+                return {
+                    "PUT": lambda: _declare_queue(topology, queue, body, owner),
+                    "GET": lambda: Response(200, _show_queue(topology.queue_info(queue, owner))),
+                    "DELETE": lambda: _message_count(topology.delete_queue(queue, owner)),
+                }
+            case ["queues", segment, "messages"]:
+                queue = segment_text(segment)
+                return {"DELETE": lambda: _message_count(topology.purge_queue(queue, owner))}
+            case ["exchanges", segment]:
+                exchange = segment_text(segment)
+                return {
+                    "PUT": lambda: _declare_exchange(topology, exchange, body),
+                    "DELETE": lambda: _delete_exchange(topology, exchange),
+                }
+            case ["bindings"]:
+                return {
+                    "POST": lambda: bind(topology, body, owner),
+                    "GET": lambda: listed(topology, query),
+                }
+            case ["bindings", segment]:
+                return {"DELETE": lambda: unbind(topology, segment, owner)}
+            case ["auth", "tokens"]:
+                return {"PUT": lambda: _renew_token(body)}
+            case ["headgate", *rest]:
+                return control_operations(self._control, rest, query)
+        return {}
+
+
+def _declare_queue(topology: Topology, name: str, body: object, owner: object) -> Response:
+    fields = BodyFields(body, what="queue", names=_QUEUE_FIELDS)
+    declaration = QueueDeclaration(
+        name=name,
+        durable=fields.boolean("durable", default=True),
+        exclusive=fields.boolean("exclusive", default=False),
+        auto_delete=fields.boolean("auto_delete", default=False),
+        arguments=fields.arguments(),
+    )
+    try:
+        info, made = topology.declare_queue(declaration, owner)
+    except Inequivalent as error:
+        if topology.queue_info(name, owner).declaration.exclusive != declaration.exclusive:
+            # To clients of RabbitMQ this is a matter of locks, as it is for any other connection.
+            raise Refusal(STATUSES[Locked], str(error)) from None
+        raise
+    return Response(201 if made else 200, _show_queue(info))
+
+
+def _show_queue(info: QueueInfo) -> dict[str, object]:
+    """Clients check these types, and some rely on the order."""
+    declaration = info.declaration
+    return {
+        "leader": NODE_NAME,
+        "replicas": Array(STRING_8, (NODE_NAME,)),
+        "message_count": ULong(info.ready),
+        "consumer_count": UInt(info.consumers),
+        "name": declaration.name,
+        "vhost": VIRTUAL_HOST,
+        "durable": declaration.durable,
+        "auto_delete": declaration.auto_delete,
+        "exclusive": declaration.exclusive,
+        "type": info.type,
+        "arguments": encodable(declaration.arguments),
+    }
+
+
+def _message_count(count: int) -> Response:
+    return Response(200, {"message_count": ULong(count)})
+
+
+def _declare_exchange(topology: Topology, name: str, body: object) -> Response:
+    fields = BodyFields(body, what="exchange", names=_EXCHANGE_FIELDS)
+    kind = fields.text("type", default=ExchangeType.DIRECT.value)
+    try:
+        exchange_type = ExchangeType(kind)
+    except ValueError:
+        types = ", ".join(ExchangeType)
+        raise Refusal(400, f"unknown exchange type {quote(kind)}; there are {types}") from None
+    topology.declare_exchange(
+        ExchangeDeclaration(
+            name=name,
+            type=exchange_type,
+            durable=fields.boolean("durable", default=True),
+            auto_delete=fields.boolean("auto_delete", default=False),
+            internal=fields.boolean("internal", default=False),
+            arguments=fields.arguments(),
+        )
+    )
+    return Response(204)
+
+
+def _delete_exchange(topology: Topology, name: str) -> Response:
+    topology.delete_exchange(name)
+    return Response(204)
+
+
+def _renew_token(body: object) -> Response:
+    if not isinstance(body, bytes):
+        raise Refusal(400, f"a token must be binary, not {quote(body)}")
+    raise Refusal(403, "this broker has no tokens; its users are in the configuration")

@@ -1,0 +1,130 @@
+"""Bindings as resources of the management node: made, listed and removed.
+
+====================================================  =====================================================
+request                                               answer
+====================================================  =====================================================
+``POST /bindings``                                    204; also when it exists
+``GET /bindings?src=:x&dstq=:queue&key=:key``         200 and a list of the bindings between the two;
+                                                      ``dste`` for an exchange, no ``key`` for all keys
+``DELETE /bindings/src=:x;dstq=:queue;key=:key;``     204; also when there is none
+``args=:hash``
+====================================================  =====================================================
+
+A binding's arguments appear in its location as a hash only. Clients do not compute it: they list, compare the
+arguments, and delete the location that the listing gave.
+"""
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+
+from amqp10.addresses import percent_encode
+from amqp10.codec.encode import encode_value
+from amqp10.errors import quote
+from amqp10.management_message import BodyFields, Refusal, Response, encodable, segment_text
+from core.errors import NotFound
+from core.interface import Binding, Topology
+
+LISTED_MAX = 10_000
+"""Bindings in one listing: 3 MiB with names of common length. More need a ``key``."""
+
+HASH_BYTES = 12
+"""Of two bindings alike in all but their arguments, a delete must never meet the wrong one by accident: the
+chance is 2^-96."""
+
+_FIELDS = ("source", "destination_queue", "destination_exchange", "binding_key", "arguments")
+_TEXT = r"[0-9A-Za-z\-._~%]"
+_SEGMENT = re.compile(
+    rf"src=(?P<source>{_TEXT}+);dst(?P<kind>[eq])=(?P<destination>{_TEXT}+);key=(?P<key>{_TEXT}*)"
+    r";args=(?P<hash>[0-9A-Za-z\-_]*)"
+)
+
+
+def bind(topology: Topology, body: object, owner: object) -> Response:
+    """Make a binding. Raises Refusal, Locked, Forbidden, Invalid, LimitReached."""
+    fields = BodyFields(body, what="binding", names=_FIELDS)
+    if ("destination_queue" in fields) == ("destination_exchange" in fields):
+        raise Refusal(400, "a binding needs either destination_queue or destination_exchange")
+    to_queue = "destination_queue" in fields
+    binding = Binding(
+        source=fields.text("source"),
+        destination=fields.text("destination_queue" if to_queue else "destination_exchange"),
+        destination_is_queue=to_queue,
+        binding_key=fields.text("binding_key", default=""),
+        arguments=fields.arguments(),
+    )
+    try:
+        topology.bind(binding, owner)
+    except NotFound as error:
+        # 404 would say that there are no bindings at all: what is missing is an end of this one.
+        raise Refusal(400, str(error)) from None
+    return Response(204)
+
+
+def listed(topology: Topology, query: Mapping[str, str]) -> Response:
+    """The bindings between two nodes. Raises Refusal."""
+    if "src" not in query or ("dstq" in query) == ("dste" in query):
+        raise Refusal(400, "the query must have src and either dstq or dste, and may have key")
+    to_queue = "dstq" in query
+    bindings = topology.bindings(query["src"], query["dstq" if to_queue else "dste"], to_queue)
+    key = query.get("key")
+    if key is not None:
+        bindings = [binding for binding in bindings if binding.binding_key == key]
+    if len(bindings) > LISTED_MAX:
+        raise Refusal(400, f"{len(bindings)} bindings; at most {LISTED_MAX} can be listed, name a key")
+    return Response(200, [_show(binding) for binding in bindings])
+
+
+def unbind(topology: Topology, segment: str, owner: object) -> Response:
+    """Remove the binding at a location. Raises Refusal, Locked, Forbidden."""
+    match = _SEGMENT.fullmatch(segment)
+    if match is None:
+        raise Refusal(
+            400,
+            f"bad binding path segment {quote(segment)}; it must be 'src=:x;dstq=:queue;key=:key;args=:hash'",
+        )
+    source, destination = segment_text(match["source"]), segment_text(match["destination"])
+    key = segment_text(match["key"])
+    for binding in topology.bindings(source, destination, match["kind"] == "q"):
+        if binding.binding_key == key and arguments_hash(binding.arguments) == match["hash"]:
+            topology.unbind(binding, owner)
+            break
+    return Response(204)
+
+
+def location(binding: Binding) -> str:
+    """The path of a binding."""
+    kind = "q" if binding.destination_is_queue else "e"
+    return (
+        f"/bindings/src={percent_encode(binding.source)};dst{kind}={percent_encode(binding.destination)}"
+        f";key={percent_encode(binding.binding_key)};args={arguments_hash(binding.arguments)}"
+    )
+
+
+def arguments_hash(arguments: Mapping[str, object]) -> str:
+    """What stands for the arguments in a location: nothing for none; the same on every run of the broker."""
+    if not arguments:
+        return ""
+    digest = hashlib.blake2b(_canonical(arguments), digest_size=HASH_BYTES).digest()
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+def _canonical(value: object) -> bytes:
+    """An encoding that is the same whatever order the keys of maps came in."""
+    if isinstance(value, Mapping):
+        items = sorted((_canonical(key), _canonical(item)) for key, item in value.items())
+        return b"{%d}" % len(items) + b"".join(key + item for key, item in items)
+    if isinstance(value, list):
+        return b"[%d]" % len(value) + b"".join(map(_canonical, value))
+    return encode_value(encodable(value))
+
+
+def _show(binding: Binding) -> dict[str, object]:
+    return {
+        "source": binding.source,
+        "destination_queue" if binding.destination_is_queue else "destination_exchange": binding.destination,
+        "binding_key": binding.binding_key,
+        "arguments": encodable(binding.arguments),
+        "location": location(binding),
+    }

@@ -1,0 +1,470 @@
+"""The SASL layer of AMQP 1.0 [5.3]: who authenticates whom before the connection opens, for both ends.
+
+The server announces mechanisms, the client chooses one in its init, challenges and responses follow, and an
+outcome ends it. Both ends are sans-IO here: a SASL frame goes in, the bytes to send come out, and ``result``
+tells the end of it. The protocol headers around this layer are the connection's business.
+
+The server knows no user and no password. Mechanisms that do are handed in (:class:`SaslMechanism`), and so is
+every bit of randomness. A client has one attempt and :data:`CLIENT_FRAMES_MAX` frames, so that guessing costs
+a connection each time. Why an attempt failed is for our log only; the peer learns code 1.
+
+A peer that breaks the protocol itself (an empty frame, an AMQP frame, the other side's performative) has no
+outcome coming: :class:`~amqp10.errors.ConnectionFault` is raised and the connection ends.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import scramp
+
+from amqp10.codec.composite import (
+    BINARY,
+    STRING,
+    SYMBOL,
+    SYMBOLS,
+    UBYTE,
+    Composite,
+    by_descriptor,
+    read_descriptor,
+    restricted,
+)
+from amqp10.codec.decode import DEPTH_BEFORE_OPEN
+from amqp10.errors import ConnectionFault, DecodeError, ErrorCondition, quote
+from amqp10.framing import SASL_FRAME, FrameBounds, encode_frame
+
+CLIENT_FRAMES_MAX = 4
+"""An init and three responses. SCRAM, the longest of our mechanisms, needs an init and two."""
+
+SCRAM_ITERATIONS_DIGITS_MAX = 7
+"""Below ten million iterations, some seconds of work; servers ask for 4096 to a million [RFC 7677 4]."""
+
+OUTCOME_OK = 0
+OUTCOME_AUTH = 1
+OUTCOME_SYS_TEMP = 4
+"""Codes of an outcome [5.3.3.6]; 2 and 3 are the other kinds of system failure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslMechanisms:
+    """The server's offer [5.3.3.1]."""
+
+    sasl_server_mechanisms: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslInit:
+    """The client's choice, and its first word if the mechanism lets it speak first [5.3.3.2]."""
+
+    mechanism: str
+    initial_response: bytes | None = None
+    hostname: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslChallenge:
+    """What the server asks [5.3.3.3]."""
+
+    challenge: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslResponse:
+    """What the client answers [5.3.3.4]."""
+
+    response: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslOutcome:
+    """How it ended [5.3.3.5]."""
+
+    code: int
+    additional_data: bytes | None = None
+
+
+SaslPerformative = SaslMechanisms | SaslInit | SaslChallenge | SaslResponse | SaslOutcome
+
+_COMPOSITES: tuple[Composite[SaslPerformative], ...] = (
+    Composite(SaslMechanisms, 0x40, "amqp:sasl-mechanisms:list", (SYMBOLS,)),
+    Composite(SaslInit, 0x41, "amqp:sasl-init:list", (SYMBOL, BINARY, STRING)),
+    Composite(SaslChallenge, 0x42, "amqp:sasl-challenge:list", (BINARY,)),
+    Composite(SaslResponse, 0x43, "amqp:sasl-response:list", (BINARY,)),
+    Composite(SaslOutcome, 0x44, "amqp:sasl-outcome:list", (restricted(UBYTE, range(5)), BINARY)),
+)
+_BY_DESCRIPTOR = by_descriptor(_COMPOSITES)
+_BY_TYPE = {composite.type: composite for composite in _COMPOSITES}
+
+
+def decode_sasl_frame(buffer: bytes, frame: FrameBounds) -> SaslPerformative:
+    """The performative that is the whole body of a SASL frame. Raises ConnectionFault for anything else."""
+    start, end = frame.body_start, frame.body_end
+    if frame.frame_type != SASL_FRAME:
+        raise ConnectionFault(
+            ErrorCondition.FRAMING_ERROR, f"frame type {frame.frame_type} before the SASL outcome"
+        )
+    if start == end:
+        raise ConnectionFault(ErrorCondition.FRAMING_ERROR, "an empty SASL frame")
+    try:
+        descriptor, position = read_descriptor(buffer, start, end, DEPTH_BEFORE_OPEN)
+        composite = _BY_DESCRIPTOR.get(descriptor)
+        if composite is None:
+            raise DecodeError(f"descriptor {quote(descriptor)} is that of no SASL performative")
+        performative, position = composite.decode_list(buffer, position, end, DEPTH_BEFORE_OPEN)
+    except IndexError:
+        raise ConnectionFault(ErrorCondition.DECODE_ERROR, "a SASL performative is cut") from None
+    except DecodeError as fault:
+        raise ConnectionFault(fault.condition, fault.description) from None
+    if position != end:
+        raise ConnectionFault(
+            ErrorCondition.DECODE_ERROR, f"{end - position} bytes behind a SASL performative"
+        )
+    return performative
+
+
+def encode_sasl_frame(performative: SaslPerformative) -> bytes:
+    """A SASL frame with this performative."""
+    return encode_frame(0, _BY_TYPE[type(performative)].encode(performative), frame_type=SASL_FRAME)
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """The exchange goes on: ask the client this."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """The client is who it says."""
+
+    identity: str
+    additional_data: bytes | None = None
+    """The mechanism's last word, sent inside the outcome."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The client is not who it says, or said nothing that makes sense."""
+
+    reason: str = "wrong credentials"
+    """For our log."""
+
+
+class SaslExchange(Protocol):
+    """One attempt at one mechanism, on the server's side."""
+
+    def respond(self, response: bytes) -> Challenge | Success | Failure:
+        """Take the client's initial or next response. Called again only after a Challenge. Raises nothing."""
+
+
+class SaslMechanism(Protocol):
+    """A way to authenticate that the server offers."""
+
+    @property
+    def name(self) -> str:
+        """The registered name, for example PLAIN."""
+
+    def start(self) -> SaslExchange:
+        """Begin an attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Authenticated:
+    """The layer ended well: the AMQP protocol header comes next."""
+
+    identity: str
+    mechanism: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The layer ended badly: nothing comes next."""
+
+    reason: str
+
+
+_SPEAKS_FOR_ITSELF = frozenset({"ANONYMOUS", "EXTERNAL"})
+"""Mechanisms in which an absent response means the same as an empty one, and clients leave it out [RFC 4422
+A, 4505]."""
+
+
+class SaslServer:
+    """The server's side of one attempt.
+
+    Send what :meth:`start` returns, then hand in each frame; ``result`` is set with the last bytes to send.
+    """
+
+    def __init__(self, mechanisms: Sequence[SaslMechanism]) -> None:
+        self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
+        self._mechanism = ""
+        self._exchange: SaslExchange | None = None
+        self._frames = 0
+        self.result: Authenticated | Refused | None = None
+
+    def start(self) -> bytes:
+        """The frame that offers the mechanisms."""
+        return encode_sasl_frame(SaslMechanisms(sasl_server_mechanisms=tuple(self._mechanisms)))
+
+    def frame_received(self, buffer: bytes, frame: FrameBounds) -> bytes:
+        """Take a frame of the client; the bytes to send. Raises ConnectionFault for a broken protocol."""
+        assert self.result is None, "the SASL layer is over"
+        performative = decode_sasl_frame(buffer, frame)
+        self._frames += 1
+        match performative:
+            case SaslInit() if self._exchange is None:
+                return self._init_received(performative)
+            case SaslResponse() if self._exchange is not None:
+                return self._respond(self._exchange, performative.response)
+        raise ConnectionFault(
+            ErrorCondition.NOT_ALLOWED, f"{type(performative).__name__} is not expected here"
+        )
+
+    def _init_received(self, init: SaslInit) -> bytes:
+        mechanism = self._mechanisms.get(init.mechanism)
+        if mechanism is None:
+            return self._refuse(f"the mechanism {quote(init.mechanism)} is not offered")
+        self._mechanism = mechanism.name
+        self._exchange = mechanism.start()
+        if init.initial_response is not None or mechanism.name in _SPEAKS_FOR_ITSELF:
+            return self._respond(self._exchange, init.initial_response or b"")
+        # A client that does not speak first is asked to, by an empty challenge [RFC 4422 5].
+        return encode_sasl_frame(SaslChallenge(challenge=b""))
+
+    def _respond(self, exchange: SaslExchange, response: bytes) -> bytes:
+        match exchange.respond(response):
+            case Success(identity, additional_data):
+                self.result = Authenticated(identity, self._mechanism)
+                return encode_sasl_frame(SaslOutcome(code=OUTCOME_OK, additional_data=additional_data))
+            case Failure(reason):
+                return self._refuse(reason)
+            case Challenge(data):
+                if self._frames == CLIENT_FRAMES_MAX:
+                    return self._refuse(f"not authenticated within {CLIENT_FRAMES_MAX} frames")
+                return encode_sasl_frame(SaslChallenge(challenge=data))
+
+    def _refuse(self, reason: str) -> bytes:
+        self.result = Refused(reason)
+        return encode_sasl_frame(SaslOutcome(code=OUTCOME_AUTH))
+
+
+class ClientExchange(Protocol):
+    """One attempt at one mechanism, on the client's side. ValueError is for a server that makes no sense."""
+
+    def initial_response(self) -> bytes:
+        """What the client says with its init. All our mechanisms let the client speak first."""
+
+    def respond(self, challenge: bytes) -> bytes:
+        """The answer to a challenge."""
+
+    def finish(self, additional_data: bytes) -> None:
+        """Check the server's last word, b"" for none, after an outcome of ok."""
+
+
+class Credentials(Protocol):
+    """What a client authenticates with."""
+
+    @property
+    def mechanism(self) -> str:
+        """The registered name of the mechanism that these are for."""
+
+    @property
+    def identity(self) -> str:
+        """Who the client says it is."""
+
+    def start(self) -> ClientExchange:
+        """Begin an attempt. Raises ValueError for credentials that the mechanism cannot carry."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OneResponse:
+    """The exchange of a mechanism that consists of the initial response."""
+
+    response: bytes
+
+    def initial_response(self) -> bytes:
+        return self.response
+
+    def respond(self, challenge: bytes) -> bytes:
+        if challenge:
+            raise ValueError("the server asks a question that the mechanism does not have")
+        return self.response
+
+    def finish(self, additional_data: bytes) -> None:
+        """The server proves nothing in these mechanisms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anonymous:
+    """No credentials [RFC 4505]. ``trace`` is whom to call when something goes wrong."""
+
+    trace: str = "anonymous"
+    mechanism: str = "ANONYMOUS"
+
+    @property
+    def identity(self) -> str:
+        """The trace: there is nobody else to name."""
+        return self.trace
+
+    def start(self) -> ClientExchange:
+        """Begin an attempt."""
+        return _OneResponse(self.trace.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """Whoever the layer below has authenticated, a TLS certificate's subject for example [RFC 4422 A]."""
+
+    identity: str = ""
+    """Whom to act as; empty leaves it to the server."""
+    mechanism: str = "EXTERNAL"
+
+    def start(self) -> ClientExchange:
+        """Begin an attempt."""
+        return _OneResponse(self.identity.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A user name and a password, readable by whoever can read the connection [RFC 4616]."""
+
+    identity: str
+    password: str
+    mechanism: str = "PLAIN"
+
+    def start(self) -> ClientExchange:
+        """Begin an attempt."""
+        return _OneResponse(f"\0{self.identity}\0{self.password}".encode())
+
+
+@dataclass(frozen=True, slots=True)
+class ScramSha256:
+    """A user name and a password that does not travel; the server proves that it knows it too [RFC 7677]."""
+
+    identity: str
+    password: str
+    make_nonce: Callable[[], str]
+    """A fresh random text for each attempt, printable ASCII without commas."""
+    mechanism: str = "SCRAM-SHA-256"
+
+    def start(self) -> ClientExchange:
+        """Begin an attempt."""
+        return _ScramExchange(self.identity, self.password, self.make_nonce())
+
+
+class _ScramExchange:
+    """Client-first, server-first, client-final, server-final [RFC 5802 3]."""
+
+    def __init__(self, identity: str, password: str, nonce: str) -> None:
+        try:
+            self._scram = scramp.ScramClient(["SCRAM-SHA-256"], identity, password, c_nonce=nonce)
+        except scramp.ScramException as fault:
+            raise ValueError(f"these credentials cannot be used with SCRAM: {fault}") from None
+        self._challenges = 0
+
+    def initial_response(self) -> bytes:
+        return str(self._scram.get_client_first()).encode()
+
+    def respond(self, challenge: bytes) -> bytes:
+        self._challenges += 1
+        if self._challenges == 1:
+            _check_iterations(challenge)
+            _checked(self._scram.set_server_first, challenge)
+            return str(self._scram.get_client_final()).encode()
+        if self._challenges == 2:
+            # The server's last word comes as a challenge, to be answered by nothing, or inside the outcome.
+            _checked(self._scram.set_server_final, challenge)
+            return b""
+        raise ValueError("the server goes on after its last word")
+
+    def finish(self, additional_data: bytes) -> None:
+        if self._challenges == 1:
+            _checked(self._scram.set_server_final, additional_data)
+        elif self._challenges == 0:
+            raise ValueError("the server has proven nothing")
+
+
+def _check_iterations(server_first: bytes) -> None:
+    """Refuse a server that asks for hours of hashing. Everything else about its message scramp checks."""
+    for attribute in server_first.split(b","):
+        if attribute.startswith(b"i=") and len(attribute) > len(b"i=") + SCRAM_ITERATIONS_DIGITS_MAX:
+            raise ValueError(f"the server asks for too many iterations: {quote(attribute)}")
+
+
+def _checked(take: Callable[[str], None], message: bytes) -> None:
+    try:
+        take(message.decode())
+    except (scramp.ScramException, ValueError) as fault:
+        raise ValueError(f"the server's SCRAM message is refused: {fault}") from None
+
+
+class SaslClient:
+    """The client's side of one attempt, with the first credentials whose mechanism the server offers."""
+
+    def __init__(self, credentials: Sequence[Credentials], hostname: str | None = None) -> None:
+        self._credentials = credentials
+        self._hostname = hostname
+        self._chosen: Credentials | None = None
+        self._exchange: ClientExchange | None = None
+        self.result: Authenticated | Refused | None = None
+
+    def frame_received(self, buffer: bytes, frame: FrameBounds) -> bytes:
+        """Take a frame of the server; the bytes to send. Raises ConnectionFault for a broken protocol."""
+        assert self.result is None, "the SASL layer is over"
+        performative = decode_sasl_frame(buffer, frame)
+        match performative:
+            case SaslMechanisms() if self._exchange is None:
+                return self._choose(performative.sasl_server_mechanisms)
+            case SaslChallenge() if self._exchange is not None:
+                return self._respond(self._exchange, performative.challenge)
+            case SaslOutcome() if self._exchange is not None:
+                self._finish(self._exchange, performative)
+                return b""
+        raise ConnectionFault(
+            ErrorCondition.NOT_ALLOWED, f"{type(performative).__name__} is not expected here"
+        )
+
+    def _choose(self, offered: tuple[str, ...]) -> bytes:
+        for credentials in self._credentials:
+            if credentials.mechanism in offered:
+                return self._init(credentials)
+        names = ", ".join(quote(name) for name in offered[:10])
+        self.result = Refused(
+            f"the server offers only mechanisms for which there are no credentials: {names}"
+        )
+        return b""
+
+    def _init(self, credentials: Credentials) -> bytes:
+        try:
+            exchange = credentials.start()
+        except ValueError as fault:
+            self.result = Refused(str(fault))
+            return b""
+        self._chosen, self._exchange = credentials, exchange
+        return encode_sasl_frame(
+            SaslInit(
+                mechanism=credentials.mechanism,
+                initial_response=exchange.initial_response(),
+                hostname=self._hostname,
+            )
+        )
+
+    def _respond(self, exchange: ClientExchange, challenge: bytes) -> bytes:
+        try:
+            return encode_sasl_frame(SaslResponse(response=exchange.respond(challenge)))
+        except ValueError as fault:
+            self.result = Refused(str(fault))
+            return b""
+
+    def _finish(self, exchange: ClientExchange, outcome: SaslOutcome) -> None:
+        assert self._chosen is not None
+        if outcome.code != OUTCOME_OK:
+            kind = "wrong credentials" if outcome.code == OUTCOME_AUTH else "a failure of the server's system"
+            self.result = Refused(f"the server refused the authentication with code {outcome.code}: {kind}")
+            return
+        try:
+            exchange.finish(outcome.additional_data or b"")
+        except ValueError as fault:
+            self.result = Refused(str(fault))
+            return
+        self.result = Authenticated(self._chosen.identity, self._chosen.mechanism)

@@ -1,0 +1,286 @@
+"""The sections of an encoded message [3.2]: where they are, and the few that a broker reads.
+
+A message is a sequence of described values: header, delivery-annotations, message-annotations, properties,
+application-properties, body, footer, each at most once and in this order; only a body of data or of
+amqp-sequence is several sections of one kind. Everything from the properties to the footer is the bare
+message and leaves as it came.
+
+:func:`scan` finds the sections and decodes none. It checks what can be checked without looking inside: order,
+cardinality, the type of each section, and that sizes add up. A section that passes may still fail to decode.
+A message without a body is against the letter of [3.2] and common in practice, so it passes.
+"""
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from amqp10.codec import format_codes as code
+from amqp10.codec.composite import (
+    ANY,
+    BINARY,
+    BOOLEAN,
+    STRING,
+    SYMBOL,
+    TIMESTAMP,
+    UBYTE,
+    UINT,
+    Composite,
+    Kind,
+    invalid_field,
+    read_descriptor,
+)
+from amqp10.codec.decode import DEPTH_MAX, decode_value, skip_value
+from amqp10.codec.encode import encode_ulong, encode_value
+from amqp10.errors import DecodeError, quote
+from amqp10.types import Symbol, ULong
+
+HEADER = 0x70
+DELIVERY_ANNOTATIONS = 0x71
+MESSAGE_ANNOTATIONS = 0x72
+PROPERTIES = 0x73
+APPLICATION_PROPERTIES = 0x74
+DATA = 0x75
+AMQP_SEQUENCE = 0x76
+AMQP_VALUE = 0x77
+FOOTER = 0x78
+
+_SYMBOLS = {
+    "amqp:header:list": HEADER,
+    "amqp:delivery-annotations:map": DELIVERY_ANNOTATIONS,
+    "amqp:message-annotations:map": MESSAGE_ANNOTATIONS,
+    "amqp:properties:list": PROPERTIES,
+    "amqp:application-properties:map": APPLICATION_PROPERTIES,
+    "amqp:data:binary": DATA,
+    "amqp:amqp-sequence:list": AMQP_SEQUENCE,
+    "amqp:amqp-value:*": AMQP_VALUE,
+    "amqp:footer:map": FOOTER,
+}
+
+_LIST = frozenset({code.LIST_0, code.LIST_8, code.LIST_32})
+_MAP = frozenset({code.MAP_8, code.MAP_32})
+_BINARY = frozenset({code.BINARY_8, code.BINARY_32})
+_FORMAT_CODES = {
+    HEADER: _LIST,
+    DELIVERY_ANNOTATIONS: _MAP,
+    MESSAGE_ANNOTATIONS: _MAP,
+    PROPERTIES: _LIST,
+    APPLICATION_PROPERTIES: _MAP,
+    DATA: _BINARY,
+    AMQP_SEQUENCE: _LIST,
+    AMQP_VALUE: frozenset(range(256)),
+    FOOTER: _MAP,
+}
+"""What the value of a section may start with; for an amqp-value ``skip_value`` knows."""
+
+_BODY_PLACE = 5
+_PLACES = {
+    HEADER: 0,
+    DELIVERY_ANNOTATIONS: 1,
+    MESSAGE_ANNOTATIONS: 2,
+    PROPERTIES: 3,
+    APPLICATION_PROPERTIES: 4,
+    DATA: _BODY_PLACE,
+    AMQP_SEQUENCE: _BODY_PLACE,
+    AMQP_VALUE: _BODY_PLACE,
+    FOOTER: 6,
+}
+
+Bounds = tuple[int, int]
+"""Where a section starts, with its descriptor, and where it ends."""
+
+
+class SectionBounds(NamedTuple):
+    """Where the sections of a message are; None for those that it does not have."""
+
+    header: Bounds | None = None
+    delivery_annotations: Bounds | None = None
+    message_annotations: Bounds | None = None
+    properties: Bounds | None = None
+    application_properties: Bounds | None = None
+    body: Bounds | None = None
+    """All sections of the body."""
+    footer: Bounds | None = None
+    body_code: int | None = None
+    """DATA, AMQP_SEQUENCE or AMQP_VALUE."""
+
+
+def scan(payload: bytes, depth_left: int = DEPTH_MAX) -> SectionBounds:
+    """Find the sections of a whole message. Raises DecodeError only."""
+    found: list[Bounds | None] = [None] * 7
+    last_place = -1
+    body_code = None
+    position = 0
+    end = len(payload)
+    while position < end:
+        start = position
+        section, position = _section_code(payload, start, end, depth_left)
+        place = _PLACES[section]
+        position = _skip_section(payload, position, section, depth_left)
+        if place > last_place:
+            found[place] = (start, position)
+            if place == _BODY_PLACE:
+                body_code = section
+        elif place == last_place == _BODY_PLACE and section == body_code != AMQP_VALUE:
+            body = found[place]
+            found[place] = (body[0] if body else start, position)
+        else:
+            raise DecodeError(f"section 0x{section:02x} at offset {start} is there twice or out of order")
+        last_place = place
+    return SectionBounds._make((*found, body_code))
+
+
+def _section_code(payload: bytes, position: int, end: int, depth_left: int) -> tuple[int, int]:
+    """The numeric descriptor of the section at ``position``, and where its value starts."""
+    try:
+        descriptor, behind = read_descriptor(payload, position, end, depth_left)
+    except IndexError:
+        raise DecodeError(f"a section is cut at offset {end}") from None
+    section = _SYMBOLS.get(descriptor) if isinstance(descriptor, str) else descriptor
+    if section not in _PLACES:
+        raise DecodeError(f"descriptor {quote(descriptor)} at offset {position} is that of no section")
+    return section, behind
+
+
+def _skip_section(payload: bytes, position: int, section: int, depth_left: int) -> int:
+    end = len(payload)
+    if position < end and payload[position] not in _FORMAT_CODES[section]:
+        format_code = payload[position]
+        raise DecodeError(f"format code 0x{format_code:02x} at offset {position} in section 0x{section:02x}")
+    return skip_value(payload, position, end, depth_left)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """How to carry a message, and what has happened to it on the way [3.2.1]. ``ttl`` is in
+    milliseconds."""
+
+    durable: bool = False
+    priority: int = 4
+    ttl: int | None = None
+    first_acquirer: bool = False
+    delivery_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Properties:
+    """The immutable properties of a message [3.2.4].
+
+    ``message_id`` and ``correlation_id`` are a ULong, uuid.UUID, bytes or str. The two times are in
+    milliseconds since the Unix epoch.
+    """
+
+    message_id: object = None
+    user_id: bytes | None = None
+    to: object = None
+    subject: str | None = None
+    reply_to: object = None
+    correlation_id: object = None
+    content_type: str | None = None
+    content_encoding: str | None = None
+    absolute_expiry_time: int | None = None
+    creation_time: int | None = None
+    group_id: str | None = None
+    group_sequence: int | None = None
+    reply_to_group_id: str | None = None
+
+
+def _read_message_id(buffer: bytes, position: int, end: int, depth_left: int) -> tuple[object, int]:
+    value, behind = decode_value(buffer, position, end, depth_left)
+    if not isinstance(value, (ULong, uuid.UUID, bytes, str)):
+        raise invalid_field(f"{quote(value)} at offset {position} is no message-id")
+    return value, behind
+
+
+_MESSAGE_ID = Kind(_read_message_id, encode_value)
+
+_HEADER = Composite(Header, HEADER, "amqp:header:list", (BOOLEAN, UBYTE, UINT, BOOLEAN, UINT))
+_PROPERTIES = Composite(
+    Properties,
+    PROPERTIES,
+    "amqp:properties:list",
+    (
+        _MESSAGE_ID,
+        BINARY,
+        ANY,
+        STRING,
+        ANY,
+        _MESSAGE_ID,
+        SYMBOL,
+        SYMBOL,
+        TIMESTAMP,
+        TIMESTAMP,
+        STRING,
+        UINT,
+        STRING,
+    ),
+)
+
+
+def decode_header(payload: bytes, start: int, end: int) -> Header:
+    """The header section at these bounds. Raises DecodeError only."""
+    position = _open_section(payload, start, end, HEADER)
+    header, position = _HEADER.decode_list(payload, position, end, DEPTH_MAX)
+    _check_section_end(position, end)
+    return header
+
+
+def encode_header(header: Header) -> bytes:
+    """The header section, without the fields at their default. Raises EncodeError for values out of range."""
+    return _HEADER.encode(header)
+
+
+def decode_properties(payload: bytes, start: int, end: int) -> Properties:
+    """The properties section at these bounds. Raises DecodeError only."""
+    position = _open_section(payload, start, end, PROPERTIES)
+    properties, position = _PROPERTIES.decode_list(payload, position, end, DEPTH_MAX)
+    _check_section_end(position, end)
+    return properties
+
+
+def encode_properties(properties: Properties) -> bytes:
+    """The properties section. Raises EncodeError for a value of another type or out of range."""
+    return _PROPERTIES.encode(properties)
+
+
+def decode_map_section(payload: bytes, start: int, end: int) -> dict[object, object]:
+    """The map of annotations, application-properties or footer at these bounds. Raises DecodeError only."""
+    _, position = _section_code(payload, start, end, DEPTH_MAX)
+    items, position = decode_value(payload, position, end, DEPTH_MAX)
+    if not isinstance(items, dict):
+        raise DecodeError(f"the section at offset {start} holds {quote(items)} instead of a map")
+    _check_section_end(position, end)
+    return items
+
+
+def encode_section(section: int, value: object) -> bytes:
+    """One section with this value, for maps and bodies. Raises EncodeError for what has no encoding."""
+    return b"\x00" + encode_ulong(section) + encode_value(value)
+
+
+def check_annotations(keys: Iterable[object]) -> None:
+    """Refuse reserved annotation keys [3.2.10].
+
+    A key is a symbol or a ulong, and symbols that do not begin with ``x-`` belong to the specification.
+    Raises DecodeError.
+    """
+    for key in keys:
+        if isinstance(key, Symbol):
+            if not key.value.startswith("x-"):
+                raise DecodeError(
+                    f'the annotation key {quote(key.value)} is reserved: it does not begin with "x-"'
+                )
+        elif not isinstance(key, ULong):
+            raise DecodeError(f"{quote(key)} is no annotation key: a symbol or a ulong is")
+
+
+def _open_section(payload: bytes, start: int, end: int, expected: int) -> int:
+    section, position = _section_code(payload, start, end, DEPTH_MAX)
+    if section != expected:
+        raise DecodeError(f"section 0x{section:02x} at offset {start} where 0x{expected:02x} is expected")
+    return position
+
+
+def _check_section_end(position: int, end: int) -> None:
+    if position != end:
+        raise DecodeError(f"a section ends at offset {position}, its bounds say {end}")

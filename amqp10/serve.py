@@ -1,0 +1,201 @@
+"""Where the process is put together: configuration in, a running broker out.
+
+Everything that lower rooms must not reach for themselves is handed in here: the clocks, randomness, users, the
+protocols that answer on the port, and what the management node may do.
+"""
+
+import os
+import platform
+import random
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+import trio
+
+from amqp10.connection import Connection, ConnectionSettings
+from amqp10.control_plane import BrokerControl
+from amqp10.converter import MessageConverter
+from amqp10.errors import ConnectionFault, ErrorCondition
+from amqp10.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL
+from amqp10.frontend.authentication import Mechanism
+from amqp10.frontend.front_end import Amqp10FrontEnd
+from amqp10.frontend.settings import FrontEndSettings
+from amqp10.handshake import NoHandshake, ServerHandshake
+from amqp10.management import ManagementNode
+from amqp10.sasl import SaslMechanisms, SaslOutcome, encode_sasl_frame
+from amqp10.session import SessionLimits
+from core.access.mechanisms import offered
+from core.access.users import Users
+from core.config import Settings
+from core.engine.broker import Broker, EngineSettings
+from core.interface import Mailbox
+from core.observe.log import open_log
+from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
+from core.server.run import Server, read_clocks
+
+COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.0.0"
+"""What product and version say in our open: the dialect, not the maker. RabbitMQ's own AMQP 1.0 clients talk to nothing
+else, and decide by the version which features to use; these are the ones of 4.0. See docs/decisions."""
+CAPABILITIES = ("LINK_PAIR_V1_0", "ANONYMOUS-RELAY")
+REFUSAL_DELAY_S = (1.0, 3.0)
+"""A refused authentication is told after a random time between these: guessing is slow, and costs us nothing."""
+UNIQUE_BYTES = 12
+LET_IN = encode_sasl_frame(SaslMechanisms(sasl_server_mechanisms=("PLAIN", "ANONYMOUS"))) + encode_sasl_frame(
+    SaslOutcome(code=0)
+)
+"""A SASL layer that ends well whatever the peer says in it."""
+
+
+def headgate_version() -> str:
+    """The version that is installed."""
+    try:
+        return version("headgate")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def front_end_settings(settings: Settings) -> FrontEndSettings:
+    """The part of the configuration that AMQP 1.0 needs, in its own words."""
+    own = settings.amqp10
+    return FrontEndSettings(
+        max_frame_size=own.max_frame_size,
+        pre_open_frame_size_max=own.pre_open_frame_size_max,
+        channel_max=own.channel_max,
+        idle_time_out_ms=round(own.idle_time_out * 1000),
+        session=SessionLimits(
+            max_incoming_window=own.max_incoming_window,
+            window_top_up=own.window_top_up,
+            incoming_window_margin=own.incoming_window_margin,
+            handle_max=own.handle_max,
+        ),
+        max_message_size=own.max_message_size,
+        unsent_bytes_max=own.unsent_bytes_max,
+        max_link_credit=own.max_link_credit,
+        link_credit_top_up=own.link_credit_top_up,
+        unconfirmed_limit=own.unconfirmed_limit,
+        management_link_credit=own.management_link_credit,
+        management_top_up=own.management_link_credit // 2,
+        max_queue_credit=own.max_queue_credit,
+        reasons=own.flow_reason.enabled,
+        reason_after_ms=round(own.flow_reason.after * 1000),
+        reason_interval_ms=1000 // own.flow_reason.per_second_max,
+        properties={
+            "product": COMPATIBLE_PRODUCT,
+            "version": COMPATIBLE_VERSION,
+            "information": f"Headgate {headgate_version()}",
+            "platform": f"Python {platform.python_version()}",
+        },
+    )
+
+
+def connection_settings(settings: FrontEndSettings) -> ConnectionSettings:
+    """What the broker announces on a connection."""
+    return ConnectionSettings(
+        container_id=settings.container_id,
+        max_frame_size=settings.max_frame_size,
+        channel_max=settings.channel_max,
+        idle_time_out_ms=settings.idle_time_out_ms,
+        idle_time_out_min_ms=settings.idle_time_out_min_ms,
+        close_time_out_ms=settings.close_time_out_ms,
+        pre_open_frame_size_max=settings.pre_open_frame_size_max,
+        partial_delivery_bytes_max=settings.partial_delivery_bytes_max,
+        unsent_bytes_max=settings.unsent_bytes_max,
+        session=settings.session,
+        properties=settings.properties,
+        offered_capabilities=CAPABILITIES,
+    )
+
+
+def amqp10_factory(
+    *, settings: FrontEndSettings, broker: Broker, control: BrokerControl, users: Users, anonymous: bool
+) -> FrontEndFactory:
+    """AMQP 1.0 for the server's accept loop."""
+    node = ManagementNode(broker, control)
+    announced = connection_settings(settings)
+
+    def handshake(info: PeerInfo) -> ServerHandshake:
+        mechanisms = offered(
+            users, loopback=info.loopback, anonymous=anonymous, random_bytes=secrets.token_bytes
+        )
+        return ServerHandshake(
+            [Mechanism(mechanism) for mechanism in mechanisms],
+            bare_allowed=anonymous,
+            refusal_delay_s=lambda: random.uniform(*REFUSAL_DELAY_S),
+            frame_size_max=settings.pre_open_frame_size_max,
+        )
+
+    def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
+        return Amqp10FrontEnd(
+            info,
+            mailbox=Mailbox(notify),
+            connection=Connection(announced, handshake(info)),
+            engine=broker,
+            topology=broker,
+            management=node,
+            settings=settings,
+            unique=lambda: secrets.token_hex(UNIQUE_BYTES),
+        )
+
+    return FrontEndFactory(
+        name="amqp-1.0",
+        accepts=lambda preface: preface in (PROTOCOL_HEADER_SASL, PROTOCOL_HEADER_AMQP),
+        make=make,
+        refusal=lambda reason: refusal(announced, reason),
+    )
+
+
+def refusal(settings: ConnectionSettings, reason: str) -> bytes:
+    """A whole handshake that ends in a close with the reason, for a peer that cannot be served.
+
+    Nothing the peer says is waited for: whoever it is, it is let in only to be told.
+    """
+
+    connection = Connection(settings, NoHandshake())
+    fault = ConnectionFault(ErrorCondition.RESOURCE_LIMIT_EXCEEDED, reason)
+    connection.close(fault, monotonic=0.0)
+    return PROTOCOL_HEADER_SASL + LET_IN + PROTOCOL_HEADER_AMQP + connection.data_to_send(0.0)
+
+
+async def serve(settings: Settings, *, ready: Callable[[Sequence[tuple[str, int]]], None]) -> None:
+    """Run the broker until SIGTERM or SIGINT. ``ready`` hears the addresses once connections are accepted."""
+    with open_log(settings.log, sys.stderr, monotonic=time.monotonic) as log:
+        broker = Broker(
+            EngineSettings(
+                queue_messages_per_turn=settings.engine.stage_messages_per_turn.queue,
+                queues_max=settings.engine.queues_max,
+                exchanges_max=settings.engine.exchanges_max,
+                bindings_max=settings.engine.bindings_max,
+            ),
+            MessageConverter(),
+        )
+        clock = read_clocks
+        users = Users(
+            settings.users,
+            cache_seconds=settings.access.password_cache,
+            monotonic=lambda: clock().monotonic,
+            random_bytes=secrets.token_bytes,
+        )
+        control = BrokerControl(broker, version=headgate_version(), pid=os.getpid())
+        factory = amqp10_factory(
+            settings=front_end_settings(settings),
+            broker=broker,
+            control=control,
+            users=users,
+            anonymous=settings.access.anonymous,
+        )
+        server = Server(settings=settings.server, engine=broker, factories=[factory], log=log, clock=clock)
+        control.server = server
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_stop_on_signal, server)
+            await server.run(ready)
+            nursery.cancel_scope.cancel()
+
+
+async def _stop_on_signal(server: Server) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            server.stop("the broker is being stopped")

@@ -1,0 +1,134 @@
+"""The session's flow state: four numbers that say how many transfer frames each side may still send [2.5.6].
+
+The unit is the transfer *frame*: a message cut into five frames takes five. Ids are serial numbers and wrap; windows are
+plain counts and do not.
+
+Towards the peer we announce ``incoming_window`` and count it down; when no more than ``top_up_at`` are left it is
+set (not added) to its maximum again. An alarm closes the window: we announce 0 and tolerate ``margin`` transfers that
+were on their way. What the peer lets us send is ``remote_incoming_window``: it is recomputed from every flow, floored
+at zero, because a peer that shrinks its window while our transfers are in flight would make it negative.
+
+This object knows no frames' handles, no links and no reasons. Invariants: ``remote_incoming_window >= 0``;
+``incoming_window >= -margin``; the announced window is never negative.
+"""
+
+from amqp10 import serial
+from amqp10.errors import ErrorCondition, SessionFault
+
+OUTGOING_WINDOW = 0xFFFF_FFFF
+"""What we announce as our outgoing-window: the largest, since we never hold transfers back by it [2.5.6]."""
+
+
+class SessionWindow:
+    """Flow state of one session, ours and what the peer told us of its own. Counts are transfer frames."""
+
+    __slots__ = (
+        "closed",
+        "incoming_window",
+        "initial_outgoing_id",
+        "margin",
+        "maximum",
+        "next_incoming_id",
+        "next_outgoing_id",
+        "remote_incoming_window",
+        "remote_outgoing_window",
+        "top_up_at",
+    )
+
+    def __init__(
+        self, *, maximum: int, top_up_at: int, initial_outgoing_id: int = 0, closed: bool = False
+    ) -> None:
+        """A session not yet begun by the peer. ``closed`` announces 0 from the start and tolerates nothing."""
+        assert 0 <= top_up_at < maximum
+        self.maximum = maximum
+        self.top_up_at = top_up_at
+        self.closed = closed
+        self.incoming_window = 0 if closed else maximum
+        self.margin = 0
+        self.initial_outgoing_id = initial_outgoing_id
+        self.next_outgoing_id = initial_outgoing_id
+        self.next_incoming_id = 0
+        self.remote_incoming_window = 0
+        self.remote_outgoing_window = 0
+
+    def begin_received(self, *, next_outgoing_id: int, incoming_window: int, outgoing_window: int) -> None:
+        """Take the peer's initial flow state from its begin [2.7.2]."""
+        self.next_incoming_id = next_outgoing_id
+        self.remote_incoming_window = incoming_window
+        self.remote_outgoing_window = outgoing_window
+
+    @property
+    def announced(self) -> int:
+        """The incoming-window that frames of ours carry now; 0 while closed."""
+        return 0 if self.closed else max(0, self.incoming_window)
+
+    def received(self, n: int) -> None:
+        """Take ``n`` transfer frames in. Raises SessionFault window-violation when they exceed the window."""
+        self.next_incoming_id = serial.advance(self.next_incoming_id, n)
+        self.incoming_window -= n
+        self.remote_outgoing_window = max(0, self.remote_outgoing_window - n)
+        if self.incoming_window < -self.margin:
+            raise SessionFault(
+                ErrorCondition.WINDOW_VIOLATION,
+                f"incoming-window exceeded by {-self.incoming_window - self.margin} transfer frame(s) "
+                f"(announced window: {self.announced}, tolerated excess: {self.margin})",
+            )
+
+    def flow_received(
+        self,
+        *,
+        next_incoming_id: int | None,
+        incoming_window: int,
+        next_outgoing_id: int,
+        outgoing_window: int,
+    ) -> None:
+        """Take the session fields of the peer's flow [2.5.6].
+
+        Raises SessionFault window-violation when the peer claims to have received transfers that were not sent, or
+        denies or invents transfers of its own: on an ordered transport both mean that the two sides disagree.
+        """
+        if next_outgoing_id != self.next_incoming_id:
+            raise SessionFault(
+                ErrorCondition.WINDOW_VIOLATION,
+                f"next-outgoing-id {next_outgoing_id} in flow, but the next transfer expected is {self.next_incoming_id}",
+            )
+        seen = self.initial_outgoing_id if next_incoming_id is None else next_incoming_id
+        in_flight = serial.diff(self.next_outgoing_id, seen)
+        if in_flight < 0:
+            raise SessionFault(
+                ErrorCondition.WINDOW_VIOLATION,
+                f"next-incoming-id {seen} in flow, but the next transfer to be sent is {self.next_outgoing_id}",
+            )
+        self.remote_incoming_window = max(0, incoming_window - in_flight)
+        self.remote_outgoing_window = outgoing_window
+
+    def sent(self, n: int) -> None:
+        """Count ``n`` transfer frames of ours; the caller has asked ``remote_incoming_window`` before."""
+        assert 0 <= n <= self.remote_incoming_window
+        self.next_outgoing_id = serial.advance(self.next_outgoing_id, n)
+        self.remote_incoming_window -= n
+
+    def top_up(self) -> bool:
+        """Restore the window when it is due. True: announce it with a flow."""
+        if self.closed or self.incoming_window > self.top_up_at:
+            return False
+        self.incoming_window = self.maximum
+        return True
+
+    def close(self, margin: int) -> bool:
+        """Announce 0 from now on, and tolerate ``margin`` transfers in flight. True: announce it with a flow."""
+        if self.closed:
+            return False
+        self.closed = True
+        self.incoming_window = 0
+        self.margin = margin
+        return True
+
+    def open(self) -> bool:
+        """Announce the whole window again. True: announce it with a flow."""
+        if not self.closed:
+            return False
+        self.closed = False
+        self.incoming_window = self.maximum
+        self.margin = 0
+        return True

@@ -1,0 +1,120 @@
+"""The brokers that are measured: where they listen, and what their processes cost.
+
+A broker is a process *tree*: CPU time and memory are summed over the process that listens and all its
+descendants.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from bench.load.handshake import Place
+from bench.load.management import Management
+
+START_SECONDS = 20.0
+STOP_SECONDS = 10.0
+ROOT = Path(__file__).parent.parent
+SCRATCH = ROOT / ".headgate"
+"""Where a broker that we start keeps its data; a temporary folder might be on no disk at all."""
+
+
+class BrokerError(Exception):
+    """A broker that cannot be started or found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A running broker. `name` is its product and version as it says in its open frame."""
+
+    name: str
+    url: str
+    pid: int
+
+    def cpu_seconds(self) -> float:
+        """CPU time of the tree so far, user and system; the kernel counts it in ticks of 10 ms."""
+        times = [process.cpu_times() for process in self._tree()]
+        return float(sum(one.user + one.system for one in times))
+
+    def resident_bytes(self) -> int:
+        """Memory of the tree that is resident now."""
+        return sum(int(process.memory_info().rss) for process in self._tree())
+
+    def _tree(self) -> list[psutil.Process]:
+        root = psutil.Process(self.pid)
+        return [root, *root.children(recursive=True)]
+
+
+def connect(url: str, pid: int | None) -> Broker:
+    """The broker that listens at `url`; its process is found by the port when `pid` is not given."""
+    with Management(url) as management:
+        properties = management.broker
+    name = " ".join(str(properties[key]) for key in ("product", "version") if key in properties)
+    return Broker(name or "unknown", url, pid if pid is not None else listening_pid(Place.of(url).port))
+
+
+def listening_pid(port: int) -> int:
+    """The process of this machine that listens on `port`."""
+    for connection in psutil.net_connections(kind="tcp"):
+        if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+            return int(connection.pid)
+    raise BrokerError(f"no process that we may look at listens on port {port}: give its process id")
+
+
+@contextlib.contextmanager
+def started(command: str) -> Iterator[Broker]:
+    """A broker started on a free loopback port with a fresh data folder; stopped in the end.
+
+    `command` may hold {python}, {port} and {data}.
+    """
+    port = _free_port()
+    SCRATCH.mkdir(exist_ok=True)
+    data = Path(tempfile.mkdtemp(prefix="bench-", dir=SCRATCH))
+    words = [word.format(python=sys.executable, port=port, data=data) for word in shlex.split(command)]
+    log = data.with_suffix(".log")
+    with log.open("wb") as output:
+        process = subprocess.Popen(words, stdout=output, stderr=output, stdin=subprocess.DEVNULL, cwd=ROOT)
+    try:
+        _await_listening(process, port, log)
+        yield connect(f"amqp://guest:guest@127.0.0.1:{port}", process.pid)
+    finally:
+        _stop(process)
+        shutil.rmtree(data, ignore_errors=True)
+        log.unlink(missing_ok=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _await_listening(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.05)
+    last_words = log.read_text(errors="replace")[-2000:]
+    raise BrokerError(f"the broker did not start to listen (exit status {process.poll()}):\n{last_words}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

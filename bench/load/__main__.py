@@ -1,0 +1,274 @@
+"""A load process: `python -m bench.load`, told what to do by JSON lines on its standard input.
+
+    in   a plan (`plan.Plan`)         connect, begin, attach
+    out  {"event": "ready", …}        everything is attached
+    in   {"go": time}                 start publishing and consuming
+    out  {"event": "published", …}    every publisher here has sent its messages and the broker settled them
+    in   {"finish": n or null}        consumers here get n messages in all; null: unknown, the queue is shared
+    out  {"event": "report", …}       what was sent and what arrived
+    in   end of input                 close the connections
+
+or, at any time, out {"event": "failed", "reason": …}. Times are of the monotonic clock, which all processes
+of a machine share. One loop serves all connections of the process; every write is non-blocking, and a
+connection is asked for more only when all it wanted to write is written.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import selectors
+import struct
+import sys
+import time
+from collections import deque
+from typing import Final
+
+from bench.load.consumer import latency_histogram
+from bench.load.endpoint import Endpoint
+from bench.load.handshake import READ_BYTES, Conversation
+from bench.load.plan import Plan
+from bench.load.wire import EMPTY_FRAME, WireError
+
+STALL_NS: Final = 10 * 10**9
+"""Without any progress for this long a run is over, and void if anything is missing."""
+QUIET_NS: Final = 2 * 10**9
+"""A consumer that does not know how many messages are left for it stops when none came for this long."""
+LINGER_NS: Final = 50 * 10**6
+"""How long a consumer that has everything waits for what should not come."""
+KEEP_ALIVE_NS: Final = 5 * 10**9
+"""An empty frame after this long without sending; brokers want one within 10 s or more."""
+IDLE_SECONDS: Final = 0.25
+FEW_CONNECTIONS: Final = 64
+"""Up to here select(), whose time-outs are finer than epoll's milliseconds."""
+
+
+class Line:
+    """A socket with its endpoint and what is still to be written."""
+
+    def __init__(self, conversation: Conversation, endpoint: Endpoint) -> None:
+        self._conversation = conversation
+        self._pending: deque[bytes | memoryview] = deque()
+        self._last_write_ns = time.monotonic_ns()
+        self.socket = conversation.socket
+        self.socket.setblocking(False)
+        self.endpoint = endpoint
+        self.endpoint.receive_data(conversation.rest, self._last_write_ns)
+
+    def read(self) -> None:
+        try:
+            data = self.socket.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        if not data:
+            raise WireError("the broker closed the socket without a word")
+        self.endpoint.receive_data(data, time.monotonic_ns())
+
+    def write(self, now_ns: int) -> None:
+        """Write what is pending, or what the endpoint wants now, as far as the socket takes it."""
+        if not self._pending:
+            self._pending.extend(self.endpoint.output(now_ns))
+            if not self._pending and now_ns - self._last_write_ns >= KEEP_ALIVE_NS:
+                self._pending.append(EMPTY_FRAME)
+            if self._pending:
+                self._last_write_ns = now_ns
+        while self._pending:
+            piece = self._pending[0]
+            try:
+                written = self.socket.send(piece)
+            except BlockingIOError:
+                return
+            if written < len(piece):
+                self._pending[0] = memoryview(piece)[written:]
+            else:
+                self._pending.popleft()
+
+    @property
+    def blocked(self) -> bool:
+        return bool(self._pending)
+
+    def close(self) -> None:
+        self._conversation.close()
+
+
+class LoadProcess:
+    """The loop over all connections, and the conversation with who started us."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._crowd = len(plan.applications) > FEW_CONNECTIONS
+        self._selector: selectors.BaseSelector = (
+            selectors.DefaultSelector() if self._crowd else selectors.SelectSelector()
+        )
+        self._input = b""
+        self._input_ended = False
+        os.set_blocking(sys.stdin.fileno(), False)
+        self._selector.register(sys.stdin.fileno(), selectors.EVENT_READ, None)
+        self._lines = [self._connect(index) for index in range(len(plan.applications))]
+        self._publishers = [line.endpoint.publisher for line in self._lines if line.endpoint.publisher]
+        self._consumers = [line.endpoint.consumer for line in self._lines if line.endpoint.consumer]
+        self._start_ns = 0
+
+    def _connect(self, index: int) -> Line:
+        conversation = Conversation(
+            self._plan.url,
+            max_frame_size=self._plan.max_frame_size,
+            container_id=f"bench-{os.getpid()}-{index}",
+        )
+        if index == 0:
+            self.broker = conversation.properties
+        application = self._plan.applications[index]
+        line = Line(conversation, Endpoint(application, self._plan.traffic, conversation.session))
+        self._selector.register(line.socket, selectors.EVENT_READ, line)
+        return line
+
+    # One turn of the loop
+
+    def _turn(self) -> None:
+        for key, events in self._selector.select(self._timeout()):
+            if key.data is None:
+                self._read_input()
+            elif events & selectors.EVENT_READ:
+                key.data.read()
+        now_ns = time.monotonic_ns()
+        for line in self._lines:
+            was_blocked = line.blocked
+            line.write(now_ns)
+            if line.blocked != was_blocked:
+                events = selectors.EVENT_READ | (selectors.EVENT_WRITE if line.blocked else 0)
+                self._selector.modify(line.socket, events, line)
+
+    def _timeout(self) -> float:
+        now_ns = time.monotonic_ns()
+        wait = int(IDLE_SECONDS * 1e9)
+        for line in self._lines:
+            if line.blocked:
+                continue
+            if line.endpoint.ready_to_publish(now_ns):
+                return 0.0
+            if (wake_ns := line.endpoint.wake_ns()) is not None:
+                wait = min(wait, wake_ns - now_ns)
+        return max(wait, 0) / 1e9
+
+    def _read_input(self) -> None:
+        data = os.read(sys.stdin.fileno(), 65536)
+        if not data:
+            self._input_ended = True
+            self._selector.unregister(sys.stdin.fileno())
+        self._input += data
+
+    def _await_order(self) -> dict[str, int | None] | None:
+        """The next order; the loop goes on meanwhile. None when the input ended."""
+        while b"\n" not in self._input and not self._input_ended:
+            self._turn()
+        line, _, self._input = self._input.partition(b"\n")
+        order: dict[str, int | None] | None = json.loads(line) if line else None
+        return order
+
+    # The stages of a run
+
+    def run(self) -> None:
+        deadline_ns = time.monotonic_ns() + STALL_NS
+        while not all(line.endpoint.attached for line in self._lines):
+            self._turn()
+            if time.monotonic_ns() > deadline_ns:
+                raise WireError("the broker did not answer an attach")
+        say("ready", broker={str(k): v for k, v in self.broker.items() if isinstance(v, str)})
+        order = self._await_order()
+        if order is not None and (start := order.get("go")) is not None:
+            gc.freeze()
+            gc.disable()
+            self._measure(start)
+        while self._await_order() is not None:
+            pass
+        for line in self._lines:
+            line.close()
+
+    def _measure(self, start_ns: int) -> None:
+        self._start_ns = start_ns
+        cpu_before = time.process_time()
+        for line in self._lines:
+            line.endpoint.start(start_ns)
+        while not all(publisher.finished for publisher in self._publishers):
+            self._turn()
+            if self._stalled():
+                break
+        say("published", sent={publisher.publisher: publisher.sent for publisher in self._publishers})
+        order = self._await_order()
+        self._await_messages(None if order is None else order.get("finish"))
+        self._report(time.process_time() - cpu_before)
+
+    def _last_progress_ns(self) -> int:
+        arrivals = (consumer.last_arrival_ns for consumer in self._consumers)
+        progress = (publisher.last_progress_ns for publisher in self._publishers)
+        return (
+            max(self._start_ns, *arrivals, *progress)
+            if self._publishers or self._consumers
+            else self._start_ns
+        )
+
+    def _stalled(self) -> bool:
+        return time.monotonic_ns() - self._last_progress_ns() > STALL_NS
+
+    def _await_messages(self, expected: int | None) -> None:
+        if not self._consumers:
+            return
+        patience_ns = QUIET_NS if expected is None else STALL_NS
+        asked_ns = time.monotonic_ns()
+        while expected is None or sum(consumer.ledger.total for consumer in self._consumers) < expected:
+            self._turn()
+            if time.monotonic_ns() - max(asked_ns, self._last_progress_ns()) > patience_ns:
+                return
+        deadline_ns = time.monotonic_ns() + LINGER_NS
+        while time.monotonic_ns() < deadline_ns:
+            self._turn()
+
+    def _report(self, cpu_seconds: float) -> None:
+        latency = latency_histogram()
+        for consumer in self._consumers:
+            latency.add(consumer.latency)
+        say(
+            "report",
+            unconfirmed=sum(publisher.unconfirmed for publisher in self._publishers),
+            refused=sum(publisher.refused for publisher in self._publishers),
+            corrupted=sum(consumer.corrupted for consumer in self._consumers),
+            received=[consumer.ledger.ranges() for consumer in self._consumers],
+            last_progress_ns=self._last_progress_ns(),
+            last_arrival_ns=max((consumer.last_arrival_ns for consumer in self._consumers), default=0),
+            cpu_seconds=cpu_seconds,
+            latency=latency.encode().decode(),
+        )
+
+
+def say(event: str, **fields: object) -> None:
+    """One event as a line on the standard output."""
+    print(json.dumps({"event": event, **fields}), flush=True)
+
+
+def _first_line(descriptor: int) -> str:
+    """One line, read byte by byte so that nothing behind it is taken from the loop."""
+    line = b""
+    while (byte := os.read(descriptor, 1)) not in (b"", b"\n"):
+        line += byte
+    return line.decode()
+
+
+def main() -> int:
+    """Serve one plan."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, hard), hard))
+    line = _first_line(sys.stdin.fileno())
+    if not line:
+        return 2
+    try:
+        LoadProcess(Plan.from_json(line)).run()
+    except (WireError, OSError, ValueError, IndexError, struct.error) as failure:
+        say("failed", reason=f"{type(failure).__name__}: {failure}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

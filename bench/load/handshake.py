@@ -1,0 +1,144 @@
+"""Getting a connection to the point where links can be attached: blocking, step by step, as clients do.
+
+Everything has one time limit per step. What arrives behind the last awaited frame is kept in `rest`.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from bench.load import wire
+from bench.load.endpoint import Session, closing_reason
+from bench.load.wire import Frame, WireError
+
+STEP_SECONDS = 30.0
+READ_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a broker listens and who we are there."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+
+    @staticmethod
+    def of(url: str) -> Place:
+        """From amqp://user:password@host:port; guest and 5672 where something is missing."""
+        parts = urlsplit(url)
+        if parts.scheme != "amqp" or not parts.hostname:
+            raise ValueError(f"{url!r} is not of the form amqp://user:password@host:port")
+        return Place(
+            host=parts.hostname,
+            port=parts.port or 5672,
+            user=unquote(parts.username or "guest"),
+            password=unquote(parts.password or "guest"),
+        )
+
+
+class Conversation:
+    """A blocking connection with one session on channel 0."""
+
+    def __init__(self, url: str, *, max_frame_size: int, container_id: str) -> None:
+        place = Place.of(url)
+        self.rest = b""
+        self.socket = socket.create_connection((place.host, place.port), timeout=STEP_SECONDS)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self._authenticate(place)
+            self.session, self.properties = self._begin(place, max_frame_size, container_id)
+        except BaseException:
+            self.socket.close()
+            raise
+
+    def _authenticate(self, place: Place) -> None:
+        self.socket.sendall(wire.SASL_HEADER)
+        self._expect_header(wire.SASL_HEADER)
+        self.await_frame(wire.SASL_MECHANISMS)
+        response = f"\0{place.user}\0{place.password}".encode()
+        init = wire.composite(wire.SASL_INIT, wire.symbol("PLAIN"), wire.binary(response))
+        self.socket.sendall(wire.frame(init, kind=wire.SASL_FRAME))
+        outcome = self.await_frame(wire.SASL_OUTCOME)
+        if outcome.number(0) != 0:
+            raise WireError(f"the broker refused user {place.user!r}: SASL outcome {outcome.number(0)}")
+        self.socket.sendall(wire.AMQP_HEADER)
+        self._expect_header(wire.AMQP_HEADER)
+
+    def _begin(
+        self, place: Place, max_frame_size: int, container_id: str
+    ) -> tuple[Session, dict[str, wire.Value]]:
+        self.socket.sendall(
+            wire.frame(
+                wire.composite(
+                    wire.OPEN, wire.string(container_id), wire.string(place.host), wire.uint(max_frame_size),
+                    wire.ushort(0),
+                )
+            )
+        )  # fmt: skip
+        opened = self.await_frame(wire.OPEN)
+        self.socket.sendall(
+            wire.frame(
+                wire.composite(
+                    wire.BEGIN, wire.NULL, wire.uint(0), wire.uint(2**31 - 1), wire.uint(2**32 - 1)
+                )
+            )
+        )
+        begun = self.await_frame(wire.BEGIN)
+        properties = opened.field(9)
+        return Session(
+            max_frame_size=opened.number(2, 2**32 - 1),
+            next_incoming_id=begun.number(1),
+            remote_incoming_window=begun.number(2),
+        ), properties if isinstance(properties, dict) else {}
+
+    def send(self, *frames: bytes) -> None:
+        self.socket.sendall(b"".join(frames))
+
+    def await_frame(self, code: int) -> Frame:
+        """The next frame with this performative; others are passed over, but an end of anything raises."""
+        while True:
+            frame = self.next_frame()
+            if frame is None:
+                continue
+            if frame.code == code:
+                return frame
+            if frame.code in (wire.DETACH, wire.END, wire.CLOSE):
+                raise WireError(closing_reason(frame))
+
+    def next_frame(self) -> Frame | None:
+        """The next frame; None for an empty one."""
+        while len(self.rest) < 8 or len(self.rest) < (size := struct.unpack_from(">I", self.rest)[0]):
+            self._read()
+        frame = wire.decode_frame(self.rest[:size], 0, size)
+        self.rest = self.rest[size:]
+        return frame
+
+    def _expect_header(self, header: bytes) -> None:
+        while len(self.rest) < 8:
+            self._read()
+        answer, self.rest = self.rest[:8], self.rest[8:]
+        if answer != header:
+            raise WireError(f"the broker answered {header!r} with {answer!r}")
+
+    def _read(self) -> None:
+        data = self.socket.recv(READ_BYTES)
+        if not data:
+            raise WireError("the broker closed the socket without a word")
+        self.rest += data
+
+    def close(self) -> None:
+        """Close with a close frame and wait for the broker's, so that it is done with us afterwards."""
+        try:
+            self.socket.settimeout(STEP_SECONDS)
+            self.send(wire.frame(wire.composite(wire.CLOSE)))
+            while (frame := self.next_frame()) is None or frame.code != wire.CLOSE:
+                pass
+        except (WireError, OSError):
+            pass  # it is gone already, which is all that was wanted
+        finally:
+            self.socket.close()

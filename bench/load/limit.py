@@ -1,0 +1,71 @@
+"""How fast the load generator is by itself: `python -m bench.load.limit`.
+
+A broker that could be faster than what drives it is not measured. So this runs a publisher and a
+consumer in memory, without a socket, against a peer that costs nothing, and prints nanoseconds per message.
+Sockets come on top: a system call takes 2 to 4 µs, and in bulk some 0.2 µs per KiB.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from bench.load.consumer import Consumer
+from bench.load.plan import Traffic
+from bench.load.publisher import BURST_BYTES_MAX, Publisher, message_unit
+from bench.load.stencil import Stencil
+
+MESSAGES = 200_000
+WINDOW = 2**31 - 1
+
+
+def publisher_seconds(traffic: Traffic, link_credit: int) -> float:
+    """Time to make `MESSAGES` messages, with this much link credit each time nothing is left."""
+    publisher = Publisher(1, traffic, 131072)
+    publisher.start(0)
+    before = time.perf_counter()
+    while publisher.sent < MESSAGES:
+        if not publisher.ready(WINDOW, 0):
+            publisher.flow_received(publisher.sent, link_credit)
+        first = publisher.sent
+        publisher.burst(WINDOW, 0)
+        publisher.settled(first, publisher.sent - 1, accepted=True, now_ns=0)
+    return time.perf_counter() - before
+
+
+def consumer_seconds(traffic: Traffic, per_read: int) -> float:
+    """Time to check and settle `MESSAGES` messages that arrive so many at a time."""
+    unit = message_unit(1, traffic, 131072)
+    stencil = Stencil(unit.data, per_read)
+    consumer = Consumer(traffic, 2 * per_read)
+    consumer.start(0)
+    consumer.top_up()
+    seconds = 0.0
+    for first in range(0, MESSAGES // per_read * per_read, per_read):
+        stencil.write(unit.count_offsets, range(first, first + per_read), width=4)
+        data = bytes(stencil.take(per_read))
+        before = time.perf_counter()
+        at = 0
+        while at < len(data):
+            at = consumer.transfers(data, at, 0)
+        consumer.output()
+        consumer.top_up()
+        seconds += time.perf_counter() - before
+    assert consumer.ledger.total == MESSAGES // per_read * per_read
+    return seconds
+
+
+def main() -> int:
+    """Print the limits for the shapes and sizes that scenarios use."""
+    print(f"{'':24}{'at a time':>10}{'publisher':>12}{'consumer':>12}   ns per message")
+    for size in (12, 256, 4096):
+        traffic = Traffic(size=size, messages=MESSAGES)
+        for at_a_time in (one for one in (1, 10, 30, 100, 1000) if one * size < BURST_BYTES_MAX):
+            made = publisher_seconds(traffic, at_a_time) / MESSAGES
+            checked = consumer_seconds(traffic, at_a_time) / MESSAGES
+            print(f"{size:>6} bytes             {at_a_time:>10}{made * 1e9:>12.0f}{checked * 1e9:>12.0f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

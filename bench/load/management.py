@@ -1,0 +1,121 @@
+"""Declaring, inspecting and deleting queues through the `/management` link pair (HTTP over AMQP), on any
+broker that has it.
+
+One blocking connection; requests are settled, in one frame, and answered in order.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from bench.load import wire
+from bench.load.handshake import Conversation
+from bench.load.wire import Described, Frame, Value, WireError
+
+_ADDRESS = "/management"
+_SEND_HANDLE, _RECEIVE_HANDLE = 0, 1
+_LINK_CREDIT = 100
+
+
+class Management:
+    """An open link pair; use it as a context manager."""
+
+    def __init__(self, url: str) -> None:
+        self._conversation = Conversation(url, max_frame_size=131072, container_id="bench-management")
+        self._requests = 0
+        self.broker = self._conversation.properties
+        self._conversation.send(self._half(_SEND_HANDLE), self._half(_RECEIVE_HANDLE))
+        for _ in range(2):
+            self._conversation.await_frame(wire.ATTACH)
+
+    @staticmethod
+    def _half(handle: int) -> bytes:
+        sending = handle == _SEND_HANDLE
+        paired = wire.map_of(wire.symbol("paired"), wire.boolean(True))
+        return wire.frame(
+            wire.composite(
+                wire.ATTACH, wire.string("management-link-pair"), wire.uint(handle),
+                wire.boolean(wire.ROLE_SENDER if sending else wire.ROLE_RECEIVER),
+                wire.ubyte(wire.SETTLE_MODE_SETTLED), wire.ubyte(0),
+                wire.composite(wire.SOURCE, wire.string(_ADDRESS)),
+                wire.composite(wire.TARGET, wire.string(_ADDRESS)),
+                wire.NULL, wire.NULL, wire.uint(0) if sending else wire.NULL, wire.NULL, wire.NULL, wire.NULL,
+                paired,
+            )
+        )  # fmt: skip
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._conversation.close()
+
+    def declare_queue(self, queue: str, *, queue_type: str = "classic") -> None:
+        """A durable queue of the given type; no other arguments."""
+        arguments = wire.map_of(wire.string("x-queue-type"), wire.string(queue_type))
+        self._request("PUT", f"/queues/{queue}", wire.map_of(wire.string("arguments"), arguments))
+
+    def delete_queue(self, queue: str) -> None:
+        """Delete the queue; no error when there is none."""
+        self._request("DELETE", f"/queues/{queue}", wire.NULL)
+
+    def message_count(self, queue: str) -> int:
+        """How many messages are ready in the queue."""
+        match self._request("GET", f"/queues/{queue}", wire.NULL):
+            case {"message_count": int(count)}:
+                return count
+        raise WireError(f"no message_count in what the broker says about queue {queue}")
+
+    def _request(self, method: str, path: str, body: bytes) -> Value:
+        self._requests += 1
+        properties = wire.composite(
+            wire.PROPERTIES, wire.ulong(self._requests), wire.NULL, wire.string(path), wire.string(method),
+            wire.string("$me"),
+        )  # fmt: skip
+        tag = str(self._requests).encode()
+        transfer = wire.composite(
+            wire.TRANSFER, wire.uint(_SEND_HANDLE), wire.uint(self._requests), wire.binary(tag), wire.uint(0),
+            wire.boolean(True),
+        )  # fmt: skip
+        payload = properties + wire.described(wire.AMQP_VALUE, body)
+        self._conversation.send(self._grant(), wire.frame(transfer + payload))
+        status, answer = self._response()
+        if not 200 <= status < 300:
+            raise WireError(f"{method} {path} was answered with {status}: {answer!r}")
+        return answer
+
+    def _grant(self) -> bytes:
+        """Link credit for responses, granted anew before each request."""
+        answered = self._requests - 1
+        initial = self._conversation.session.next_incoming_id
+        return wire.frame(
+            wire.composite(
+                wire.FLOW, wire.uint((initial + answered) & wire.SERIAL_MASK), wire.uint(2**31 - 1),
+                wire.uint(answered), wire.uint(2**32 - 1), wire.uint(_RECEIVE_HANDLE),
+                wire.NULL, wire.uint(_LINK_CREDIT),
+            )
+        )  # fmt: skip
+
+    def _response(self) -> tuple[int, Value]:
+        payload = b""
+        while True:
+            frame = self._conversation.await_frame(wire.TRANSFER)
+            payload += frame.payload
+            if frame.field(5) is not True:
+                return _parse_response(payload)
+
+
+def _parse_response(payload: bytes) -> tuple[int, Value]:
+    status, body = 0, None
+    at = 0
+    while at < len(payload):
+        section, at = wire.decode(payload, at)
+        match section:
+            case Described(descriptor=wire.PROPERTIES, value=list(fields)):
+                status = int(str(Frame(0, fields, b"").field(3)))
+            case Described(descriptor=wire.AMQP_VALUE, value=value):
+                body = value
+    return status, body

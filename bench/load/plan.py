@@ -1,0 +1,97 @@
+"""What one load process is told to do: plain data that travels as one line of JSON."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+Shape = Literal["bulk", "unbatched"]
+
+NUMBERED_BYTES = 12
+"""The least body: 4 bytes publisher id, 8 bytes sequence number."""
+STAMPED_BYTES = 20
+"""The least body at an offered rate: behind them 8 bytes intended send time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """The messages and how they are sent; the same for every publisher of a run.
+
+    shape: *bulk* writes as many frames per system call as link credit, window and 128 KiB allow and settles
+      ranges; *unbatched* writes one frame per system call and settles each message on its own.
+    size: bytes of a body.
+    settled: sent and received settled, so that nobody confirms anything.
+    durable: marked durable in the header section; without it no header section is sent.
+    rate: messages per second and publisher at which they are *intended* to be sent; 0: as fast as may be.
+    seconds, messages: a publisher stops at whichever limit comes first.
+    in_flight: unsettled messages a publisher allows itself; 0: as many as the broker does.
+    seed: of the bytes that fill a body.
+    """
+
+    shape: Shape = "bulk"
+    size: int = NUMBERED_BYTES
+    settled: bool = False
+    durable: bool = False
+    rate: float = 0.0
+    seconds: float = 3.0
+    messages: int = 1_000_000
+    in_flight: int = 0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.size < self.numbers_bytes:
+            raise ValueError(
+                f"a body of {self.size} bytes has no room for its {self.numbers_bytes} bytes of numbers"
+            )
+        if not 0 < self.messages < 2**32:
+            raise ValueError("messages must be between 1 and 2^32 - 1: delivery-ids do not wrap here")
+
+    @property
+    def messages_max(self) -> int:
+        """How many messages a publisher sends; at an offered rate all that are intended, however late."""
+        return min(self.messages, int(self.rate * self.seconds)) if self.rate else self.messages
+
+    @property
+    def stamped(self) -> bool:
+        """Whether a body carries its intended send time."""
+        return self.rate > 0
+
+    @property
+    def numbers_bytes(self) -> int:
+        return STAMPED_BYTES if self.stamped else NUMBERED_BYTES
+
+    def padding(self) -> bytes:
+        """What fills a body behind its numbers: random, so that nothing on the way can compress it."""
+        return random.Random(self.seed).randbytes(self.size - self.numbers_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    """One connection with one session; it publishes, consumes, does both, or idles."""
+
+    publisher: int = 0
+    publish_to: str = ""
+    consume_from: str = ""
+    link_credit: int = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything one load process needs to know."""
+
+    url: str
+    traffic: Traffic
+    applications: tuple[Application, ...]
+    max_frame_size: int = 131072
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, line: str) -> Plan:
+        fields = json.loads(line)
+        fields["traffic"] = Traffic(**fields["traffic"])
+        fields["applications"] = tuple(Application(**one) for one in fields["applications"])
+        return cls(**fields)

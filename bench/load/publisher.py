@@ -1,0 +1,205 @@
+"""The sending end: messages made as stencils, sent as far as link credit, session window and pace allow.
+
+A message's sequence number is its delivery-id, its delivery-tag and its delivery-count all at once: they all
+count this link's messages from 0. Frames have the shape of go-amqp's: performative as list32 with four fields
+(five when settled, six when a message takes several frames), an 8-byte delivery-tag, and one data section.
+
+At an offered rate the n-th message is intended at start + n / rate. It carries that time, whenever it could
+really be sent, so a broker that holds its publisher up is charged for the wait: there is no coordinated
+omission.
+
+Sans-IO: `burst` returns what the socket is to be given, one item per system call.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from bench.load.ledger import Arrivals, judge
+from bench.load.plan import Traffic
+from bench.load.stencil import Stencil
+from bench.load.wire import SERIAL_MASK, WireError, serial_difference
+
+BURST_BYTES_MAX = 128 * 1024
+"""What a bulk client hands to one system call; the figure of the reference measurements."""
+BURST_FRAMES_MAX = 16
+"""How many frames an unbatched client sends, each by its own call, before it looks at what has arrived."""
+
+_TRANSFER = struct.Struct(">IBBH 3s BII BBI BBQ B")
+_ID_AT = 22
+_TAG_AT = 32  # the low half: sequence numbers are below 2^32
+_SEQUENCE_LOW = 8  # the low half of the sequence number within a body
+_STAMP = 12
+_DURABLE_HEADER = b"\x00\x53\x70\xc0\x02\x01\x41"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The frames of one message, with the places where its numbers go."""
+
+    data: bytes
+    frame_ends: tuple[int, ...]
+    body_at: int
+
+    @property
+    def count_offsets(self) -> list[int]:
+        """Where the low half of the sequence number stands: in every delivery-id and tag, in the body."""
+        starts = (0, *self.frame_ends[:-1])
+        return [start + at for start in starts for at in (_ID_AT, _TAG_AT)] + [self.body_at + _SEQUENCE_LOW]
+
+
+def _transfer_frame(payload: bytes, *, settled: bool, more: bool, split: bool) -> bytes:
+    flags = b"\x41" if settled else b"\x42" if split else b""
+    if split:
+        flags += b"\x41" if more else b"\x42"
+    fields_bytes = 17 + len(flags)
+    head = _TRANSFER.pack(
+        _TRANSFER.size + len(flags) + len(payload), 2, 0, 0,
+        b"\x00\x53\x14", 0xD0, fields_bytes + 4, 4 + len(flags),
+        0x43, 0x70, 0, 0xA0, 8, 0, 0x43,
+    )  # fmt: skip
+    return head + flags + payload
+
+
+def message_unit(publisher: int, traffic: Traffic, max_frame_size: int) -> Unit:
+    """The frames of this publisher's messages, numbered 0, each no larger than `max_frame_size`."""
+    body = struct.pack(">IQ", publisher, 0) + bytes(traffic.numbers_bytes - _STAMP) + traffic.padding()
+    data_section = (
+        struct.pack(">3sBB", b"\x00\x53\x75", 0xA0, len(body))
+        if len(body) < 256
+        else (struct.pack(">3sBI", b"\x00\x53\x75", 0xB0, len(body)))
+    )
+    before_body = (_DURABLE_HEADER if traffic.durable else b"") + data_section
+    payload = before_body + body
+    whole = _transfer_frame(payload, settled=traffic.settled, more=False, split=False)
+    if len(whole) <= max_frame_size:
+        return Unit(whole, (len(whole),), len(whole) - len(body))
+    room = max_frame_size - _TRANSFER.size - 2
+    if room < len(before_body) + traffic.numbers_bytes:
+        raise WireError(f"frames of {max_frame_size} bytes are too small for this generator")
+    frames = [
+        _transfer_frame(
+            payload[at : at + room], settled=traffic.settled, more=at + room < len(payload), split=True
+        )
+        for at in range(0, len(payload), room)
+    ]
+    ends = [sum(map(len, frames[: k + 1])) for k in range(len(frames))]
+    return Unit(b"".join(frames), tuple(ends), _TRANSFER.size + 2 + len(before_body))
+
+
+class Publisher:
+    """One sending link."""
+
+    def __init__(self, publisher: int, traffic: Traffic, max_frame_size: int) -> None:
+        self.publisher = publisher
+        self._traffic = traffic
+        self._unit = message_unit(publisher, traffic, max_frame_size)
+        self._offsets = self._unit.count_offsets
+        self._stencil = Stencil(self._unit.data, max(1, BURST_BYTES_MAX // len(self._unit.data)))
+        self._bulk = traffic.shape == "bulk"
+        self._credit = 0
+        self._settled = Arrivals()
+        self._settled_count = 0
+        self._start_ns = -1
+        self._end_ns = -1
+        self._stopped = False
+        self.sent = 0
+        self.refused = 0
+        self.last_progress_ns = 0
+
+    def start(self, now_ns: int) -> None:
+        self._start_ns = self.last_progress_ns = now_ns
+        self._end_ns = now_ns + int(self._traffic.seconds * 1e9)
+
+    @property
+    def frames_per_message(self) -> int:
+        return len(self._unit.frame_ends)
+
+    @property
+    def link_credit(self) -> int:
+        return self._credit
+
+    @property
+    def finished(self) -> bool:
+        """Everything is sent, and settled where the broker settles."""
+        return self._stopped and (self._traffic.settled or self._settled_count >= self.sent)
+
+    @property
+    def unconfirmed(self) -> int:
+        """Messages without an outcome; counts a message settled twice as well. Anything but 0 is a fault."""
+        if self._traffic.settled:
+            return 0
+        verdict = judge({0: self.sent}, [{0: self._settled.ranges()}])
+        return verdict.lost + verdict.duplicated + verdict.foreign
+
+    # What the broker says
+
+    def flow_received(self, delivery_count: int | None, link_credit: int) -> None:
+        """The link credit is what the broker set less what it has not seen yet [2.6.7]."""
+        seen = 0 if delivery_count is None else delivery_count
+        self._credit = max(0, serial_difference((seen + link_credit) & SERIAL_MASK, self.sent))
+
+    def settled(self, first: int, last: int, *, accepted: bool, now_ns: int) -> None:
+        count = serial_difference(last, first) + 1
+        self._settled.add(first, count)
+        self._settled_count += count
+        if not accepted:
+            self.refused += count
+        self.last_progress_ns = now_ns
+
+    # What we send
+
+    def ready(self, window: int, now_ns: int) -> int:
+        """How many messages may go now."""
+        if self._stopped or self._start_ns < 0:
+            return 0
+        left = self._traffic.messages_max - self.sent
+        if left <= 0 or (not self._traffic.rate and now_ns >= self._end_ns):
+            self._stopped = True
+            return 0
+        count = min(left, self._credit, window // self.frames_per_message, self._stencil.capacity)
+        if self._traffic.rate:
+            count = min(count, self._due(now_ns) - self.sent)
+        if self._traffic.in_flight and not self._traffic.settled:
+            count = min(count, self._traffic.in_flight - (self.sent - self._settled_count))
+        return max(0, count)
+
+    def wake_ns(self) -> int | None:
+        """When the next message is due; None when only the broker or the end can change anything."""
+        if self._stopped or self._start_ns < 0:
+            return None
+        if self._traffic.rate:
+            return self._intended_ns(self.sent) if self._credit else None
+        return self._end_ns
+
+    def burst(self, window: int, now_ns: int) -> tuple[list[memoryview], int]:
+        """What to send now, an item per system call, and how many frames that is."""
+        count = self.ready(window, now_ns)
+        if not count:
+            return [], 0
+        if not self._bulk:
+            count = min(count, max(1, BURST_FRAMES_MAX // self.frames_per_message))
+        numbers = range(self.sent, self.sent + count)
+        self._stencil.write(self._offsets, numbers, width=4)
+        if self._traffic.stamped:
+            stamps = [self._intended_ns(number) for number in numbers]
+            self._stencil.write((self._unit.body_at + _STAMP,), stamps, width=8)
+        self.sent += count
+        self._credit -= count
+        self.last_progress_ns = now_ns
+        view = self._stencil.take(count)
+        return ([view] if self._bulk else self._frames(view)), count * self.frames_per_message
+
+    def _frames(self, view: memoryview) -> list[memoryview]:
+        starts = (0, *self._unit.frame_ends[:-1])
+        spans = list(zip(starts, self._unit.frame_ends, strict=True))
+        size = self._stencil.stride
+        return [view[at + a : at + b] for at in range(0, len(view), size) for a, b in spans]
+
+    def _intended_ns(self, sequence: int) -> int:
+        return self._start_ns + int(sequence * 1e9 / self._traffic.rate)
+
+    def _due(self, now_ns: int) -> int:
+        """How many messages are intended by now."""
+        return int((now_ns - self._start_ns) * self._traffic.rate / 1e9) + 1

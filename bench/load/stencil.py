@@ -1,0 +1,80 @@
+"""Many equal frames side by side in one buffer, with columns that change from frame to frame.
+
+Frames of the same kind differ in a few places only: the delivery-id, the delivery-tag, the numbers in the
+body. Placed at a fixed stride, the n-th byte of such a field over all frames is a *strided slice*, which
+CPython reads or writes at one to two nanoseconds per frame. So a burst is made, or a run checked, at a cost
+that hardly depends on the number of fields and not at all on the body's size beyond copying it.
+
+Numbers are unsigned and big-endian, as on the wire.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterable, Sequence
+from itertools import count
+
+FEW = 6
+"""Below so many frames, going through them one by one is cheaper than columns: see `limit`."""
+
+_TYPE_CODES = {4: "I", 8: "Q"}
+
+
+def packed(values: Iterable[int], *, width: int) -> bytes:
+    """The values one after the other, `width` bytes (4 or 8) each."""
+    numbers = array(_TYPE_CODES[width], values)
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+def read_column(data: bytes, at: int, *, stride: int, count: int, width: int) -> array[int]:
+    """The number at `at` in the first of `count` frames, and its fellows in the others."""
+    gathered = bytearray(count * width)
+    for k in range(width):
+        gathered[k::width] = data[at + k : at + k + (count - 1) * stride + 1 : stride]
+    numbers = array(_TYPE_CODES[width], bytes(gathered))
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return numbers
+
+
+def equal_prefix(data: bytes, at: int, *, stride: int, count: int) -> int:
+    """How many of `count` frames, from the first on, agree with the first in the byte at `at`."""
+    column = data[at : at + (count - 1) * stride + 1 : stride]
+    return count - len(column.lstrip(column[:1]))
+
+
+class Stencil:
+    """A buffer of `capacity` copies of `frame`; the caller overwrites columns and takes the first n frames.
+
+    The buffer is reused: what `take` returned is invalid after the next `write`.
+    """
+
+    __slots__ = ("_buffer", "_view", "capacity", "stride")
+
+    def __init__(self, frame: bytes, capacity: int) -> None:
+        self.stride = len(frame)
+        self.capacity = capacity
+        self._buffer = bytearray(frame * capacity)
+        self._view = memoryview(self._buffer)
+
+    def write(self, offsets: Iterable[int], numbers: Sequence[int], *, width: int) -> None:
+        """Write the numbers, one per frame from the first on, at each of these offsets within a frame."""
+        if len(numbers) < FEW:
+            for base, number in zip(count(0, self.stride), numbers, strict=False):
+                raw = number.to_bytes(width, "big")
+                for offset in offsets:
+                    self._buffer[base + offset : base + offset + width] = raw
+            return
+        data = packed(numbers, width=width)
+        columns = [data[k::width] for k in range(width)]
+        end = len(numbers) * self.stride
+        for offset in offsets:
+            for k, column in enumerate(columns):
+                self._buffer[offset + k : end : self.stride] = column
+
+    def take(self, frames: int) -> memoryview:
+        """The first so many frames."""
+        return self._view[: frames * self.stride]

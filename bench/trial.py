@@ -1,0 +1,246 @@
+"""One run of one scenario against one broker: load processes started, conducted and judged.
+
+The clock starts when all links are attached, and stops at the last arrival (the last outcome or send where
+nobody consumes). Broker CPU is read at the same start and once every load process has reported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from types import TracebackType
+from typing import Self, TypeAlias
+
+from hdrh.histogram import HdrHistogram
+
+from bench.broker import ROOT, Broker
+from bench.load.consumer import latency_histogram
+from bench.load.ledger import Range, Verdict, judge
+from bench.load.management import Management
+from bench.load.plan import Application, Plan, Traffic
+from bench.scenario import Scenario
+
+Event: TypeAlias = "dict[str, object]"
+
+FILL_SECONDS = 60.0
+"""Time to fill a queue with the scenario's number of messages before a receiver is measured."""
+
+
+class TrialError(Exception):
+    """A run that broke off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What one run showed. `void` says why it is not a result; empty when it is one."""
+
+    messages: int
+    seconds: float
+    rate: float
+    broker_cpu_us: float
+    client_cpu_us: float
+    resident_mib: float
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+    p99_9_ms: float | None = None
+    lost: int = 0
+    duplicated: int = 0
+    reordered: int = 0
+    void: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self)
+
+
+class LoadProcess:
+    """One `python -m bench.load` and the conversation with it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "bench.load"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True,
+        )  # fmt: skip
+        self._say(plan.to_json())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._process.kill()
+        with self._process:  # closes the pipes, which tells it to close its connections, and waits
+            pass
+
+    def go(self, start_ns: int) -> None:
+        self._say(json.dumps({"go": start_ns}))
+
+    def finish(self, expected: int | None) -> None:
+        self._say(json.dumps({"finish": expected}))
+
+    def _say(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def expect(self, event: str) -> Event:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise TrialError("a load process died; its last words are above")
+        said: Event = json.loads(line)
+        if said["event"] != event:
+            raise TrialError(str(said.get("reason", said)))
+        return said
+
+
+@contextlib.contextmanager
+def running(
+    broker: Broker, traffic: Traffic, groups: Sequence[Sequence[Application]]
+) -> Iterator[list[LoadProcess]]:
+    """A load process for each group of applications, all of them attached."""
+    with contextlib.ExitStack() as stack:
+        processes = [
+            stack.enter_context(LoadProcess(Plan(url=broker.url, traffic=traffic, applications=tuple(group))))
+            for group in groups
+        ]
+        for process in processes:
+            process.expect("ready")
+        yield processes
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the load processes of a run reported together."""
+
+    sent: dict[int, int]
+    start_ns: int
+    end_ns: int
+    client_cpu_seconds: float
+    received: list[dict[int, list[Range]]]
+    faults: dict[str, int]
+    latency: HdrHistogram = field(default_factory=latency_histogram)
+
+    @property
+    def total_received(self) -> int:
+        return sum(count for one in self.received for ranges in one.values() for _, count in ranges)
+
+
+def conduct(
+    processes: Sequence[LoadProcess], *, share_queue: bool = False, filled: dict[int, int] | None = None
+) -> Outcome:
+    """Start all processes at once and wait for their reports.
+
+    share_queue: several consumers share a queue, so none knows how many messages it will get.
+    filled: how many messages of each publisher were in the queue before.
+    """
+    start_ns = time.monotonic_ns()
+    for process in processes:
+        process.go(start_ns)
+    sent = dict(filled or {})
+    for process in processes:
+        sent |= {int(name): count for name, count in _table(process.expect("published"), "sent").items()}
+    for process in processes:
+        process.finish(None if share_queue else sum(sent.values()))
+    return _gather(sent, start_ns, [process.expect("report") for process in processes])
+
+
+def _gather(sent: dict[int, int], start_ns: int, reports: list[Event]) -> Outcome:
+    latency = latency_histogram()
+    received: list[dict[int, list[Range]]] = []
+    for report in reports:
+        latency.decode_and_add(str(report["latency"]))
+        ledgers = report["received"]
+        assert isinstance(ledgers, list)
+        received += [{int(k): [(a, b) for a, b in ranges] for k, ranges in one.items()} for one in ledgers]
+    arrival_ns = max(_number(report, "last_arrival_ns") for report in reports)
+    progress_ns = max(_number(report, "last_progress_ns") for report in reports)
+    return Outcome(
+        sent=sent,
+        start_ns=start_ns,
+        end_ns=int(arrival_ns or progress_ns),
+        client_cpu_seconds=sum(_number(report, "cpu_seconds") for report in reports),
+        received=received,
+        faults={
+            kind: int(sum(_number(report, kind) for report in reports))
+            for kind in ("unconfirmed", "refused", "corrupted")
+        },
+        latency=latency,
+    )
+
+
+def _table(event: Event, key: str) -> dict[str, int]:
+    table = event[key]
+    assert isinstance(table, dict)
+    return table
+
+
+def _number(event: Event, key: str) -> float:
+    value = event[key]
+    assert isinstance(value, int | float)
+    return value
+
+
+def run_once(broker: Broker, scenario: Scenario, queue: str) -> Run:
+    """Declare `queue`, run the scenario on it, delete it."""
+    with Management(broker.url) as management:
+        management.declare_queue(queue)
+    try:
+        filled = _fill(broker, scenario, queue) if scenario.pattern == "receiver" else {}
+        with running(broker, scenario.traffic, scenario.processes(queue)) as processes:
+            cpu_before = broker.cpu_seconds()
+            outcome = conduct(processes, share_queue=scenario.pattern == "many", filled=filled)
+            cpu_seconds = broker.cpu_seconds() - cpu_before
+            resident = broker.resident_bytes()
+        return summarise(
+            outcome, consumed=scenario.pattern != "sender", cpu_seconds=cpu_seconds, resident=resident
+        )
+    finally:
+        with Management(broker.url) as management:
+            management.delete_queue(queue)
+
+
+def _fill(broker: Broker, scenario: Scenario, queue: str) -> dict[int, int]:
+    """Publish the scenario's number of messages, as fast as can be; what each publisher sent."""
+    traffic = replace(
+        scenario.traffic, shape="bulk", in_flight=0, settled=False, rate=0.0, seconds=FILL_SECONDS
+    )
+    with running(broker, traffic, [[scenario.publisher(queue)]]) as processes:
+        return conduct(processes).sent
+
+
+def summarise(outcome: Outcome, *, consumed: bool, cpu_seconds: float, resident: int) -> Run:
+    """The figures of a run, and whether it is a result at all."""
+    verdict = judge(outcome.sent, outcome.received) if consumed else Verdict()
+    messages = outcome.total_received if consumed else sum(outcome.sent.values())
+    seconds = max((outcome.end_ns - outcome.start_ns) / 1e9, 1e-9)
+    faults = [str(verdict)] if not verdict.clean else []
+    faults += [f"{count} {kind}" for kind, count in outcome.faults.items() if count]
+    if not messages:
+        faults.append("no message at all")
+    timed = outcome.latency.get_total_count() > 0
+
+    def milliseconds(percentile: float) -> float | None:
+        return outcome.latency.get_value_at_percentile(percentile) / 1000 if timed else None
+
+    return Run(
+        messages=messages,
+        seconds=round(seconds, 4),
+        rate=round(messages / seconds, 1),
+        broker_cpu_us=round(cpu_seconds / max(messages, 1) * 1e6, 3),
+        client_cpu_us=round(outcome.client_cpu_seconds / max(messages, 1) * 1e6, 3),
+        resident_mib=round(resident / 2**20, 1),
+        p50_ms=milliseconds(50),
+        p99_ms=milliseconds(99),
+        p99_9_ms=milliseconds(99.9),
+        lost=verdict.lost,
+        duplicated=verdict.duplicated,
+        reordered=verdict.reordered,
+        void="; ".join(faults),
+    )

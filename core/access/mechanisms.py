@@ -1,0 +1,132 @@
+"""The SASL mechanisms: PLAIN [RFC 4616], SCRAM-SHA-256 [RFC 5802, RFC 7677], ANONYMOUS [RFC 4505]."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scramp import ScramException, ScramMechanism
+
+from core.access.exchange import FAILURE, Reply, SaslExchange, SaslMechanism, success
+from core.access.users import Users
+
+NAME_BYTES_MAX = 255
+PASSWORD_BYTES_MAX = 1024
+"""More is no password; hashing it would be work for nothing."""
+
+ANONYMOUS_IDENTITY = "anonymous"
+
+NONCE_BYTES = 18
+"""A multiple of three, so that base64 needs no padding; 144 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Name and password in the clear."""
+
+    users: Users
+    loopback: bool
+    name: str = "PLAIN"
+
+    def start(self) -> SaslExchange:
+        """A fresh attempt."""
+        return _PlainExchange(self.users, self.loopback)
+
+
+@dataclass(slots=True)
+class _PlainExchange:
+    users: Users
+    loopback: bool
+    fresh: bool = True
+
+    def respond(self, response: bytes) -> Reply:
+        fresh, self.fresh = self.fresh, False
+        if fresh and not response:
+            return "challenge", b""
+        parts = response.split(b"\0")
+        if len(parts) != 3 or len(parts[1]) > NAME_BYTES_MAX or len(parts[2]) > PASSWORD_BYTES_MAX:
+            return FAILURE
+        try:
+            on_behalf_of, name, password = (part.decode() for part in parts)
+        except UnicodeDecodeError:
+            return FAILURE
+        right = self.users.password_is_right(name, password, loopback=self.loopback)
+        return success(name) if right and on_behalf_of in ("", name) else FAILURE
+
+
+@dataclass(frozen=True, slots=True)
+class ScramSha256:
+    """Proof of knowing the password, both ways, without sending it."""
+
+    users: Users
+    loopback: bool
+    random_bytes: Callable[[int], bytes]
+    name: str = "SCRAM-SHA-256"
+
+    def start(self) -> SaslExchange:
+        """A fresh attempt."""
+        return _ScramExchange(self)
+
+
+class _ScramExchange:
+    """Client first → server first; client final → our own proof, as a challenge too; empty → success."""
+
+    def __init__(self, mechanism: ScramSha256) -> None:
+        self._mechanism = mechanism
+        self._identity = ""
+        self._fresh = True
+        self._steps = iter((self._first, self._final, self._agreed))
+        self._server = ScramMechanism(mechanism.name).make_server(
+            self._keys, s_nonce=mechanism.random_bytes(NONCE_BYTES).hex()
+        )
+
+    def respond(self, response: bytes) -> Reply:
+        fresh, self._fresh = self._fresh, False
+        if fresh and not response:
+            return "challenge", b""
+        try:
+            return next(self._steps)(response.decode())
+        except (ScramException, ValueError):
+            return FAILURE  # malformed in any way, or a wrong proof
+
+    def _keys(self, name: str) -> tuple[bytes, bytes, bytes, int]:
+        self._identity = name
+        keys = self._mechanism.users.keys(name, loopback=self._mechanism.loopback)
+        return keys.salt, keys.stored_key, keys.server_key, keys.iterations
+
+    def _first(self, response: str) -> Reply:
+        self._server.set_client_first(response)
+        return "challenge", self._server.get_server_first().encode()
+
+    def _final(self, response: str) -> Reply:
+        self._server.set_client_final(response)
+        return "challenge", self._server.get_server_final().encode()
+
+    def _agreed(self, response: str) -> Reply:
+        return FAILURE if response else success(self._identity)
+
+
+@dataclass(frozen=True, slots=True)
+class Anonymous:
+    """Lets everybody in."""
+
+    name: str = "ANONYMOUS"
+
+    def start(self) -> SaslExchange:
+        """A fresh attempt."""
+        return _AnonymousExchange()
+
+
+class _AnonymousExchange:
+    def respond(self, response: bytes) -> Reply:
+        """The response is trace information; anything will do."""
+        return success(ANONYMOUS_IDENTITY)
+
+
+def offered(
+    users: Users, *, loopback: bool, anonymous: bool, random_bytes: Callable[[int], bytes]
+) -> tuple[SaslMechanism, ...]:
+    """The mechanisms for one peer, the best first."""
+    named: tuple[SaslMechanism, ...] = (
+        ScramSha256(users, loopback, random_bytes),
+        Plain(users, loopback),
+    )
+    return (*named, Anonymous()) if anonymous else named

@@ -1,0 +1,25 @@
+"""Addresses to listen on: ``HOST:PORT`` and ``[HOST]:PORT``."""
+
+from ipaddress import ip_address
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Host and port. Raises ValueError."""
+    host, separator, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f'"{text}" must be [HOST]:PORT, since the host has colons')
+    if not separator or not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise ValueError(f'"{text}" must be HOST:PORT with a port of 0 to 65535')
+    return host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """True when only this machine can reach the host. A name other than localhost may mean anything."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

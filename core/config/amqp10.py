@@ -1,0 +1,104 @@
+"""Settings of the AMQP 1.0 front end, under the specification's names where it has one.
+
+The defaults of the flow control belong together. A publisher gets ``max_link_credit`` and is topped up at
+half of it, and only while less than ``unconfirmed_limit`` of its messages wait for their confirm; so at most
+85 + 170 = 255 messages of one link are in flight, just under the 256 of ``max_queue_credit``, the batch in
+which queues hand messages to consumers. The session window of 400 lets a few such links run side by side
+before it bounds them, and is topped up at half too.
+"""
+
+from typing import Annotated
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from core.config.section import Section
+from core.config.units import Bytes, Messages, Seconds, Transfers, Unit
+
+UINT_MAX = 2**32 - 1
+WINDOW_MAX = 2**31 - 1
+"""Serial numbers compare only over half their range [RFC 1982]."""
+
+MIN_MAX_FRAME_SIZE = 512
+"""[2.8.19]"""
+
+
+class FlowReasonSettings(Section):
+    """Telling a peer why its link waits, as properties of a flow."""
+
+    enabled: bool = True
+    """Whether peers are told at all."""
+
+    after: Seconds = Field(default=0.05, ge=0.0, le=3600.0)
+    """How long a link must have waited before its peer is told."""
+
+    per_second_max: Annotated[int, Unit("flows a second and link")] = Field(default=2, ge=1, le=1000)
+    """How often one link's peer may be told."""
+
+
+class Amqp10Settings(Section):
+    """AMQP 1.0: flow control, and the limits that the broker announces."""
+
+    max_incoming_window: Transfers = Field(default=400, ge=1, le=WINDOW_MAX)
+    """The incoming-window of a session: what a client may send on all its links before it must wait."""
+
+    window_top_up: Transfers = Field(default=200, ge=0, le=WINDOW_MAX)
+    """The window is opened again when no more than this is left of it."""
+
+    incoming_window_margin: Transfers = Field(default=400, ge=0, le=WINDOW_MAX)
+    """What is tolerated behind a window that an alarm has closed: transfers that were in flight already."""
+
+    max_link_credit: Messages = Field(default=170, ge=1, le=WINDOW_MAX)
+    """The link credit that a publisher is given."""
+
+    link_credit_top_up: Messages = Field(default=85, ge=0, le=WINDOW_MAX)
+    """A publisher's link credit is set anew when no more than this is left of it."""
+
+    unconfirmed_limit: Messages = Field(default=170, ge=1, le=WINDOW_MAX)
+    """No new link credit while this many messages of the link are not confirmed."""
+
+    management_link_credit: Messages = Field(default=8, ge=1, le=WINDOW_MAX)
+    """The link credit for requests on a /management link; topped up at half."""
+
+    max_queue_credit: Messages = Field(default=256, ge=1, le=65536)
+    """The most messages that a queue hands over for one consumer at a time, whatever its link credit."""
+
+    unsent_bytes_max: Bytes = Field(default=2**20, ge=1)
+    """A connection takes no more from queues while this much of it waits for the socket or a window."""
+
+    channel_max: Annotated[int, Unit("the highest channel number")] = Field(default=63, ge=0, le=65535)
+    """One less than the sessions that a connection may have."""
+
+    handle_max: Annotated[int, Unit("the highest handle")] = Field(default=255, ge=0, le=UINT_MAX)
+    """One less than the links that a session may have."""
+
+    max_frame_size: Bytes = Field(default=131072, ge=MIN_MAX_FRAME_SIZE, le=UINT_MAX)
+    """The largest frame that the broker accepts; larger messages come in several."""
+
+    pre_open_frame_size_max: Bytes = Field(default=8192, ge=MIN_MAX_FRAME_SIZE, le=UINT_MAX)
+    """The largest frame accepted before open: room for large tokens, not for attacks."""
+
+    max_message_size: Bytes = Field(default=16 * 2**20, ge=1, le=2**32)
+    """The largest message that the broker accepts."""
+
+    idle_time_out: Seconds = Field(default=30.0, ge=1.0, le=86400.0)
+    """Announced to the peer, which must send something so often; it is cut off after twice as long."""
+
+    flow_reason: FlowReasonSettings = FlowReasonSettings()
+
+    @field_validator("window_top_up")
+    @classmethod
+    def _below_window(cls, top_up: int, info: ValidationInfo) -> int:
+        return _not_above(top_up, info, "max_incoming_window")
+
+    @field_validator("link_credit_top_up")
+    @classmethod
+    def _below_link_credit(cls, top_up: int, info: ValidationInfo) -> int:
+        return _not_above(top_up, info, "max_link_credit")
+
+
+def _not_above(value: int, info: ValidationInfo, name: str) -> int:
+    """A top-up point at the full amount would answer every message with a flow; above it makes no sense."""
+    limit = info.data.get(name)
+    if limit is not None and value >= limit:
+        raise ValueError(f"must be less than {name}, which is {limit}")
+    return value

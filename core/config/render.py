@@ -1,0 +1,109 @@
+"""The configuration file with every key, its default and its help: generated from the schema."""
+
+import json
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from core.config.problems import unit_of
+from core.config.settings import Settings
+
+_WIDTH = 110
+
+_TOP = """\
+# Headgate's configuration: every key with its default.
+# Generated from core/config by `make docs`; a copy of it is a good start for a file of your own.
+# Sizes and durations are texts with a unit: "64MiB", "250ms". Check a file with: headgate config check FILE
+"""
+
+_USERS = """\
+# [[users]]
+# name = "alice"
+# scram = "SCRAM-SHA-256$…"
+"""
+
+
+def render_default() -> str:
+    """The text of ``config/broker.toml``. Loading it gives the default settings."""
+    return (
+        _TOP
+        + "".join(_table(Settings(), ""))
+        + "\n"
+        + _comment(_help(Settings.model_fields["users"]))
+        + _USERS
+    )
+
+
+def render(settings: Settings) -> str:
+    """The settings in force, as a file; passwords' keys are left out."""
+    users = "".join(f"\n[[users]]\nname = {_value_text(user.name)}\n# scram = …\n" for user in settings.users)
+    return "".join(_table(settings, "")).lstrip("\n") + users
+
+
+def _table(section: BaseModel, name: str) -> Iterator[str]:
+    fields = type(section).model_fields
+    values = {key: getattr(section, key) for key in fields if key != "users"}
+    if name:
+        yield f"\n# {_first_sentence(type(section))}\n[{name}]\n"
+    for key, value in values.items():
+        if not isinstance(value, BaseModel):
+            yield "\n" + _comment(_help(fields[key])) + _assignment(key, value, fields[key])
+    for key, value in values.items():
+        if isinstance(value, BaseModel):
+            yield from _table(value, f"{name}.{key}" if name else key)
+
+
+def _assignment(key: str, value: object, field: FieldInfo) -> str:
+    if value is None:
+        return f"# {key} =\n"
+    unit = unit_of(field)
+    if unit is not None and isinstance(value, int | float):
+        return f"{key} = {unit.render(value)}\n"
+    return f"{key} = {_value_text(value)}\n"
+
+
+def _value_text(value: object) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(_value_text, value)) + "]"
+    return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)
+
+
+def _comment(text: str) -> str:
+    return "".join(f"# {line}\n" for line in textwrap.wrap(text, _WIDTH - 2, break_on_hyphens=False))
+
+
+def _help(field: FieldInfo) -> str:
+    """The help, then the limits and the unit in brackets."""
+    unit = unit_of(field)
+    notes = [unit.name] if unit is not None and not unit.name.startswith(("bytes", "a duration")) else []
+    notes += _limits(field)
+    notes += [f"one of {', '.join(map(repr, get_args(field.annotation)))}"] if _is_choice(field) else []
+    return " ".join((field.description or "").split()) + (f" ({', '.join(notes)})" if notes else "")
+
+
+def _limits(field: FieldInfo) -> list[str]:
+    unit = unit_of(field)
+    low, high = (
+        next((getattr(m, name) for m in field.metadata if hasattr(m, name)), None) for name in ("ge", "le")
+    )
+    texts = [
+        None if limit is None or unit is None else unit.render(limit).strip('"') for limit in (low, high)
+    ]
+    match texts:
+        case [str() as low_text, str() as high_text]:
+            return [f"{low_text} to {high_text}"]
+        case [str() as low_text, None]:
+            return [f"{low_text} or more"]
+    return []
+
+
+def _is_choice(field: FieldInfo) -> bool:
+    return bool(get_args(field.annotation)) and all(isinstance(a, str) for a in get_args(field.annotation))
+
+
+def _first_sentence(section: type[BaseModel]) -> str:
+    return " ".join((section.__doc__ or "").split("\n\n")[0].split())

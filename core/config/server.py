@@ -1,0 +1,48 @@
+"""Settings of the server room: where it listens, how many it admits, how long it waits."""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from pydantic import Field, field_validator
+
+from core.config.address import parse_address
+from core.config.section import Section
+from core.config.units import Connections, Seconds, Unit
+
+
+class ServerSettings(Section):
+    """The sockets, before and after a protocol has taken over."""
+
+    listen: tuple[str, ...] = Field(default=("127.0.0.1:5672",), min_length=1, strict=False)
+    """Addresses to listen on, HOST:PORT. Any that is not a loopback address needs [[users]]."""
+
+    connections_max: Connections | None = Field(default=None, ge=1)
+    """Connections served at once. When not set: the limit on open files, less a reserve of 64."""
+
+    unauthenticated_max: Connections = Field(default=4096, ge=1)
+    """Connections, over all peers, whose handshake is not over."""
+
+    unauthenticated_per_host_max: Connections = Field(default=1024, ge=1)
+    """Connections of one remote address whose handshake is not over."""
+
+    accept_backlog: Connections = Field(default=1024, ge=1, le=65535)
+    """Connections that the operating system keeps waiting for the broker."""
+
+    handshake_time_out: Seconds = Field(default=5.0, ge=0.1, le=600.0)
+    """From accept to open, in all. A peer that is not done by then is cut off."""
+
+    linger: Seconds = Field(default=1.0, ge=0.0, le=60.0)
+    """How long a peer that was told good-bye may take to read it and to close."""
+
+    stop_grace: Seconds = Field(default=5.0, ge=0.0, le=3600.0)
+    """How long a stop waits for the peers to close before it cuts them off."""
+
+    rounds_per_wake_up_max: Annotated[int, Unit("engine turns")] = Field(default=8, ge=1, le=1000)
+    """Work done on one peer's input before the other peers get their turn."""
+
+    @field_validator("listen")
+    @classmethod
+    def _addresses(cls, listen: Iterable[str]) -> Iterable[str]:
+        for address in listen:
+            parse_address(address)
+        return listen

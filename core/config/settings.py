@@ -1,0 +1,34 @@
+"""The whole configuration: one section per room."""
+
+from collections import Counter
+
+from pydantic import Field, field_validator
+
+from core.config.access import AccessSettings, UserSettings
+from core.config.amqp10 import Amqp10Settings
+from core.config.data import DataSettings
+from core.config.engine import EngineSettings
+from core.config.log import LogSettings
+from core.config.section import Section
+from core.config.server import ServerSettings
+
+
+class Settings(Section):
+    """Everything that can be configured. Made by :func:`core.config.load`."""
+
+    server: ServerSettings = ServerSettings()
+    data: DataSettings = DataSettings()
+    log: LogSettings = LogSettings()
+    access: AccessSettings = AccessSettings()
+    amqp10: Amqp10Settings = Amqp10Settings()
+    engine: EngineSettings = EngineSettings()
+    users: tuple[UserSettings, ...] = Field(default=(), strict=False)
+    """Without any, the user guest with the password guest may connect, from this machine only."""
+
+    @field_validator("users")
+    @classmethod
+    def _names_once(cls, users: tuple[UserSettings, ...]) -> tuple[UserSettings, ...]:
+        for name, count in Counter(user.name for user in users).items():
+            if count > 1:
+                raise ValueError(f"must not have the name {name!r} {count} times")
+        return users

@@ -1,0 +1,77 @@
+"""A stretch: messages of one queue that are alike, with their positions.
+
+Inside a queue everything moves as stretches: from the backing to a consumer, into the consumer's unsettled
+deliveries, and back again. Positions are the queue's sequence numbers; they only grow and are never used
+twice.
+
+Between consumers that are served in turn, a stretch is dealt out by slicing with a step, so that a position
+range of step 1 becomes ranges of step 2, 3 and so on. ``range`` does all of that in constant time. Only
+stretches that were joined from unrelated positions carry a list.
+
+``entries`` lists are shared between the stretch and the ``Delivered`` that showed it to a front end. Nobody
+changes one in place; a stretch that shrinks or grows gets another list.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from core.message import Attributes
+
+
+@dataclass(eq=False, slots=True)
+class Stretch:
+    """Messages in ascending positions with the same attributes and the same history."""
+
+    sequences: Sequence[int]
+    entries: list[bytes]
+    attributes: Attributes
+    delivery_count: int = 0
+    first_acquirer: bool = True
+    annotations: Mapping[object, object] | None = None
+    """What consumers added with modified; a stretch with annotations has one message."""
+    barred: frozenset[object] = frozenset()
+    """The consumers that must not get these messages again."""
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def part(self, start: int, stop: int, step: int = 1) -> "Stretch":
+        """The messages that slicing with these bounds picks."""
+        return Stretch(
+            self.sequences[start:stop:step],
+            self.entries[start:stop:step],
+            self.attributes,
+            self.delivery_count,
+            self.first_acquirer,
+            self.annotations,
+            self.barred,
+        )
+
+    def like(self, other: "Stretch") -> bool:
+        """True when the messages of both may stand in one stretch, in this order."""
+        return (
+            self.sequences[-1] < other.sequences[0]
+            and (self.attributes is other.attributes or self.attributes == other.attributes)
+            and self.delivery_count == other.delivery_count
+            and self.first_acquirer == other.first_acquirer
+            and self.annotations is None
+            and other.annotations is None
+            and self.barred == other.barred
+        )
+
+    def join(self, other: "Stretch") -> None:
+        """Append a stretch that is ``like`` this one."""
+        self.sequences = join_positions(self.sequences, other.sequences)
+        self.entries = self.entries + other.entries
+
+
+def join_positions(left: Sequence[int], right: Sequence[int]) -> Sequence[int]:
+    """Both sequences of positions as one: a range when they have one step between them, else a list."""
+    step = right[0] - left[-1]
+    if _has_step(left, step) and _has_step(right, step):
+        return range(left[0], right[-1] + 1, step)
+    return [*left, *right]
+
+
+def _has_step(positions: Sequence[int], step: int) -> bool:
+    return len(positions) == 1 or (isinstance(positions, range) and positions.step == step)

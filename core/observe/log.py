@@ -1,0 +1,165 @@
+"""The log: one line per event on standard error, written by a thread of its own.
+
+An event has an *id* (``connection-refused``), never a sentence, so that it can be counted and looked for;
+everything else is a key beside it: ``connection``, ``peer``, ``container_id``, ``reason``. What peers chose
+is escaped and cut.
+
+The event loop never waits for standard error: lines go through a bounded queue to a thread, and when the
+queue is full they are dropped and counted. One event cannot flood the log: above its rate, lines are left
+out, and the next one that is written says how many.
+"""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+from core.config.log import LogSettings
+
+TEXT_LENGTH_MAX = 256
+"""More of a value is cut: peers choose container-ids, addresses and error texts."""
+
+EVENTS_MAX = 1024
+"""Event ids that the rate limiter knows at once; ours are far fewer, so more would be a bug."""
+
+WINDOW_SECONDS = 1.0
+
+CLOSE_SECONDS_MAX = 1.0
+"""For the last lines, when the broker ends."""
+
+
+class RateLimiter:
+    """A processor: lets so many lines of each event through per second, and counts the others.
+
+    A call may ask for a longer pause with the key ``at_most_every`` (in seconds).
+    """
+
+    def __init__(self, *, per_second_max: int, monotonic: Callable[[], float]) -> None:
+        self._per_second_max = per_second_max
+        self._monotonic = monotonic
+        self._windows: dict[str, _Window] = {}
+
+    def __call__(self, logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        now = self._monotonic()
+        pause = event.pop("at_most_every", None)
+        window = self._windows.get(event["event"])
+        if window is None:
+            if len(self._windows) >= EVENTS_MAX:
+                self._windows.clear()
+            window = self._windows[event["event"]] = _Window(now)
+        if now - window.start >= (pause or WINDOW_SECONDS):
+            window.start = now
+            window.passed = 0
+        if window.passed >= (1 if pause else self._per_second_max):
+            window.left_out += 1
+            raise structlog.DropEvent
+        window.passed += 1
+        if window.left_out:
+            event["left_out"] = window.left_out
+            window.left_out = 0
+        return event
+
+
+class _Window:
+    __slots__ = ("left_out", "passed", "start")
+
+    def __init__(self, start: float) -> None:
+        self.start = start
+        self.passed = 0
+        self.left_out = 0
+
+
+def escape(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """A processor: what a peer chose cannot forge a line, move the cursor or fill the disk."""
+    for key, value in event.items():
+        if isinstance(value, bytes):
+            value = value[:TEXT_LENGTH_MAX].decode("ascii", "backslashreplace")
+        if isinstance(value, str) and key != "exception":
+            event[key] = _escaped(value)
+    return event
+
+
+def _escaped(text: str) -> str:
+    cut = text[:TEXT_LENGTH_MAX]
+    if not cut.isprintable():
+        cut = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
+    return cut if len(text) <= TEXT_LENGTH_MAX else cut + "…"
+
+
+class LineWriter:
+    """Writes lines from a thread. Also the logger that structlog wraps, at the end of its processors.
+
+    ``logging.handlers.QueueListener`` is not used: with a full queue its handler writes to standard error
+    from the calling thread, and its ``stop`` fails.
+    """
+
+    def __init__(self, stream: TextIO, *, waiting_max: int) -> None:
+        self.dropped = 0
+        """Lines that found the queue full."""
+        self._stream = stream
+        self._lines: queue.Queue[str | None] = queue.Queue(waiting_max)
+        self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+        self._thread.start()
+
+    def msg(self, line: str) -> None:
+        """Put a line into the queue. Never waits."""
+        try:
+            self._lines.put_nowait(line)
+        except queue.Full:
+            self.dropped += 1
+
+    debug = info = warning = error = critical = msg
+
+    def close(self) -> None:
+        """Write what waits, if that takes no longer than a moment."""
+        try:
+            self._lines.put(None, timeout=CLOSE_SECONDS_MAX)
+        except queue.Full:
+            return  # nobody reads standard error; the daemon thread ends with the process
+        self._thread.join(CLOSE_SECONDS_MAX)
+
+    def _run(self) -> None:
+        for line in iter(self._lines.get, None):
+            try:
+                self._stream.write(line + "\n")
+                if self._lines.empty():
+                    self._stream.flush()
+            except (OSError, ValueError):
+                self.dropped += 1  # closed or broken: there is nobody to tell
+
+
+def processors(settings: LogSettings, *, json: bool, monotonic: Callable[[], float]) -> list[Processor]:
+    """From an event to one line of text (an exception's stack follows it when the form is text)."""
+    shared: list[Processor] = [
+        RateLimiter(per_second_max=settings.per_second_max, monotonic=monotonic),
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        escape,
+    ]
+    if json:
+        return [*shared, structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    plain = structlog.dev.plain_traceback
+    return [*shared, structlog.dev.ConsoleRenderer(colors=False, exception_formatter=plain, pad_event_to=0)]
+
+
+@contextmanager
+def open_log(
+    settings: LogSettings, stream: TextIO, *, monotonic: Callable[[], float]
+) -> Iterator[FilteringBoundLogger]:
+    """A logger that writes to the stream, and the thread behind it."""
+    json = settings.form == "json" or (settings.form == "auto" and not stream.isatty())
+    writer = LineWriter(stream, waiting_max=settings.waiting_max)
+    level = getattr(logging, settings.level.upper())
+    try:
+        yield structlog.wrap_logger(
+            writer,
+            processors=processors(settings, json=json, monotonic=monotonic),
+            wrapper_class=structlog.make_filtering_bound_logger(level),
+        ).bind()
+    finally:
+        writer.close()

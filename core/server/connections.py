@@ -1,0 +1,84 @@
+"""Who is connected: admission under the limits, and the way to find a connection again.
+
+A connection counts as *pending* from accept until its front end says that it is established. Pending ones are
+limited in all and per remote address, so that half-open connections cannot lock out the others.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import trio
+
+if TYPE_CHECKING:
+    from core.server.peer import Peer
+
+
+class Connections:
+    """All accepted and served connections of one server."""
+
+    def __init__(self, *, connections_max: int, pending_max: int, pending_per_host_max: int) -> None:
+        self.connections_max = connections_max
+        self._pending_max = pending_max
+        self._pending_per_host_max = pending_per_host_max
+        self._peers: dict[str, Peer] = {}
+        self._pending: Counter[str] = Counter()
+        self._pending_total = 0
+        self._none_left = trio.Event()
+
+    def __len__(self) -> int:
+        return len(self._peers)
+
+    def __iter__(self) -> Iterator["Peer"]:
+        """A copy is walked: peers may come and go meanwhile."""
+        return iter(list(self._peers.values()))
+
+    @property
+    def pending(self) -> int:
+        """How many are not established yet."""
+        return self._pending_total
+
+    def find(self, identity: str) -> "Peer | None":
+        """The connection of this name."""
+        return self._peers.get(identity)
+
+    def refusal_reason(self, remote_host: str) -> str | None:
+        """Why one more connection from this address cannot be served; None when it can."""
+        if len(self._peers) >= self.connections_max:
+            return f"the limit of {self.connections_max} connections is reached"
+        if self._pending_total >= self._pending_max:
+            return f"the limit of {self._pending_max} connections before authentication is reached"
+        if self._pending[remote_host] >= self._pending_per_host_max:
+            return (
+                f"the limit of {self._pending_per_host_max} connections before authentication"
+                " from one address is reached"
+            )
+        return None
+
+    def came(self, peer: "Peer") -> None:
+        """Accepted: it is pending."""
+        self._peers[peer.info.identity] = peer
+        self._pending[peer.info.remote_host] += 1
+        self._pending_total += 1
+
+    def no_longer_pending(self, peer: "Peer") -> None:
+        """Established, or gone before it was. Called exactly once for each peer."""
+        host = peer.info.remote_host
+        self._pending_total -= 1
+        self._pending[host] -= 1
+        if not self._pending[host]:
+            del self._pending[host]
+
+    def gone(self, peer: "Peer") -> None:
+        """Its socket is closed."""
+        del self._peers[peer.info.identity]
+        if not peer.established:
+            self.no_longer_pending(peer)
+        if not self._peers:
+            self._none_left.set()
+
+    async def none_left(self) -> None:
+        """Wait until everybody is gone."""
+        while self._peers:
+            self._none_left = trio.Event()
+            await self._none_left.wait()

@@ -1,0 +1,66 @@
+"""File descriptors: how many there are, and the spare one that keeps the door answerable when they run out.
+
+Without a spare, a full table leaves new connections in the listen queue: the peer believes it is connected
+and hears nothing. With one, the listener closes the spare, accepts, closes the connection at once and takes
+the spare again.
+"""
+
+import os
+import resource
+from types import TracebackType
+
+RESERVED = 64
+"""Descriptors that connections may not use: 32 for connections being refused, the others for listeners, the
+event loop's own, the log, the store's files and the spare."""
+
+
+def raise_limit() -> int:
+    """Lift the soft limit on open files to the hard one. Returns the limit in force."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return total_limit()
+
+
+def total_limit() -> int:
+    """The soft limit on open files."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def total_used() -> int:
+    """How many are open now; counts a directory, so not for hot paths."""
+    return len(os.listdir("/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"))
+
+
+def sockets_limit(connections_max: int | None) -> int:
+    """How many connections may be served: what the configuration says, as far as the descriptors suffice."""
+    room = max(1, total_limit() - RESERVED)
+    return room if connections_max is None else min(room, connections_max)
+
+
+class Spare:
+    """A descriptor held back for one purpose; a context manager inside which it is free."""
+
+    def __init__(self) -> None:
+        self._descriptor: int | None = None
+        self._take()
+
+    def _take(self) -> None:
+        try:
+            self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._descriptor = None  # somebody was quicker; the next exit tries again
+
+    def close(self) -> None:
+        """Give it up for good."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> None:
+        self.close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, stack: TracebackType | None
+    ) -> None:
+        self._take()

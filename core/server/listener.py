@@ -1,0 +1,185 @@
+"""Listening sockets and the way in: accept, admit, or refuse with a reason. Nobody is left in silence.
+
+Three answers to a new connection: it is served; at a limit of ours it is *refused*: it gets the protocol's
+whole handshake with a close that names the reason, and is closed within a second; when even descriptors for
+that are used up it is *shed*: closed at once.
+"""
+
+import errno
+import socket
+from collections.abc import Sequence
+
+import trio
+
+from core.config.address import parse_address
+from core.server.descriptors import Spare
+from core.server.frontends import PREFACE_BYTES, PeerInfo, choose
+from core.server.peer import READ_BYTES, Peer
+from core.server.surroundings import Surroundings
+
+ACCEPTS_PER_WAKE_UP = 64
+"""Connections accepted before the connected ones get their turn."""
+
+REFUSALS_MAX = 32
+"""Refusals under way at once; each holds a descriptor of the reserve."""
+
+REFUSAL_SECONDS_MAX = 0.9
+"""In all: a refused connection is closed within a second."""
+
+REFUSAL_PREFACE_SECONDS_MAX = 0.4
+"""A refused peer that does not say its protocol by then is answered in the first one."""
+
+OUT_OF_MEMORY_PAUSE_SECONDS = 0.05
+"""The kernel has no memory for a socket: nothing to close instead, so wait a little."""
+
+_OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+_OUT_OF_MEMORY = frozenset({errno.ENOBUFS, errno.ENOMEM})
+_CLOSED = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK})
+
+
+async def open_listeners(addresses: Sequence[str], backlog: int) -> list[socket.socket]:
+    """Listening, non-blocking sockets: one for each address that the names stand for. Raises OSError."""
+    sockets: list[socket.socket] = []
+    try:
+        for text in addresses:
+            host, port = parse_address(text)
+            found = await trio.socket.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            for family, _, _, _, address in dict.fromkeys(found):
+                sockets.append(_listen(family, address, backlog))
+    except OSError as error:
+        for opened in sockets:
+            opened.close()
+        raise OSError(error.errno, f"cannot listen on {text}: {error.strerror}") from error
+    return sockets
+
+
+def _listen(family: int, address: tuple[object, ...], backlog: int) -> socket.socket:
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setblocking(False)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listening.bind(address)
+        listening.listen(backlog)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
+
+
+class Listener:
+    """The accept loop of one listening socket."""
+
+    def __init__(self, listening: socket.socket, *, shared: Surroundings, spare: Spare) -> None:
+        self.host, self.port = listening.getsockname()[:2]
+        self._socket = listening
+        self._shared = shared
+        self._spare = spare
+        self._refusals = 0
+
+    def close(self) -> None:
+        """Accept nobody any more."""
+        if self._socket.fileno() != -1:
+            trio.lowlevel.notify_closing(self._socket)
+            self._socket.close()
+
+    async def run(self) -> None:
+        """Accept until closed."""
+        try:
+            while self._socket.fileno() != -1:
+                await trio.lowlevel.wait_readable(self._socket)
+                if not self._accept_waiting():
+                    await trio.sleep(OUT_OF_MEMORY_PAUSE_SECONDS)
+        except trio.ClosedResourceError:
+            pass
+
+    def _accept_waiting(self) -> bool:
+        """Take those who wait. False when the kernel cannot give us any and a pause is due."""
+        for _ in range(ACCEPTS_PER_WAKE_UP):
+            try:
+                accepted, address = self._socket.accept()
+            except (BlockingIOError, InterruptedError):
+                return True
+            except OSError as error:
+                if error.errno in _OUT_OF_DESCRIPTORS and self._shed():
+                    continue
+                if error.errno in _OUT_OF_DESCRIPTORS | _OUT_OF_MEMORY:
+                    return False
+                if error.errno in _CLOSED:
+                    raise
+                continue  # this one connection broke off while it waited
+            accepted.setblocking(False)
+            self._admit(accepted, host=address[0], port=address[1])
+        return True
+
+    def _admit(self, accepted: socket.socket, *, host: str, port: int) -> None:
+        shared = self._shared
+        reason = shared.connections.refusal_reason(host)
+        if reason is not None:
+            self._count_refusal(reason, host)
+            if self._refusals < REFUSALS_MAX:
+                self._refusals += 1
+                shared.nursery.start_soon(self._refuse, accepted, reason)
+            else:
+                accepted.close()
+            return
+        try:
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            local_host, local_port = accepted.getsockname()[:2]
+        except OSError:  # already gone again
+            accepted.close()
+            return
+        shared.counters.accepted += 1
+        info = PeerInfo(
+            identity=f"c{shared.counters.accepted}",
+            remote_host=host,
+            remote_port=port,
+            local_host=local_host,
+            local_port=local_port,
+        )
+        peer = Peer(accepted, info, shared)
+        shared.nursery.start_soon(peer.serve)
+
+    def _shed(self) -> bool:
+        """Close one waiting connection by means of the spare descriptor. False when that fails too."""
+        with self._spare:
+            try:
+                accepted, address = self._socket.accept()
+            except (BlockingIOError, InterruptedError):
+                return True
+            except OSError:
+                return False
+            accepted.close()
+        self._count_refusal("out of file descriptors", address[0])
+        return True
+
+    def _count_refusal(self, reason: str, host: str) -> None:
+        self._shared.counters.refused[reason] += 1
+        self._shared.log.warning("connection-refused", reason=reason, peer=host, at_most_every=1.0)
+
+    async def _refuse(self, accepted: socket.socket, reason: str) -> None:
+        """Answer in the peer's protocol, then close: the handshake, the reason, good-bye."""
+        try:
+            with trio.move_on_after(REFUSAL_SECONDS_MAX):
+                preface = b""
+                with trio.move_on_after(REFUSAL_PREFACE_SECONDS_MAX):
+                    await trio.lowlevel.wait_readable(accepted)
+                    preface = accepted.recv(READ_BYTES)[:PREFACE_BYTES]
+                factory = choose(self._shared.factories, preface)
+                accepted.send(factory.refusal(reason))
+                accepted.shutdown(socket.SHUT_WR)
+                while True:
+                    await trio.lowlevel.wait_readable(accepted)
+                    if not accepted.recv(READ_BYTES):
+                        break
+        except OSError:
+            pass  # the peer left first
+        except Exception as error:  # a bug of ours; it costs this connection only
+            self._shared.counters.faults += 1
+            self._shared.log.error("refusal-failed", exc_info=error)
+        finally:
+            self._refusals -= 1
+            accepted.close()

@@ -1,0 +1,387 @@
+"""One accepted socket: the reader task, and a writer task only while the socket is full.
+
+A read is: one wake-up, one non-blocking ``recv``, one ``receive_data``, one turn of the pump, which ends in
+one non-blocking ``send``. Nothing else awaits; there is no lock, channel item or cancel scope per read. (A
+wake-up costs 15 us this way, 23 us with a stream object and awaited sends: docs/benchmarks.)
+
+Life: SERVING → LINGERING → CLOSED, or straight to CLOSED. The front end is asked only while SERVING, and
+leaving that phase is the one place that tells it ``connection_lost``. LINGERING means: our last words are
+sent and our side is shut, the peer may still read them; what it sends is thrown away (closing at once would
+reset the connection, and a reset destroys data the peer has not read yet).
+
+Back-pressure: while bytes are unsent the front end is not asked for more, and it is told how many there are.
+
+An exception out of the front end is a bug of ours. It is logged with its stack and costs this connection
+only, also when it comes up while another peer's turn flushes this one.
+"""
+
+import socket
+from enum import Enum
+from math import inf
+
+import trio
+
+from core.clock import Now
+from core.interface import Snapshot
+from core.server.frontends import PREFACE_BYTES, FrontEnd, FrontEndFactory, PeerInfo, choose
+from core.server.preface import hint
+from core.server.surroundings import Surroundings
+
+READ_BYTES = 65536
+"""One read. 16 KiB and 256 KiB made no difference beyond noise in either load shape (docs/benchmarks)."""
+
+TICK_SECONDS_MIN = 0.001
+"""A deadline that a tick did not move cannot spin the loop."""
+
+NAMES_LOGGED = ("container_id", "user")
+"""What a log line tells of an established connection, where the protocol's snapshot has it."""
+
+
+class Phase(Enum):
+    """See the module's docstring."""
+
+    SERVING = "serving"
+    LINGERING = "lingering"
+    CLOSED = "closed"
+
+
+class Peer:
+    """A connection as the server sees it. Made for an accepted socket; :meth:`serve` is its reader task."""
+
+    __slots__ = (
+        "_end_of_input",
+        "_front_end",
+        "_give_up_at",
+        "_handshake_until",
+        "_paused",
+        "_phase",
+        "_preface",
+        "_resume",
+        "_shared",
+        "_shut_down_reason",
+        "_socket",
+        "_touched",
+        "_unsent",
+        "_writing",
+        "accepted_at",
+        "bytes_in",
+        "bytes_out",
+        "established",
+        "info",
+        "protocol",
+        "timer_at",
+    )
+
+    def __init__(self, accepted: socket.socket, info: PeerInfo, shared: Surroundings) -> None:
+        """``accepted`` is non-blocking and belongs to the peer from now on."""
+        now = shared.clock()
+        self.info = info
+        self.protocol: str | None = None
+        """The front end's name, once the first eight bytes have chosen it."""
+        self.established = False
+        self.accepted_at = now.wall
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.timer_at = inf
+        self._socket = accepted
+        self._shared = shared
+        self._front_end: FrontEnd | None = None
+        self._preface = b""
+        self._phase = Phase.SERVING
+        self._touched = False
+        self._unsent: memoryview | None = None
+        self._writing = False
+        self._end_of_input = False
+        self._paused = False
+        self._resume: trio.Event | None = None
+        self._shut_down_reason: str | None = None
+        self._give_up_at = inf
+        self._handshake_until = now.monotonic + shared.settings.handshake_time_out
+        shared.connections.came(self)
+        shared.timers.schedule(self, self._handshake_until)
+
+    # --- tasks -----------------------------------------------------------------------------------------
+
+    async def serve(self) -> None:
+        """Read until the socket is gone or has nothing more to say."""
+        shared = self._shared
+        try:
+            while self._phase is not Phase.CLOSED and not self._end_of_input:
+                if self._paused:
+                    self._resume = trio.Event()
+                    await self._resume.wait()
+                    self._resume = None
+                    continue
+                await trio.lowlevel.wait_readable(self._socket)
+                now = shared.clock()
+                self._read(now)
+                shared.pump.turn(now)
+        except trio.ClosedResourceError:
+            pass  # another task closed the socket: a deadline, a fault, the operator
+
+    async def _write(self) -> None:
+        """Send what is unsent as the socket takes it."""
+        shared = self._shared
+        try:
+            while self._unsent is not None and self._phase is not Phase.CLOSED:
+                await trio.lowlevel.wait_writable(self._socket)
+                now = shared.clock()
+                if self._unsent is not None:
+                    self._send(self._unsent, now)
+                shared.pump.turn(now)
+        except trio.ClosedResourceError:
+            pass
+        finally:
+            self._writing = False
+
+    # --- input -----------------------------------------------------------------------------------------
+
+    def _read(self, now: Now) -> None:
+        try:
+            data = self._socket.recv(READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._close(now, reason=f"reading failed: {error.strerror}")
+            return
+        if not data:
+            self._end_of_input = True
+        if self._phase is Phase.LINGERING:
+            if not data:
+                self._close(now, reason="both sides have closed")
+            return
+        self.bytes_in += len(data)
+        self._shared.counters.bytes_in += len(data)
+        try:
+            self._receive(data, now)
+        except Exception as error:  # a bug of ours: see the module's docstring
+            self._fault(error, now)
+        self.touch()
+
+    def _receive(self, data: bytes, now: Now) -> None:
+        if self._front_end is None:
+            self._preface += data
+            if len(self._preface) < PREFACE_BYTES:
+                if not data:
+                    self._close(now, reason="closed before a protocol header came")
+                return
+            data, self._preface = self._preface, b""
+            self._front_end = self._start_front_end(data[:PREFACE_BYTES])
+        if not data:
+            self._give_up_at = now.monotonic + self._shared.settings.linger
+            self._front_end.receive_eof(now)
+        elif not self._front_end.finished:
+            self._front_end.receive_data(data, now)
+
+    def _start_front_end(self, preface: bytes) -> FrontEnd:
+        shared = self._shared
+        factory: FrontEndFactory = choose(shared.factories, preface)
+        if not factory.accepts(preface):
+            shared.counters.wrong_headers += 1
+            shared.log.warning("wrong-protocol-header", header=preface, hint=hint(preface), **self._names())
+        self.protocol = factory.name
+        return factory.make(self.info, self.touch)
+
+    # --- output ----------------------------------------------------------------------------------------
+
+    def touch(self) -> None:
+        """Have this peer flushed in this turn or the next: what its mailbox calls."""
+        if not self._touched:
+            self._touched = True
+            self._shared.pump.touch(self)
+
+    def flush(self, now: Now) -> None:
+        """Actions in, output out. Called by the pump."""
+        self._touched = False
+        front_end = self._front_end
+        if front_end is None:
+            if self._shut_down_reason is not None:
+                self._close(now, reason=self._shut_down_reason)
+            return
+        try:
+            front_end.take_actions(now)
+            if self._shut_down_reason is not None:
+                front_end.shut_down(self._shut_down_reason, now)
+                self._shut_down_reason = None
+            if self._unsent is None:
+                output = front_end.data_to_send(now)
+                if output:
+                    self._send(output, now)
+            if self._phase is Phase.SERVING:
+                self._look(front_end, now)
+        except Exception as error:  # a bug of ours: see the module's docstring
+            self._fault(error, now)
+
+    def _send(self, output: bytes | memoryview, now: Now) -> None:
+        """One non-blocking send; the rest waits for the writer task."""
+        try:
+            sent = self._socket.send(output)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError as error:
+            self._close(now, reason=f"writing failed: {error.strerror}")
+            return
+        self.bytes_out += sent
+        self._shared.counters.bytes_out += sent
+        was_full = self._unsent is not None
+        self._unsent = memoryview(output)[sent:] if sent < len(output) else None
+        if self._unsent is not None or was_full:
+            self._tell_backlog(now)
+        if self._unsent is not None and not self._writing:
+            self._writing = True
+            self._shared.nursery.start_soon(self._write)
+
+    def _tell_backlog(self, now: Now) -> None:
+        if self._front_end is None or self._phase is not Phase.SERVING:
+            return
+        try:
+            self._front_end.output_backlog(len(self._unsent) if self._unsent is not None else 0)
+        except Exception as error:  # a bug of ours: see the module's docstring
+            self._fault(error, now)
+        self.touch()
+
+    def _look(self, front_end: FrontEnd, now: Now) -> None:
+        """Draw the conclusions from what the front end shows after its work."""
+        if not self.established and front_end.established:
+            self._shared.connections.no_longer_pending(self)
+            self.established = True
+            opened = {
+                key: row[key]
+                for row in front_end.snapshot("connections")
+                for key in NAMES_LOGGED
+                if key in row
+            }
+            self._shared.log.info("connection-established", protocol=self.protocol, **opened, **self._names())
+        if front_end.finished or self._end_of_input:
+            if self._unsent is None:
+                self._linger(now)
+                return
+            self._give_up_at = min(self._give_up_at, now.monotonic + self._shared.settings.linger)
+        self._paused = not (front_end.reading or front_end.finished)
+        if self._resume is not None and not self._paused:
+            self._resume.set()
+        when = self._next_deadline(front_end)
+        if when < self.timer_at:
+            self._shared.timers.schedule(self, max(when, now.monotonic + TICK_SECONDS_MIN))
+
+    # --- time ------------------------------------------------------------------------------------------
+
+    def expired(self, now: Now) -> None:
+        """A deadline may have come; it may also have moved on since it was entered."""
+        if self._give_up_at <= now.monotonic:
+            self._close(now, reason="the peer did not close in time")
+        elif not self.established and self._handshake_until <= now.monotonic:
+            self._shared.counters.handshake_time_outs += 1
+            self._shared.log.warning("handshake-timed-out", **self._names())
+            self._close(now, reason="the handshake took too long")
+        elif self._front_end is not None:
+            self._tick(self._front_end, now)
+        else:
+            self._shared.timers.schedule(self, self._handshake_until)
+
+    def _next_deadline(self, front_end: FrontEnd) -> float:
+        when = self._give_up_at
+        if not self.established:
+            when = min(when, self._handshake_until)
+        deadline = front_end.deadline()
+        return when if deadline is None else min(when, deadline)
+
+    def _tick(self, front_end: FrontEnd, now: Now) -> None:
+        try:
+            deadline = front_end.deadline()
+            if deadline is not None and deadline <= now.monotonic:
+                front_end.tick(now)
+                self.touch()
+            else:
+                self._shared.timers.schedule(self, self._next_deadline(front_end))
+        except Exception as error:  # a bug of ours: see the module's docstring
+            self._fault(error, now)
+
+    # --- the end ---------------------------------------------------------------------------------------
+
+    def shut_down(self, reason: str) -> None:
+        """Say good-bye on the operator's behalf, in the turn that follows: this may be called from a front
+        end."""
+        if self._phase is Phase.SERVING and self._shut_down_reason is None:
+            self._shut_down_reason = reason
+            self.touch()
+
+    def cut_off(self, reason: str, now: Now) -> None:
+        """Close at once, without good-bye."""
+        self._close(now, reason=reason)
+
+    def _fault(self, error: Exception, now: Now) -> None:
+        self._shared.counters.faults += 1
+        self._shared.log.error("front-end-failed", exc_info=error, protocol=self.protocol, **self._names())
+        self._close(now, reason="internal error")
+
+    def _linger(self, now: Now) -> None:
+        """Our last byte is sent: shut our side, and let the peer read."""
+        self._lose(now, Phase.LINGERING)
+        if self._end_of_input:
+            self._close(now, reason="the peer has closed")
+            return
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            self._close(now, reason=f"shutting down failed: {error.strerror}")
+            return
+        self._paused = False
+        if self._resume is not None:
+            self._resume.set()
+        self._give_up_at = min(self._give_up_at, now.monotonic + self._shared.settings.linger)
+        self._shared.timers.schedule(self, self._give_up_at)
+
+    def _close(self, now: Now, *, reason: str) -> None:
+        """The socket goes now. Idempotent."""
+        if self._phase is Phase.CLOSED:
+            return
+        was_serving = self._phase is Phase.SERVING
+        self._phase = Phase.CLOSED
+        self._unsent = None
+        self._shared.timers.cancel(self)
+        trio.lowlevel.notify_closing(self._socket)
+        self._socket.close()
+        if self._resume is not None:
+            self._resume.set()
+        self._shared.connections.gone(self)
+        if was_serving:
+            self._lose(now, Phase.CLOSED)
+        self._shared.log.info("connection-closed", reason=reason, **self._names())
+
+    def _lose(self, now: Now, phase: Phase) -> None:
+        """Leave SERVING: the front end gives back what it held, and is never called again."""
+        front_end, self._front_end, self._phase = self._front_end, None, phase
+        if front_end is None:
+            return
+        try:
+            front_end.connection_lost(now)
+        except Exception as error:  # a bug of ours: see the module's docstring
+            self._fault(error, now)
+
+    # --- looking in ------------------------------------------------------------------------------------
+
+    def snapshot(self, kind: str) -> list[Snapshot]:
+        """The front end's rows; for "connections" one row always, with what the server knows."""
+        rows = [] if self._front_end is None else self._front_end.snapshot(kind)
+        if kind != "connections":
+            return rows
+        own: Snapshot = {
+            "identity": self.info.identity,
+            "protocol": self.protocol,
+            "remote_host": self.info.remote_host,
+            "remote_port": self.info.remote_port,
+            "local_host": self.info.local_host,
+            "local_port": self.info.local_port,
+            "phase": self._phase.value,
+            "established": self.established,
+            "accepted_at": self.accepted_at,
+            "bytes_in": self.bytes_in,
+            "bytes_out": self.bytes_out,
+            "unsent_bytes": 0 if self._unsent is None else len(self._unsent),
+        }
+        return [own | row for row in rows or [{}]]
+
+    def _names(self) -> dict[str, object]:
+        """What binds a log line to this connection."""
+        return {"connection": self.info.identity, "peer": f"{self.info.remote_host}:{self.info.remote_port}"}

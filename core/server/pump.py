@@ -1,0 +1,58 @@
+"""The turn: what follows each wake-up of a task, before it waits again.
+
+A peer's input leaves work in the engine; the engine's turn leaves actions in mailboxes; their owners turn
+these into output, and that may call verbs which leave work again. One turn goes round until nothing is left,
+but only so often; what remains is continued by a task of its own, which takes its place behind the other
+peers. So a busy peer never starves the others, and an action never waits for a later wake-up.
+
+A turn never awaits and never nests.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import trio
+
+from core.clock import Now
+from core.interface import Engine
+
+
+class Touched(Protocol):
+    """Whoever has actions or output waiting."""
+
+    def flush(self, now: Now) -> None:
+        """Take the actions, send the output. Raises nothing."""
+
+
+class Pump:
+    """Alternates engine turns with flushes of the touched peers."""
+
+    def __init__(self, *, engine: Engine, clock: Callable[[], Now], rounds_max: int) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._rounds_max = rounds_max
+        self._touched: list[Touched] = []
+        self._work_left = trio.Event()
+
+    def touch(self, peer: Touched) -> None:
+        """Flush this peer in the running turn, or in the next. The peer sees to it that it asks once only."""
+        self._touched.append(peer)
+
+    def turn(self, now: Now) -> None:
+        """Go round until nothing is left, or leave the rest to :meth:`run`."""
+        for _ in range(self._rounds_max):
+            more = self._engine.turn(now)
+            if self._touched:
+                touched, self._touched = self._touched, []
+                for peer in touched:
+                    peer.flush(now)
+            elif not more:
+                return
+        self._work_left.set()
+
+    async def run(self) -> None:
+        """Continue turns that ran out of rounds, until cancelled."""
+        while True:
+            await self._work_left.wait()
+            self._work_left = trio.Event()
+            self.turn(self._clock())

@@ -1,0 +1,188 @@
+"""The server: the tree of tasks, what may be looked at and done from outside, and the orderly stop.
+
+One nursery holds everything: an accept loop per listening socket, a reader task per peer (and a writer task
+while its socket is full), the timers, the pump's remainder. A stop closes the listeners, says good-bye to
+every peer, and gives them a bounded time to answer.
+"""
+
+import signal
+import socket
+import time
+from collections.abc import Callable, Sequence
+
+import structlog
+import trio
+
+from core.clock import Now
+from core.config.server import ServerSettings
+from core.interface import Engine, Snapshot
+from core.server.connections import Connections
+from core.server.descriptors import Spare, sockets_limit, total_limit, total_used
+from core.server.frontends import FrontEndFactory
+from core.server.listener import Listener, open_listeners
+from core.server.peer import Peer
+from core.server.pump import Pump
+from core.server.surroundings import Counters, Surroundings
+from core.server.timers import Timers
+
+
+def read_clocks() -> Now:
+    """Trio's clock (which tests replace) and the wall clock."""
+    return Now(trio.current_time(), time.time())
+
+
+class Server:
+    """Serves the given protocols on the configured addresses, over one engine."""
+
+    def __init__(
+        self,
+        *,
+        settings: ServerSettings,
+        engine: Engine,
+        factories: Sequence[FrontEndFactory],
+        log: structlog.typing.FilteringBoundLogger,
+        clock: Callable[[], Now] = read_clocks,
+    ) -> None:
+        self.counters = Counters()
+        self._settings = settings
+        self._factories = factories
+        self._log = log
+        self._clock = clock
+        self._pump = Pump(engine=engine, clock=clock, rounds_max=settings.rounds_per_wake_up_max)
+        self._connections = Connections(
+            connections_max=sockets_limit(settings.connections_max),
+            pending_max=settings.unauthenticated_max,
+            pending_per_host_max=settings.unauthenticated_per_host_max,
+        )
+        self._listeners: list[Listener] = []
+        self._stop = trio.Event()
+        self._stop_reason = ""
+
+    async def run(self, started: Callable[[Sequence[tuple[str, int]]], None] | None = None) -> None:
+        """Serve until :meth:`stop`, then say good-bye. Raises OSError when an address cannot be listened on.
+
+        ``started`` hears the addresses once connections are accepted.
+        """
+        sockets = await open_listeners(self._settings.listen, self._settings.accept_backlog)
+        spare = Spare()
+        async with trio.open_nursery() as nursery:
+            try:
+                await self._serve(nursery, sockets, spare, started)
+            finally:
+                for listener in self._listeners:
+                    listener.close()
+                self._cut_off_everybody("the broker ends")
+                spare.close()
+                nursery.cancel_scope.cancel()
+
+    async def _serve(
+        self,
+        nursery: trio.Nursery,
+        sockets: Sequence[socket.socket],
+        spare: Spare,
+        started: Callable[[Sequence[tuple[str, int]]], None] | None,
+    ) -> None:
+        timers = Timers(self._clock, after=self._pump.turn)
+        shared = Surroundings(
+            settings=self._settings,
+            factories=self._factories,
+            clock=self._clock,
+            pump=self._pump,
+            timers=timers,
+            connections=self._connections,
+            counters=self.counters,
+            nursery=nursery,
+            log=self._log,
+        )
+        self._listeners = [Listener(listening, shared=shared, spare=spare) for listening in sockets]
+        nursery.start_soon(timers.run)
+        nursery.start_soon(self._pump.run)
+        for listener in self._listeners:
+            nursery.start_soon(listener.run)
+        if started is not None:
+            started(self.listening_on)
+        await self._stop.wait()
+        await self._say_good_bye()
+
+    def stop(self, reason: str) -> None:
+        """Begin the orderly stop. The reason is told to the peers."""
+        self._stop_reason = reason
+        self._stop.set()
+
+    async def _say_good_bye(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+        now = self._clock()
+        self._pump.turn(now)  # what is in flight is answered before the good-bye
+        for peer in self._connections:
+            peer.shut_down(self._stop_reason)
+        self._pump.turn(now)
+        with trio.move_on_after(self._settings.stop_grace):
+            await self._connections.none_left()
+
+    def _cut_off_everybody(self, reason: str) -> None:
+        now = self._clock()
+        for peer in self._connections:
+            peer.cut_off(reason, now)
+
+    # --- looking in and acting -------------------------------------------------------------------------
+
+    @property
+    def listening_on(self) -> list[tuple[str, int]]:
+        """Host and port of every listening socket."""
+        return [(listener.host, listener.port) for listener in self._listeners]
+
+    def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
+        """Rows of "listeners", "descriptors", "connections"; "sessions", "links" and the like from the front
+        ends."""
+        if kind == "listeners":
+            rows: list[Snapshot] = [
+                {"identity": f"{host}:{port}", "host": host, "port": port} for host, port in self.listening_on
+            ]
+        elif kind == "descriptors":
+            rows = [self._descriptors()]
+        else:
+            peers = self._connections if kind != "connections" or identity is None else self._found(identity)
+            rows = [row for peer in peers for row in peer.snapshot(kind)]
+        return [row for row in rows if identity is None or row.get("identity") == identity]
+
+    def _found(self, identity: str) -> list[Peer]:
+        peer = self._connections.find(identity)
+        return [] if peer is None else [peer]
+
+    def _descriptors(self) -> Snapshot:
+        return {
+            "identity": "descriptors",
+            "total_limit": total_limit(),
+            "total_used": total_used(),
+            "sockets_limit": self._connections.connections_max,
+            "sockets_used": len(self._connections),
+        }
+
+    def close_connection(self, identity: str, reason: str) -> bool:
+        """End a connection for an operator, in the turn that follows. False when there is no such one."""
+        peer = self._connections.find(identity)
+        if peer is not None:
+            peer.shut_down(reason)
+        return peer is not None
+
+
+async def serve(server: Server, started: Callable[[Sequence[tuple[str, int]]], None]) -> None:
+    """Run the server as the process's main job until it has stopped.
+
+    SIGTERM or SIGINT stops it orderly; a second one does not wait for anybody.
+    """
+
+    async def obey_signals() -> None:
+        stopping = False
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async for number in signals:
+                if stopping:
+                    nursery.cancel_scope.cancel()
+                server.stop(f"the broker is stopping ({signal.Signals(number).name})")
+                stopping = True
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(obey_signals)
+        await server.run(started)
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,48 @@
+"""What all peers of one server share: one object, so that a peer holds one reference."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+import trio
+
+from core.clock import Now
+from core.config.server import ServerSettings
+from core.server.connections import Connections
+from core.server.frontends import FrontEndFactory
+from core.server.pump import Pump
+from core.server.timers import Timers
+
+
+@dataclass(slots=True)
+class Counters:
+    """Plain integers that only grow; whoever shows them reads them."""
+
+    accepted: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    """Connections that were not served, by reason."""
+    wrong_headers: int = 0
+    """Connections whose first eight bytes no protocol knows."""
+    handshake_time_outs: int = 0
+    faults: int = 0
+    """Exceptions that escaped a front end: bugs of ours."""
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Surroundings:
+    """The parts of the server that a peer works with."""
+
+    settings: ServerSettings
+    factories: Sequence[FrontEndFactory]
+    clock: Callable[[], Now]
+    """``Now.monotonic`` is Trio's current time."""
+    pump: Pump
+    timers: Timers
+    connections: Connections
+    counters: Counters
+    nursery: trio.Nursery
+    """Where tasks of peers run."""
+    log: structlog.typing.FilteringBoundLogger

@@ -1,0 +1,323 @@
+"""Sections are found by their edges alone; what the broker reads decodes, and what is reserved is refused."""
+
+import struct
+import uuid
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amqp10.codec.decode import DEPTH_MAX
+from amqp10.codec.encode import encode_value
+from amqp10.errors import DecodeError, EncodeError, ErrorCondition
+from amqp10.sections import (
+    AMQP_SEQUENCE,
+    AMQP_VALUE,
+    APPLICATION_PROPERTIES,
+    DATA,
+    DELIVERY_ANNOTATIONS,
+    FOOTER,
+    MESSAGE_ANNOTATIONS,
+    Header,
+    Properties,
+    SectionBounds,
+    check_annotations,
+    decode_header,
+    decode_map_section,
+    decode_properties,
+    encode_header,
+    encode_properties,
+    encode_section,
+    scan,
+)
+from amqp10.types import Described, Symbol, UInt, ULong
+from tests.kit.amqp10_frames import headers, properties
+from tests.kit.amqp10_values import names, scalars, texts, values
+
+annotations = st.dictionaries(names.map(Symbol), values, max_size=3)
+bodies = st.one_of(
+    st.just(b""),
+    st.lists(st.binary(max_size=9).map(lambda data: encode_section(DATA, data)), min_size=1, max_size=3).map(b"".join),
+    st.lists(st.lists(values, max_size=3), min_size=1, max_size=3).map(
+        lambda lists: b"".join(encode_section(AMQP_SEQUENCE, items) for items in lists)
+    ),
+    values.map(lambda value: encode_section(AMQP_VALUE, value)),
+)
+parts = st.tuples(
+    st.none() | headers.map(encode_header),
+    st.none() | annotations.map(lambda items: encode_section(DELIVERY_ANNOTATIONS, items)),
+    st.none() | annotations.map(lambda items: encode_section(MESSAGE_ANNOTATIONS, items)),
+    st.none() | properties.map(encode_properties),
+    st.none()
+    | st.dictionaries(texts, scalars, max_size=3).map(lambda items: encode_section(APPLICATION_PROPERTIES, items)),
+    bodies,
+    st.none() | annotations.map(lambda items: encode_section(FOOTER, items)),
+)
+
+
+@given(parts)
+def test_every_section_is_found(message):
+    payload = b"".join(part or b"" for part in message)
+    found = scan(payload)
+    for part, bounds in zip(message, found[:7], strict=True):
+        assert (payload[slice(*bounds)] if bounds else b"") == (part or b"")
+
+
+@given(parts, st.data())
+def test_cut_inside_a_section(message, data):
+    payload = b"".join(part or b"" for part in message)
+    end = data.draw(st.integers(0, len(payload)))
+    try:
+        scan(payload[:end])
+    except DecodeError:
+        assert 0 < end < len(payload)
+    else:
+        # Only whole sections: the rest is empty or begins with the next one.
+        assert payload[end : end + 2] in (b"", b"\x00\x53")
+
+
+@given(st.binary(max_size=60) | st.binary(max_size=30).map(lambda tail: b"\x00\x53\x77" + tail))
+@settings(max_examples=300)
+def test_garbage_raises_nothing_but_decode_error(payload):
+    try:
+        found = scan(payload)
+    except DecodeError as fault:
+        assert fault.description
+    else:
+        assert max((bounds[1] for bounds in found[:7] if bounds), default=0) == len(payload)
+
+
+@given(parts, st.data())
+@settings(max_examples=300)
+def test_one_wrong_byte_raises_nothing_but_decode_error(message, data):
+    payload = bytearray(b"".join(part or b"" for part in message) or b"\x00")
+    payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
+    payload = bytes(payload)
+    try:
+        found = scan(payload)
+        if found.header:
+            decode_header(payload, *found.header)
+        if found.properties:
+            decode_properties(payload, *found.properties)
+        if found.message_annotations:
+            check_annotations(decode_map_section(payload, *found.message_annotations))
+    except DecodeError as fault:
+        assert fault.condition in (ErrorCondition.DECODE_ERROR, ErrorCondition.INVALID_FIELD)
+
+
+def test_what_clients_send():
+    small = b"\x00\x53\x75\xa0\x0chello, world"
+    assert scan(small) == SectionBounds(body=(0, 17), body_code=DATA)
+    proton = b"\x00\x53\x70\x45" + b"\x00\x53\x73\x45" + b"\x00\x53\x77\xa1\x02hi"
+    assert scan(proton) == SectionBounds(header=(0, 4), properties=(4, 8), body=(8, 15), body_code=AMQP_VALUE)
+    assert scan(b"\x00\x53\x70\x45\x00\x53\x73\x45").body is None
+    assert scan(b"") == SectionBounds()
+
+
+def test_other_forms_of_the_descriptor():
+    by_symbol = b"\x00\xa3\x10amqp:data:binary\xa0\x01x"
+    by_ulong = b"\x00\x80\x00\x00\x00\x00\x00\x00\x00\x75\xb0\x00\x00\x00\x01x"
+    assert scan(by_symbol + by_ulong) == SectionBounds(body=(0, len(by_symbol + by_ulong)), body_code=DATA)
+
+
+SYMBOLS = {
+    "amqp:header:list": [],
+    "amqp:delivery-annotations:map": {},
+    "amqp:message-annotations:map": {},
+    "amqp:properties:list": [],
+    "amqp:application-properties:map": {},
+    "amqp:data:binary": b"",
+    "amqp:amqp-sequence:list": [],
+    "amqp:amqp-value:*": None,
+    "amqp:footer:map": {},
+}
+
+
+@pytest.mark.parametrize("number", range(9))
+def test_symbols_and_numbers_name_the_same_sections(number):
+    symbol, value = list(SYMBOLS.items())[number]
+    by_symbol = scan(encode_value(Described(Symbol(symbol), value)))
+    by_number = scan(encode_section(0x70 + number, value))
+    assert [bounds is None for bounds in by_symbol[:7]] == [bounds is None for bounds in by_number[:7]]
+    assert by_symbol.body_code == by_number.body_code
+
+
+HEADER = encode_header(Header())
+ANNOTATIONS = encode_section(MESSAGE_ANNOTATIONS, {})
+PROPERTIES = encode_properties(Properties())
+ONE_DATA = encode_section(DATA, b"x")
+ONE_SEQUENCE = encode_section(AMQP_SEQUENCE, [1])
+ONE_VALUE = encode_section(AMQP_VALUE, 1)
+ONE_FOOTER = encode_section(FOOTER, {})
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        HEADER + HEADER,
+        PROPERTIES + HEADER,
+        PROPERTIES + ANNOTATIONS,
+        ANNOTATIONS + ANNOTATIONS,
+        PROPERTIES + PROPERTIES,
+        ANNOTATIONS + encode_section(DELIVERY_ANNOTATIONS, {}),
+        encode_section(APPLICATION_PROPERTIES, {}) + PROPERTIES,
+        ONE_DATA + HEADER,
+        ONE_VALUE + ONE_VALUE,
+        ONE_DATA + ONE_VALUE,
+        ONE_VALUE + ONE_DATA,
+        ONE_DATA + ONE_SEQUENCE,
+        ONE_SEQUENCE + ONE_DATA,
+        ONE_FOOTER + ONE_DATA,
+        ONE_DATA + ONE_FOOTER + ONE_DATA,
+        ONE_FOOTER + ONE_FOOTER,
+    ],
+    ids=lambda payload: payload.hex(" "),
+)
+def test_order_and_cardinality(payload):
+    with pytest.raises(DecodeError, match="twice or out of order"):
+        scan(payload)
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (b"\x40", "described value"),
+        (b"\x00\x53\x79\x45", "no section"),
+        (b"\x00\x53\x10\x45", "no section"),
+        (b"\x00\xa3\x01x\x45", "no section"),
+        (b"\x00\xa1\x10amqp:data:binary\xa0\x00", "no descriptor"),
+        (b"\x00\x53\x70\xc1\x01\x00", "0xc1 at offset 3 in section 0x70"),
+        (b"\x00\x53\x72\x45", "in section 0x72"),
+        (b"\x00\x53\x73\x40", "in section 0x73"),
+        (b"\x00\x53\x75\xa1\x00", "in section 0x75"),
+        (b"\x00\x53\x76\xa0\x00", "in section 0x76"),
+        (b"\x00\x53\x77\x57", "no format code"),
+        (b"\x00\x53\x75\xa0\x02x", "cut at offset 6: it would end at 7"),
+        (b"\x00\x53\x75\xb0\xff\xff\xff\xffx", "cut"),
+        (b"\x00\x53\x75", "cut"),
+        (b"\x00\x53", "cut"),
+        (b"\x00", "cut"),
+        (b"\x00\x53\x75\xa0\x01xy", "described value"),
+        (b"\x00\x53\x77" + b"\x00" * 6000, "nested deeper"),
+        (b"\x00" * 6000, "nested deeper"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_malformed_messages(payload, text):
+    with pytest.raises(DecodeError, match=text):
+        scan(payload)
+
+
+def test_scanning_a_large_body_looks_at_its_edges_only():
+    """A body of 16 MiB whose inside makes no sense: its size is right, so its edges are."""
+    inside = b"\xff" * (1 << 24)
+    payload = HEADER + b"\x00\x53\x77\xd0" + struct.pack(">II", len(inside) + 4, 5) + inside + ONE_FOOTER
+    assert scan(payload).body == (4, len(payload) - len(ONE_FOOTER))
+
+
+@given(headers)
+def test_header_round_trip(header):
+    payload = encode_header(header) + ONE_DATA
+    bounds = scan(payload).header
+    assert bounds is not None
+    assert decode_header(payload, *bounds) == header
+
+
+@given(properties)
+def test_properties_round_trip(value):
+    payload = HEADER + encode_properties(value)
+    bounds = scan(payload).properties
+    assert bounds is not None
+    decoded = decode_properties(payload, *bounds)
+    assert decoded == value
+    assert repr(decoded) == repr(value)
+
+
+@given(annotations)
+def test_map_round_trip(items):
+    payload = HEADER + encode_section(MESSAGE_ANNOTATIONS, items)
+    bounds = scan(payload).message_annotations
+    assert bounds is not None
+    assert decode_map_section(payload, *bounds) == items
+
+
+def test_header_defaults():
+    assert Header() == Header(durable=False, priority=4, ttl=None, first_acquirer=False, delivery_count=0)
+    assert encode_header(Header()) == b"\x00\x53\x70\x45"
+    assert encode_header(Header(durable=True)) == b"\x00\x53\x70\xc0\x02\x01\x41"
+    assert encode_header(Header(delivery_count=2)) == b"\x00\x53\x70\xc0\x07\x05\x40\x40\x40\x40\x52\x02"
+    assert decode_header(b"\x00\x53\x70\xc0\x04\x02\x40\x50\x09", 0, 9) == Header(priority=9)
+
+
+@pytest.mark.parametrize("message_id", [ULong(0), uuid.UUID(int=5), b"", "", "id"])
+def test_message_ids_keep_their_type(message_id):
+    payload = encode_properties(Properties(message_id=message_id, correlation_id=message_id))
+    decoded = decode_properties(payload, 0, len(payload))
+    assert repr((decoded.message_id, decoded.correlation_id)) == repr((message_id, message_id))
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (b"\x00\x53\x73\xc0\x03\x01\x52\x01", "properties.message_id: .*no message-id"),
+        (b"\x00\x53\x73\xc0\x05\x03\x40\x40\x57\x00", "properties.to: .*no format code"),
+        (b"\x00\x53\x73\xc0\x05\x02\x40\xa1\x01x", "properties.user_id.*binary"),
+        (b"\x00\x53\x73\xc0\x0f\x0e" + b"\x40" * 14, "14 fields"),
+        (b"\x00\x53\x73\xc0\x0b\x09" + b"\x40" * 8 + b"\x55\x01", "absolute_expiry_time.*timestamp"),
+        (b"\x00\x53\x70\x45", "0x70 at offset 0 where 0x73"),
+        (b"\x00\x53\x73\x45\x40", "ends at offset 4"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_malformed_properties(payload, text):
+    with pytest.raises(DecodeError, match=text):
+        decode_properties(payload, 0, len(payload))
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (b"\x00\x53\x70\xc0\x02\x01\x40\x40", "ends at offset 7"),
+        (b"\x00\x53\x70\xc0\x03\x01\x50\x04", "header.durable.*boolean"),
+        (b"\x00\x53\x70\xc0\x04\x02\x40\x52\x04", "header.priority.*ubyte"),
+        (b"\x00\x53\x70\xc0\x07\x06\x40\x40\x40\x40\x40\x40", "6 fields"),
+    ],
+)
+def test_malformed_headers(payload, text):
+    with pytest.raises(DecodeError, match=text):
+        decode_header(payload, 0, len(payload))
+
+
+def test_a_map_section_must_hold_a_map():
+    with pytest.raises(DecodeError, match="instead of a map"):
+        decode_map_section(HEADER, 0, len(HEADER))
+    with pytest.raises(DecodeError, match="ends at offset"):
+        decode_map_section(ANNOTATIONS + b"\x40", 0, len(ANNOTATIONS) + 1)
+
+
+def test_annotation_keys():
+    check_annotations([Symbol("x-opt-delay"), Symbol("x-"), ULong(7)])
+    check_annotations([])
+    for reserved in (Symbol("opt"), Symbol(""), Symbol("X-opt"), Symbol("ax-")):
+        with pytest.raises(DecodeError, match="reserved"):
+            check_annotations([Symbol("x-opt"), reserved])
+    for wrong in ("x-opt", 7, UInt(7), b"x-opt", None):
+        with pytest.raises(DecodeError, match="no annotation key"):
+            check_annotations([wrong])
+
+
+def test_what_has_no_encoding():
+    for header in (Header(priority=256), Header(ttl=-1), Header(delivery_count=2**32), Header(durable=1)):
+        with pytest.raises(EncodeError, match="header"):
+            encode_header(header)
+    with pytest.raises(EncodeError, match="properties.content_type"):
+        encode_properties(Properties(content_type="ä"))
+    with pytest.raises(EncodeError):
+        encode_section(DATA, object())
+
+
+def test_depth_is_an_argument():
+    nested = b"\x00\x53\x77" + b"\x00\x53\x01" * DEPTH_MAX + b"\x40"
+    assert scan(nested).body == (0, len(nested))
+    with pytest.raises(DecodeError, match="nested deeper"):
+        scan(nested, DEPTH_MAX - 1)

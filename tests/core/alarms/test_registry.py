@@ -1,0 +1,103 @@
+"""Alarms are levels: on as long as somebody holds them up, told once for each change of the set."""
+
+import pytest
+
+from core.alarms.registry import BY_HAND, AlarmRegistry
+from core.errors import Invalid
+from core.interface import AlarmChanged, Mailbox
+from tests.kit.engine import NOW, Peer, later, make_broker
+
+
+def told(mailbox: Mailbox) -> list[set[str]]:
+    actions = mailbox.take()
+    assert all(isinstance(action, AlarmChanged) for action in actions)
+    return [set(action.alarms) for action in actions]
+
+
+def test_subscribers_hear_of_every_change_of_the_set():
+    registry, mailbox = AlarmRegistry(), Mailbox(lambda: None)
+    assert registry.subscribe(mailbox) == frozenset()
+    registry.set("memory", "sampler")
+    registry.set("disk", "sampler")
+    registry.clear("memory", "sampler")
+    registry.clear("disk", "sampler")
+    assert told(mailbox) == [{"memory"}, {"memory", "disk"}, {"disk"}, set()]
+
+
+def test_saying_the_same_again_is_no_change():
+    registry, mailbox = AlarmRegistry(), Mailbox(lambda: None)
+    registry.subscribe(mailbox)
+    for _ in range(2):
+        registry.set("memory", "sampler")
+    assert told(mailbox) == [{"memory"}]
+    for _ in range(2):
+        registry.clear("memory", "sampler")
+    assert told(mailbox) == [set()]
+
+
+def test_each_source_takes_back_only_what_it_raised():
+    registry, mailbox = AlarmRegistry(), Mailbox(lambda: None)
+    registry.set("memory", "sampler")
+    registry.set("memory", BY_HAND)
+    assert registry.subscribe(mailbox) == {"memory"}
+    registry.clear("memory", BY_HAND)
+    assert registry.on == {"memory"}
+    registry.clear("memory", "sampler")
+    assert told(mailbox) == [set()]
+
+
+def test_no_more_for_who_has_unsubscribed():
+    registry, mailbox = AlarmRegistry(), Mailbox(lambda: None)
+    registry.subscribe(mailbox)
+    registry.unsubscribe(mailbox)
+    registry.set("disk", "sampler")
+    assert told(mailbox) == []
+
+
+@pytest.mark.parametrize("change", [AlarmRegistry.set, AlarmRegistry.clear])
+def test_a_name_that_is_not_an_alarm(change):
+    with pytest.raises(Invalid, match="fire"):
+        change(AlarmRegistry(), "fire", BY_HAND)
+
+
+def test_since_when_is_the_first_stamp_after_the_change():
+    registry = AlarmRegistry()
+    registry.stamp(NOW)
+    registry.set("disk", "sampler")
+    assert registry.snapshot()[0] == {"name": "disk", "on": True, "since": None, "sources": ["sampler"]}
+    registry.stamp(later(1))
+    registry.set("memory", BY_HAND)
+    registry.stamp(later(2))
+    assert registry.snapshot() == [
+        {"name": "disk", "on": True, "since": later(1).wall, "sources": ["sampler"]},
+        {"name": "memory", "on": True, "since": later(2).wall, "sources": [BY_HAND]},
+    ]
+
+
+def test_an_alarm_that_is_off_is_shown_as_off():
+    assert AlarmRegistry().snapshot()[1] == {"name": "memory", "on": False, "since": None, "sources": []}
+
+
+def test_the_broker_sets_and_clears_by_hand():
+    broker = make_broker()
+    peer = Peer(broker)
+    assert broker.subscribe(peer.mailbox) == frozenset()
+    broker.set_alarm("memory")
+    assert broker.subscribe(Mailbox(lambda: None)) == {"memory"}
+    broker.clear_alarm("memory")
+    broker.unsubscribe(peer.mailbox, peer.owner)
+    broker.set_alarm("disk")
+    assert told(peer.mailbox) == [{"memory"}, set()]
+    broker.turn(later(5))
+    assert broker.snapshot("alarms", "disk") == [
+        {"name": "disk", "on": True, "since": later(5).wall, "sources": [BY_HAND]}
+    ]
+
+
+@pytest.mark.parametrize("name", ["", "fire"])
+def test_the_broker_knows_its_alarms(name):
+    broker = make_broker()
+    with pytest.raises(Invalid):
+        broker.set_alarm(name)
+    with pytest.raises(Invalid):
+        broker.clear_alarm(name)

@@ -1,0 +1,37 @@
+"""A whole process that serves the echo protocol, for tests of descriptors and signals: ``python -m
+tests.kit.echo_process``.
+
+Arguments: how many descriptors the process may have, how many it uses up by itself. Prints the port, then
+JSON lines of its log.
+"""
+
+import os
+import resource
+import sys
+import time
+
+import trio
+
+from core.config.log import LogSettings
+from core.config.server import ServerSettings
+from core.observe.log import open_log
+from core.server.run import Server, serve
+from tests.kit.echo import EchoBroker
+
+
+def main() -> None:
+    """Serve until a signal comes."""
+    limit, used_up = (int(argument) for argument in sys.argv[1:])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(used_up)]
+    broker = EchoBroker()
+    settings = ServerSettings(listen=("127.0.0.1:0",))
+    with open_log(LogSettings(form="json"), sys.stdout, monotonic=time.monotonic) as log:
+        server = Server(settings=settings, engine=broker, factories=[broker.factory()], log=log)
+        trio.run(serve, server, lambda addresses: print(addresses[0][1], flush=True))
+    for descriptor in held:
+        os.close(descriptor)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""A client of the management node without links: encoded requests in, decoded responses out."""
+
+from dataclasses import dataclass
+
+from amqp10.codec.decode import DEPTH_MAX, decode_value
+from amqp10.management import ManagementNode
+from amqp10.sections import (
+    AMQP_VALUE,
+    Properties,
+    decode_map_section,
+    decode_properties,
+    encode_properties,
+    encode_section,
+    scan,
+)
+from amqp10.types import Described, ULong, plain
+from core.clock import Now
+from core.engine.broker import Broker
+from core.engine.settings import EngineSettings
+from core.interface import Mailbox, Snapshot, Target
+from core.message import Attributes, Run
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response as its sections say. ``value`` is the body with its AMQP types."""
+
+    status: int
+    value: object
+    correlation_id: object
+    application_properties: dict[object, object]
+
+    @property
+    def body(self) -> object:
+        """The body as plain values."""
+        return plain(self.value)
+
+
+def encode_request(
+    method: str | None,
+    to: object,
+    body: object = None,
+    *,
+    message_id: object = ULong(1),
+    reply_to: object = "$me",
+) -> bytes:
+    """A request message: properties and an amqp-value."""
+    properties = Properties(message_id=message_id, to=to, subject=method, reply_to=reply_to)
+    return encode_properties(properties) + encode_section(AMQP_VALUE, body)
+
+
+def decode_answer(response: bytes) -> Answer:
+    """The parts of a response message; checks that there are no others."""
+    bounds = scan(response)
+    assert bounds.properties is not None
+    assert bounds.application_properties is not None
+    assert bounds.body is not None
+    assert bounds.body_code == AMQP_VALUE
+    assert (bounds.header, bounds.delivery_annotations, bounds.message_annotations, bounds.footer) == (None,) * 4
+    properties = decode_properties(response, *bounds.properties)
+    body, _ = decode_value(response, *bounds.body, DEPTH_MAX)
+    assert isinstance(body, Described)
+    assert properties.subject is not None
+    return Answer(
+        status=int(properties.subject),
+        value=body.value,
+        correlation_id=properties.correlation_id,
+        application_properties=decode_map_section(response, *bounds.application_properties),
+    )
+
+
+class WholeBroker(Broker):
+    """The engine, with as much of a server around it as the control plane shows."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        super().__init__(settings)
+        self.connections: dict[str, Snapshot] = {}
+        self.closed: list[tuple[str, str]] = []
+
+    def status(self) -> Snapshot:
+        """Two fields that stand for all."""
+        return {"version": "0", "connections": len(self.connections)}
+
+    def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
+        """The engine's kinds, and connections."""
+        if kind != "connections":
+            return super().snapshot(kind, identity)
+        return [found for name, found in self.connections.items() if identity in (None, name)]
+
+    def close_connection(self, identity: str, reason: str) -> bool:
+        """Note what was asked for."""
+        if identity not in self.connections:
+            return False
+        self.closed.append((identity, reason))
+        return True
+
+
+class Console:
+    """A broker in memory and somebody who manages it."""
+
+    def __init__(self, settings: EngineSettings | None = None) -> None:
+        self.broker = WholeBroker(settings or EngineSettings())
+        self.node = ManagementNode(self.broker, self.broker)
+
+    def ask(self, method: str, to: object, body: object = None, *, owner: object = "me") -> Answer:
+        """Send a request and read its answer."""
+        return decode_answer(self.node.respond(encode_request(method, to, body), owner))
+
+    def publish(self, target: Target, count: int) -> None:
+        """Put messages where a publisher would."""
+        mailbox = Mailbox(lambda: None)
+        publisher = self.broker.publisher(mailbox, "publisher", target, None)
+        self.broker.publish(publisher, target, Run(0, [b"message"] * count, ATTRIBUTES), NOW)
+        while self.broker.turn(NOW):
+            pass
+        self.broker.retire(publisher)
+
+
+ATTRIBUTES = Attributes()
+NOW = Now(monotonic=100.0, wall=1_700_000_000.0)

@@ -1,0 +1,383 @@
+"""A broker in this process and clients that speak to it frame by frame: no socket, no task, no clock.
+
+:class:`InProcessBroker` does what the server does, in the same order: bytes in, engine turns and flushes until nothing
+is left. :class:`WirePeer` is a client with no flow control of its own, so that a test can break every rule; it sends
+performatives and sees the frames that came back, decoded, in order.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from amqp10.connection import Connection
+from amqp10.control_plane import BrokerControl
+from amqp10.converter import MessageConverter
+from amqp10.framing import (
+    PROTOCOL_HEADER_AMQP,
+    PROTOCOL_HEADER_SASL,
+    ReceiveBuffer,
+    encode_frame,
+)
+from amqp10.frontend.front_end import Amqp10FrontEnd
+from amqp10.frontend.settings import FrontEndSettings
+from amqp10.handshake import ServerHandshake
+from amqp10.management import ManagementNode
+from amqp10.messaging import Source, Target
+from amqp10.performatives import (
+    Attach,
+    Begin,
+    Close,
+    Detach,
+    Disposition,
+    End,
+    Flow,
+    Open,
+    Performative,
+    Transfer,
+    decode_performative,
+    encode_performative,
+)
+from amqp10.sections import scan
+from amqp10.sasl import SaslInit, Success, encode_sasl_frame
+from amqp10.serve import connection_settings
+from core.clock import Now
+from core.engine.broker import Broker
+from core.engine.settings import EngineSettings
+from core.interface import Mailbox, QueueDeclaration
+from core.server.frontends import PeerInfo
+
+P = TypeVar("P", bound=Performative)
+
+
+def data_message(body: bytes) -> bytes:
+    """A message of one data section [3.2.6]."""
+    if len(body) < 256:
+        return b"\x00\x53\x75\xa0" + bytes([len(body)]) + body
+    return b"\x00\x53\x75\xb0" + len(body).to_bytes(4, "big") + body
+
+
+class _LetIn:
+    name = "ANONYMOUS"
+
+    def start(self) -> "_LetIn":
+        return self
+
+    def respond(self, response: bytes) -> Success:
+        return Success("guest")
+
+
+class InProcessBroker:
+    """One broker; time stands still until the test moves it."""
+
+    def __init__(
+        self, settings: FrontEndSettings | None = None, engine: EngineSettings | None = None
+    ) -> None:
+        self.settings = settings or FrontEndSettings()
+        self.engine = Broker(engine or EngineSettings(), MessageConverter())
+        self.control = BrokerControl(self.engine, version="test", pid=0)
+        self.node = ManagementNode(self.engine, self.control)
+        self.now = Now(1000.0, 1_700_000_000.0)
+        self.peers: list[WirePeer] = []
+        self._touched: list[WirePeer] = []
+
+    def queue(self, name: str = "q", **arguments: object) -> str:
+        """Declare a classic queue; returns its address."""
+        spelled = {key.replace("_", "-"): value for key, value in arguments.items()}
+        self.engine.declare_queue(QueueDeclaration(name=name, arguments=spelled), self)
+        return f"/queues/{name}"
+
+    def ready(self, name: str = "q") -> int:
+        """Messages ready in a queue."""
+        return self.engine.queue_info(name, self).ready
+
+    def unacknowledged(self, name: str = "q") -> int:
+        """Messages of a queue that are with consumers."""
+        return self.engine.queue_info(name, self).unacknowledged
+
+    def connect(self, **open_fields: object) -> "WirePeer":
+        """A client that has authenticated and opened."""
+        peer = WirePeer(self)
+        peer.handshake()
+        peer.open(**open_fields)
+        return peer
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass; deadlines that come are kept."""
+        end = self.now.monotonic + seconds
+        while True:
+            due = [
+                (deadline, index, peer)
+                for index, peer in enumerate(self.peers)
+                if not peer.lost and (deadline := peer.front_end.deadline()) is not None and deadline <= end
+            ]
+            if not due:
+                break
+            deadline, _, peer = min(due)
+            self._move(max(deadline, self.now.monotonic))
+            peer.front_end.tick(self.now)
+            self.touch(peer)
+            self.run()
+        self._move(end)
+
+    def touch(self, peer: "WirePeer") -> None:
+        """This peer has actions or output."""
+        if peer not in self._touched:
+            self._touched.append(peer)
+
+    def run(self) -> None:
+        """Turns and flushes until nothing is left, as the server's pump does."""
+        for _ in range(1000):
+            more = self.engine.turn(self.now)
+            touched, self._touched = self._touched, []
+            for peer in touched:
+                peer.flush()
+            if not touched and not more:
+                return
+        raise AssertionError("the broker does not come to rest")
+
+    def _move(self, monotonic: float) -> None:
+        self.now = Now(monotonic, self.now.wall + monotonic - self.now.monotonic)
+
+
+class WirePeer:
+    """A client at the level of frames. ``frames`` are those received and not yet looked at: (channel, performative,
+    payload)."""
+
+    def __init__(self, broker: InProcessBroker) -> None:
+        self.broker = broker
+        identity = f"test-{len(broker.peers)}"
+        self.front_end = Amqp10FrontEnd(
+            PeerInfo(identity, "127.0.0.1", 40000 + len(broker.peers), "127.0.0.1", 5672),
+            mailbox=Mailbox(lambda: broker.touch(self)),
+            connection=Connection(
+                connection_settings(broker.settings),
+                ServerHandshake(
+                    [_LetIn()],
+                    bare_allowed=False,
+                    refusal_delay_s=lambda: 1.0,
+                    frame_size_max=broker.settings.pre_open_frame_size_max,
+                ),
+            ),
+            engine=broker.engine,
+            topology=broker.engine,
+            management=broker.node,
+            settings=broker.settings,
+            unique=lambda: f"u{len(self.front_end.connection.all_sessions)}",
+        )
+        broker.peers.append(self)
+        self.frames: list[tuple[int, Performative, bytes]] = []
+        self.raw = b""
+        self.lost = False
+        self.socket_full = False
+        self._buffer = ReceiveBuffer()
+        self._in_frames = False
+        self._next_outgoing_id = 0
+        self._next_delivery_id = 0
+
+    # --- bytes -------------------------------------------------------------------------------------------------------
+
+    def send_bytes(self, data: bytes) -> None:
+        """Bytes to the broker, and everything that follows from them."""
+        self.front_end.receive_data(data, self.broker.now)
+        self.broker.touch(self)
+        self.broker.run()
+
+    def flush(self) -> None:
+        """What the server does for a touched peer."""
+        if self.lost:
+            return
+        self.front_end.take_actions(self.broker.now)
+        if self.socket_full:
+            return
+        data = self.front_end.data_to_send(self.broker.now)
+        self.raw += data
+        if self._in_frames:
+            self._buffer.feed(data)
+            self._decode()
+        if self.front_end.finished:
+            self.disconnect()
+
+    def disconnect(self) -> None:
+        """The socket goes."""
+        if not self.lost:
+            self.lost = True
+            self.front_end.connection_lost(self.broker.now)
+            self.broker.run()
+
+    def _decode(self) -> None:
+        while (frame := self._buffer.next_frame(2**32 - 1)) is not None:
+            if frame.body_start == frame.body_end:
+                continue
+            data = self._buffer.data
+            performative, payload = decode_performative(data, frame.body_start, frame.body_end)
+            self.frames.append((frame.channel, performative, data[payload : frame.body_end]))
+
+    # --- frames ------------------------------------------------------------------------------------------------------
+
+    def handshake(self) -> None:
+        """Header, SASL, header."""
+        init = encode_sasl_frame(SaslInit(mechanism="ANONYMOUS", initial_response=b""))
+        self.send_bytes(PROTOCOL_HEADER_SASL + init + PROTOCOL_HEADER_AMQP)
+        assert self.raw.endswith(PROTOCOL_HEADER_AMQP), self.raw
+        self._in_frames = True
+
+    def open(self, **fields: object) -> Open:
+        """Open; returns the broker's open."""
+        given: dict[str, object] = {"container_id": "test", "max_frame_size": 65536} | fields
+        self.send(Open(**given))  # type: ignore[arg-type]
+        return self.expect(Open)
+
+    def send(self, performative: Performative, payload: bytes = b"", channel: int = 0) -> None:
+        """One frame."""
+        self.send_bytes(encode_frame(channel, encode_performative(performative), payload))
+
+    def send_all(self, frames: Iterable[tuple[Performative, bytes]], channel: int = 0) -> None:
+        """Frames in one piece, as from one read of the socket."""
+        self.send_bytes(
+            b"".join(encode_frame(channel, encode_performative(each), payload) for each, payload in frames)
+        )
+
+    def begin(self, channel: int = 0, *, incoming_window: int = 2**31 - 1, next_outgoing_id: int = 0) -> Begin:
+        """Begin a session; returns the broker's begin."""
+        self._next_outgoing_id = next_outgoing_id
+        self.send(
+            Begin(next_outgoing_id=next_outgoing_id, incoming_window=incoming_window, outgoing_window=2**31 - 1),
+            channel=channel,
+        )
+        return self.expect(Begin)
+
+    def attach_sender(
+        self, address: str | None, *, handle: int = 0, channel: int = 0, name: str | None = None, **fields: object
+    ) -> Attach:
+        """Attach a publishing link; returns the broker's attach. The flow with link credit is left in ``frames``."""
+        given: dict[str, object] = {
+            "name": name or f"sender-{handle}",
+            "handle": handle,
+            "role": False,
+            "source": Source(),
+            "target": Target(address=address),
+            "initial_delivery_count": 0,
+        } | fields
+        self.send(Attach(**given), channel=channel)  # type: ignore[arg-type]
+        return self.expect(Attach)
+
+    def attach_receiver(
+        self, address: str | None, *, handle: int = 1, channel: int = 0, name: str | None = None, **fields: object
+    ) -> Attach:
+        """Attach a consuming link; returns the broker's attach."""
+        given: dict[str, object] = {
+            "name": name or f"receiver-{handle}",
+            "handle": handle,
+            "role": True,
+            "source": Source(address=address),
+            "target": Target(),
+        } | fields
+        self.send(Attach(**given), channel=channel)  # type: ignore[arg-type]
+        return self.expect(Attach)
+
+    def transfer(self, body: bytes = b"x", *, handle: int = 0, channel: int = 0, **fields: object) -> int:
+        """One single-frame delivery; returns its delivery-id."""
+        frame, payload = self.transfer_frame(body, handle=handle, **fields)
+        self.send(frame, payload, channel=channel)
+        assert frame.delivery_id is not None
+        return frame.delivery_id
+
+    def transfer_frame(self, body: bytes = b"x", *, handle: int = 0, **fields: object) -> tuple[Transfer, bytes]:
+        """The frame of a single-frame delivery, for :meth:`send_all`. ``payload=`` gives the whole payload instead."""
+        delivery_id = self._next_delivery_id
+        self._next_delivery_id += 1
+        payload = fields.pop("payload", None)
+        given: dict[str, object] = {
+            "handle": handle,
+            "delivery_id": delivery_id,
+            "delivery_tag": delivery_id.to_bytes(4, "big"),
+            "message_format": 0,
+        } | fields
+        frame = Transfer(**given)  # type: ignore[arg-type]
+        return frame, payload if isinstance(payload, bytes) else data_message(body)
+
+    def publish(self, bodies: Iterable[bytes], *, handle: int = 0, **fields: object) -> None:
+        """Single-frame deliveries in one piece."""
+        self.send_all([self.transfer_frame(body, handle=handle, **fields) for body in bodies])
+
+    def flow(self, *, channel: int = 0, **fields: object) -> None:
+        """A flow with sensible session fields, unless they are given."""
+        session = self.session(channel)
+        given: dict[str, object] = {
+            "next_incoming_id": session.window.next_outgoing_id if session else 0,
+            "incoming_window": 2**31 - 1,
+            "next_outgoing_id": session.window.next_incoming_id if session else 0,
+            "outgoing_window": 2**31 - 1,
+        } | fields
+        self.send(Flow(**given), channel=channel)  # type: ignore[arg-type]
+
+    def grant(self, link_credit: int | None, *, handle: int = 1, delivery_count: int | None = None, **fields: object) -> None:
+        """A link flow on a consuming link; the delivery-count is the broker's own unless given."""
+        if delivery_count is None:
+            delivery_count = self.link(handle).credit.delivery_count
+        self.flow(handle=handle, delivery_count=delivery_count, link_credit=link_credit, **fields)
+
+    def dispose(self, first: int, last: int | None = None, **fields: object) -> None:
+        """A disposition as the receiver of deliveries."""
+        given: dict[str, object] = {"role": True, "first": first, "last": last, "settled": True} | fields
+        self.send(Disposition(**given))  # type: ignore[arg-type]
+
+    def detach(self, handle: int, *, closed: bool = True) -> None:
+        """Detach a link."""
+        self.send(Detach(handle=handle, closed=closed))
+
+    def session(self, channel: int = 0):  # noqa: ANN201 - the broker's own object
+        """The broker's end of a session."""
+        return self.front_end.connection._by_incoming.get(channel)  # noqa: SLF001
+
+    def link(self, handle: int, channel: int = 0):  # noqa: ANN201 - the broker's own object
+        """The broker's end of a link, by our handle."""
+        return self.session(channel)._links_in[handle]  # noqa: SLF001
+
+    # --- looking at what came ------------------------------------------------------------------------------------------
+
+    def expect(self, kind: type[P]) -> P:
+        """The next frame, which must be of this kind."""
+        assert self.frames, f"no frame came; a {kind.__name__} was expected"
+        performative = self.frames.pop(0)[1]
+        assert isinstance(performative, kind), f"{performative} came; a {kind.__name__} was expected"
+        return performative
+
+    def take(self, kind: type[P], where: Callable[[P], bool] = lambda _: True) -> list[P]:
+        """All frames of this kind so far, taken out of the rest."""
+        taken = [each for _, each, _ in self.frames if isinstance(each, kind) and where(each)]
+        self.frames = [row for row in self.frames if not (isinstance(row[1], kind) and where(row[1]))]
+        return taken
+
+    def deliveries(self) -> list[tuple[Transfer, bytes]]:
+        """All transfers so far with their payload, taken out of the rest."""
+        taken = [(each, payload) for _, each, payload in self.frames if isinstance(each, Transfer)]
+        self.frames = [row for row in self.frames if not isinstance(row[1], Transfer)]
+        return taken
+
+    def bodies(self) -> list[bytes]:
+        """The bodies of all transfers so far (one data section each), taken out of the rest."""
+        return [body_of(payload) for _, payload in self.deliveries()]
+
+    def nothing_came(self) -> bool:
+        """No frame is left."""
+        return not self.frames
+
+    def ended_with(self, condition: str) -> bool:
+        """The broker ended the session with this condition."""
+        return any(end.error is not None and end.error.condition == condition for end in self.take(End))
+
+    def closed_with(self, condition: str) -> bool:
+        """The broker closed the connection with this condition."""
+        return any(each.error is not None and each.error.condition == condition for each in self.take(Close))
+
+    def detached_with(self, condition: str) -> bool:
+        """The broker detached a link with this condition."""
+        return any(each.error is not None and each.error.condition == condition for each in self.take(Detach))
+
+
+def body_of(payload: bytes) -> bytes:
+    """The content of the data section of a message."""
+    bounds = scan(payload)
+    assert bounds.body is not None, "a message without a body"
+    start, end = bounds.body
+    return payload[start + (5 if payload[start + 3] == 0xA0 else 8) : end]

@@ -1,0 +1,225 @@
+"""A queue against a model: publish, grant, settle, return, cancel, purge, over several consumers.
+
+The model knows where each message is and what its history is, and checks what comes out of every turn: nothing is
+lost or doubled, grants are never exceeded, order and priority hold, nothing that could be delivered is left behind,
+and every grant is answered once with the right numbers. It does not repeat how the queue deals messages out.
+"""
+
+from dataclasses import dataclass, field
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from core.interface import Consumer, Delivered, Disposal, GrantReply
+from core.message import Attributes, Return
+from tests.kit.engine import NOW, Peer, bodies, make_broker
+
+RETURNS = st.builds(
+    Return,
+    delivery_failed=st.booleans(),
+    undeliverable_here=st.sampled_from([False, False, True]),
+    unsent=st.booleans(),
+    annotations=st.sampled_from([None, None, {"x-a": 1}, {"x-a": 2, "x-b": 2}]),
+)
+
+
+@dataclass
+class Message:
+    """What the model knows of a message; its place in the queue is its number."""
+
+    durable: bool
+    delivery_count: int = 0
+    first_acquirer: bool = True
+    annotations: dict[object, object] | None = None
+    barred: list[Consumer] = field(default_factory=list)
+
+
+@dataclass
+class Holder:
+    """A consumer, and what it holds by delivery number."""
+
+    consumer: Consumer
+    priority: int
+    grant: int = 0
+    drain: bool = False
+    replies_due: int = 0
+    next_number: int = 0
+    held: dict[int, int] = field(default_factory=dict)
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """One queue with a slow stage, one publisher, several consumers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broker = make_broker("q")
+        self.peer = Peer(self.broker)
+        self.budget: int | None = None
+        self.messages: list[Message] = []
+        self.waiting: list[int] = []
+        self.ready: set[int] = set()
+        self.gone: set[int] = set()
+        self.holders: list[Holder] = []
+
+    # --- what happens to the queue
+
+    @rule(count=st.integers(1, 9), durable=st.booleans())
+    def publish(self, count: int, durable: bool) -> None:
+        first = len(self.messages)
+        self.peer.publish("q", bodies(count, first), Attributes(durable=durable))
+        self.messages += [Message(durable) for _ in range(count)]
+        self.waiting += range(first, first + count)
+
+    @rule(budget=st.one_of(st.none(), st.integers(0, 5)))
+    def set_budget(self, budget: int | None) -> None:
+        self.broker.set_stage_budget("q", budget)
+        self.budget = budget
+
+    @precondition(lambda self: len(self.holders) < 4)
+    @rule(priority=st.sampled_from([0, 0, 1]))
+    def attach(self, priority: int) -> None:
+        self.holders.append(Holder(self.peer.consume("q", priority=priority), priority))
+
+    @precondition(lambda self: self.holders)
+    @rule(data=st.data(), n=st.integers(0, 12), drain=st.booleans())
+    def grant(self, data: st.DataObject, n: int, drain: bool) -> None:
+        holder = data.draw(st.sampled_from(self.holders))
+        self.broker.grant(holder.consumer, n, drain)
+        holder.grant, holder.drain = n, drain
+        holder.replies_due += 1
+
+    @precondition(lambda self: self.holders)
+    @rule(
+        data=st.data(),
+        first=st.integers(-3, 40),
+        length=st.sampled_from([1, 1, 2, 5, 2**40]),
+        disposal=st.one_of(st.sampled_from(Disposal), RETURNS),
+    )
+    def settle(self, data: st.DataObject, first: int, length: int, disposal: Disposal | Return) -> None:
+        holder = data.draw(st.sampled_from(self.holders))
+        self.broker.settle(holder.consumer, first, first + length - 1, disposal)
+        for number in [number for number in holder.held if first <= number < first + length]:
+            place = holder.held.pop(number)
+            if isinstance(disposal, Return):
+                self._take_back(holder, place, disposal)
+            else:
+                self.gone.add(place)
+
+    @precondition(lambda self: self.holders)
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        holder = data.draw(st.sampled_from(self.holders))
+        self.holders.remove(holder)
+        self.broker.cancel(holder.consumer)
+        for place in holder.held.values():
+            self._take_back(holder, place, Return())
+
+    @rule()
+    def purge(self) -> None:
+        assert self.broker.purge_queue("q", "x") == len(self.ready)
+        self.gone |= self.ready
+        self.ready.clear()
+
+    def _take_back(self, holder: Holder, place: int, how: Return) -> None:
+        message = self.messages[place]
+        if not how.unsent:
+            message.first_acquirer = False
+            message.delivery_count += how.delivery_failed
+        if how.annotations:
+            message.annotations = {**(message.annotations or {}), **how.annotations}
+        if how.undeliverable_here:
+            message.barred.append(holder.consumer)
+        self.ready.add(place)
+
+    # --- what a turn does
+
+    @rule()
+    def turn(self) -> None:
+        taken_on = len(self.waiting) if self.budget is None else min(self.budget, len(self.waiting))
+        self.ready.update(self.waiting[:taken_on])
+        del self.waiting[:taken_on]
+        assert self.broker.turn(NOW) == bool(self.waiting and self.budget)
+        delivered: dict[int, list[int]] = {}
+        replies = []
+        for action in self.peer.mailbox.take():
+            if isinstance(action, Delivered):
+                assert not replies, "deliveries come before the replies"
+                holder = self._holder(action.consumer)
+                delivered.setdefault(self.holders.index(holder), []).extend(self._deliver(holder, action))
+            elif isinstance(action, GrantReply):
+                replies.append(action)
+        self._check_order(delivered)
+        self._check_nothing_is_left_behind(delivered)
+        self._check_replies(replies)
+        info = self.broker.queue_info("q", "x")
+        held = sum(len(holder.held) for holder in self.holders)
+        assert (info.ready, info.unacknowledged) == (len(self.ready), held)
+        assert len(self.waiting) + len(self.ready) + held + len(self.gone) == len(self.messages)
+
+    def _holder(self, consumer: Consumer) -> Holder:
+        return next(holder for holder in self.holders if holder.consumer is consumer)
+
+    def _deliver(self, holder: Holder, action: Delivered) -> list[int]:
+        places = [int(entry) for entry in action.entries]
+        assert places
+        assert action.first == holder.next_number
+        assert len(places) <= holder.grant
+        assert action.annotations is None or len(places) == 1
+        holder.next_number += len(places)
+        holder.grant -= len(places)
+        for number, place in enumerate(places, action.first):
+            message = self.messages[place]
+            self.ready.remove(place)
+            holder.held[number] = place
+            assert holder.consumer not in message.barred
+            assert action.attributes.durable == message.durable
+            assert action.delivery_count == message.delivery_count
+            assert action.first_acquirer == message.first_acquirer
+            assert action.annotations == message.annotations
+        return places
+
+    def _check_order(self, delivered: dict[int, list[int]]) -> None:
+        for index, places in delivered.items():
+            assert places == sorted(places)
+            consumer = self.holders[index].consumer
+            passed_over = [place for place in self.ready if place < places[-1]]
+            assert all(consumer in self.messages[place].barred for place in passed_over)
+
+    def _check_nothing_is_left_behind(self, delivered: dict[int, list[int]]) -> None:
+        for holder in self.holders:
+            if not holder.grant:
+                continue
+            assert all(holder.consumer in self.messages[place].barred for place in self.ready)
+            for index, places in delivered.items():
+                if self.holders[index].priority < holder.priority:
+                    assert all(holder.consumer in self.messages[place].barred for place in places)
+
+    def _check_replies(self, replies: list[GrantReply]) -> None:
+        for holder in self.holders:
+            mine = [
+                (reply.available, reply.drained) for reply in replies if reply.consumer is holder.consumer
+            ]
+            assert len(mine) == holder.replies_due
+            if mine:
+                drained = holder.grant if holder.drain else 0
+                assert mine == [(len(self.ready), 0)] * (len(mine) - 1) + [(len(self.ready), drained)]
+                holder.grant -= drained
+            holder.replies_due, holder.drain = 0, False
+        assert len(replies) == sum(reply.consumer in [h.consumer for h in self.holders] for reply in replies)
+
+    def teardown(self) -> None:
+        """Whatever is not gone comes to the last consumer, once and in order."""
+        for holder in list(self.holders):
+            self.broker.cancel(holder.consumer)
+        self.broker.set_stage_budget("q", None)
+        last = self.peer.consume("q", len(self.messages))
+        self.broker.turn(NOW)
+        actions = [action for action in self.peer.mailbox.take() if isinstance(action, Delivered)]
+        assert all(action.consumer is last for action in actions)
+        places = [int(entry) for action in actions for entry in action.entries]
+        assert places == [place for place in range(len(self.messages)) if place not in self.gone]
+
+
+TestQueueMachine = QueueMachine.TestCase
+TestQueueMachine.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)

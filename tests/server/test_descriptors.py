@@ -1,0 +1,119 @@
+"""A real process that runs out of descriptors, and one that is told to stop: nobody is left in silence."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+import trio
+
+from tests.kit.echo import HEADER
+
+LIMIT = 256
+CLIENTS = 400
+
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def echo_process(*arguments: int) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    command = [sys.executable, "-m", "tests.kit.echo_process", *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield process, int(process.stdout.readline())
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+async def meet(port: int, answers: list[tuple[bytes, float]], served: list[trio.SocketStream]) -> None:
+    """Connect, say hello, and note what came back and how long it took from the connect."""
+    start = time.monotonic()
+    stream = await trio.open_tcp_stream("127.0.0.1", port)
+    answer = b""
+    try:
+        await stream.send_all(HEADER + b"hello\n")
+        while data := await stream.receive_some():
+            answer += data
+            if answer == HEADER + b"hello\n":
+                served.append(stream)
+                break
+    except trio.BrokenResourceError:
+        pass
+    answers.append((answer, time.monotonic() - start))
+    if stream not in served:
+        await stream.aclose()
+
+
+async def meet_all(port: int) -> Sequence[tuple[bytes, float]]:
+    answers: list[tuple[bytes, float]] = []
+    served: list[trio.SocketStream] = []
+    async with trio.open_nursery() as nursery:
+        for _ in range(CLIENTS):
+            nursery.start_soon(meet, port, answers, served)
+    for stream in served:
+        await stream.send_all(b"unharmed\n")
+        assert await stream.receive_some() == b"unharmed\n"
+        await stream.aclose()
+    return answers
+
+
+@pytest.mark.parametrize("used_up", [0, 80], ids=["soft limit", "hard limit"])
+def test_when_descriptors_run_out_everybody_gets_an_answer_within_a_second(used_up: int):
+    with echo_process(LIMIT, used_up) as (process, port):
+        answers = trio.run(meet_all, port)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+        log = [json.loads(line) for line in process.stdout]
+    assert len(answers) == CLIENTS
+    served = [answer for answer, _ in answers if answer == HEADER + b"hello\n"]
+    told = [answer for answer, _ in answers if b"refused: the limit of 192 connections is reached" in answer]
+    assert max(seconds for _, seconds in answers) < 1.0
+    if used_up:
+        assert LIMIT - used_up - 20 < len(served) < LIMIT - used_up
+        assert "out of file descriptors" in {line.get("reason") for line in log}
+    else:
+        assert len(served) == LIMIT - 64
+        assert told, "nobody was told why"
+    assert len([line for line in log if line["event"] == "connection-refused"]) <= 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_orderly_with_exit_code_0(number: signal.Signals):
+    with echo_process(LIMIT, 0) as (process, port):
+
+        async def main() -> bytes:
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            async with stream:
+                await stream.send_all(HEADER)
+                assert await stream.receive_some() == HEADER
+                process.send_signal(number)
+                return bytes(await stream.receive_some())
+
+        assert trio.run(main) == f"closed: the broker is stopping ({number.name})\n".encode()
+        assert process.wait(5) == 0
+
+
+def test_a_second_signal_does_not_wait_for_anybody():
+    with echo_process(LIMIT, 0) as (process, port):
+
+        async def main() -> None:
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            async with stream:
+                await stream.send_all(HEADER)
+                await stream.receive_some()
+                process.send_signal(signal.SIGTERM)
+                await stream.receive_some()
+                process.send_signal(signal.SIGTERM)
+                with trio.fail_after(0.5):
+                    while await stream.receive_some():
+                        pass
+
+        trio.run(main)
+        assert process.wait(0.9) == 0

@@ -1,0 +1,105 @@
+"""The turn: until nothing is left, but not for ever."""
+
+from collections.abc import Callable
+
+import trio
+
+from core.clock import Now
+from core.server.pump import Pump
+from tests.kit.echo import EchoBroker
+
+NOW = Now(1.0, 2.0)
+
+
+class Chatty:
+    """Asks to be flushed again so many times, and keeps a diary."""
+
+    def __init__(self, name: str, again: int, diary: list[str]) -> None:
+        self.pump: Pump | None = None
+        self._name = name
+        self._again = again
+        self._diary = diary
+
+    def flush(self, now: Now) -> None:
+        self._diary.append(self._name)
+        if self._again:
+            self._again -= 1
+            assert self.pump is not None
+            self.pump.touch(self)
+
+
+def make_pump(broker: EchoBroker, rounds_max: int = 4, clock: Callable[[], Now] = lambda: NOW) -> Pump:
+    return Pump(engine=broker, clock=clock, rounds_max=rounds_max)
+
+
+def chatty(pump: Pump, name: str, again: int, diary: list[str]) -> Chatty:
+    peer = Chatty(name, again, diary)
+    peer.pump = pump
+    return peer
+
+
+async def test_an_idle_turn_is_one_engine_turn():
+    broker = EchoBroker()
+    make_pump(broker).turn(NOW)
+    assert broker.turns == 1
+
+
+async def test_touched_peers_are_flushed_in_the_order_of_their_touch():
+    pump = make_pump(EchoBroker())
+    diary: list[str] = []
+    for name in ("a", "b", "c"):
+        pump.touch(chatty(pump, name, 0, diary))
+    pump.turn(NOW)
+    assert diary == ["a", "b", "c"]
+
+
+async def test_the_engine_gets_a_turn_behind_every_flush():
+    broker = EchoBroker()
+    pump = make_pump(broker)
+    diary: list[str] = []
+    pump.touch(chatty(pump, "a", 1, diary))
+    pump.turn(NOW)
+    assert diary == ["a", "a"]
+    assert broker.turns == 3
+
+
+async def test_rounds_are_bounded_and_the_rest_is_continued(nursery: trio.Nursery):
+    broker = EchoBroker()
+    pump = make_pump(broker, rounds_max=4)
+    diary: list[str] = []
+    pump.touch(chatty(pump, "busy", 9, diary))
+    pump.turn(NOW)
+    assert diary == ["busy"] * 4
+    nursery.start_soon(pump.run)
+    await trio.testing.wait_all_tasks_blocked()
+    assert diary == ["busy"] * 10
+
+
+async def test_engine_work_without_touched_peers_is_continued_too(nursery: trio.Nursery):
+    broker = EchoBroker()
+    broker.turns_with_work_left = 10
+    pump = make_pump(broker, rounds_max=4)
+    pump.turn(NOW)
+    assert broker.turns == 4
+    nursery.start_soon(pump.run)
+    await trio.testing.wait_all_tasks_blocked()
+    assert broker.turns_with_work_left == 0
+
+
+async def test_others_run_between_the_parts_of_a_long_turn(nursery: trio.Nursery):
+    broker = EchoBroker()
+    pump = make_pump(broker, rounds_max=1)
+    diary: list[str] = []
+    pump.touch(chatty(pump, "busy", 20, diary))
+    nursery.start_soon(pump.run)
+    pump.turn(NOW)
+
+    async def other() -> None:
+        for _ in range(3):
+            await trio.lowlevel.checkpoint()
+            diary.append("other")
+
+    nursery.start_soon(other)
+    await trio.testing.wait_all_tasks_blocked()
+    assert len(diary) == 24
+    assert diary.index("other") < 8, "a task that was ready waited for the whole of the busy one's work"
