@@ -127,8 +127,7 @@ def _exchange(segment: str, address: object) -> str:
     name = _decoded(segment, "exchange name", address)
     if name in _DEFAULT_EXCHANGE_NAMES:
         raise AddressError(
-            f"address {quote(address)}: the default exchange has no address;"
-            " write '/queues/:queue' to reach a queue"
+            f"address {quote(address)}: the default exchange has no address; write '/queues/:queue' to reach a queue"
         )
     return name
 

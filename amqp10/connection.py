@@ -275,7 +275,9 @@ class Connection:
                 return False
             self.frames_received += 1
             if frame.frame_type != AMQP_FRAME:
-                raise ConnectionFault(ErrorCondition.FRAMING_ERROR, f"frame of type {frame.frame_type}, expected 0 (AMQP)")
+                raise ConnectionFault(
+                    ErrorCondition.FRAMING_ERROR, f"frame of type {frame.frame_type}, expected 0 (AMQP)"
+                )
             if frame.body_start != frame.body_end:
                 self._take_frame(frame.channel, self._buffer.data, frame.body_start, frame.body_end)
         except ConnectionFault as fault:
@@ -351,9 +353,7 @@ class Connection:
 
     def _take_open(self, channel: int, performative: Performative) -> None:
         if not isinstance(performative, Open):
-            raise ConnectionFault(
-                ErrorCondition.ILLEGAL_STATE, f"{type(performative).__name__.lower()} before open"
-            )
+            raise ConnectionFault(ErrorCondition.ILLEGAL_STATE, f"{type(performative).__name__.lower()} before open")
         if channel != 0:
             raise ConnectionFault(ErrorCondition.FRAMING_ERROR, f"open on channel {channel}; it belongs on channel 0")
         if performative.max_frame_size < MIN_MAX_FRAME_SIZE:
@@ -459,4 +459,3 @@ class Connection:
             if happened in (Input.OPENING_RECEIVED, Input.CLOSING_RECEIVED):
                 raise ConnectionFault(ErrorCondition.ILLEGAL_STATE, f"connection: {illegal}") from illegal
             raise
-

@@ -37,6 +37,8 @@ KINDS = (
     "links",
     "alarms",
 )
+IDENTITY_FIELDS = ("identity", "id", "name")
+"""What tells snapshots of a kind apart: a link has a name too, but the broker's own word for it comes first."""
 PAGE_MAX = 1000
 """Snapshots in one response: about 0.5 MiB."""
 REASON_CHARACTERS_MAX = 100
@@ -47,7 +49,7 @@ CLOSED_BY_OPERATOR = "closed by the operator"
 class ControlPlane(Observable, Control, Protocol):
     """The broker as a whole: the engine's own state and that of the server around it.
 
-    What ``identity`` means stands in a snapshot under ``id``, or under ``name`` if it has no ``id``.
+    What ``identity`` means stands in a snapshot under the first of :data:`IDENTITY_FIELDS` that it has.
     """
 
     def status(self) -> Snapshot:
@@ -57,9 +59,7 @@ class ControlPlane(Observable, Control, Protocol):
         """Start to close a connection; False when there is no such one."""
 
 
-def control_operations(
-    control: ControlPlane, segments: list[str], query: Mapping[str, str]
-) -> Mapping[str, Operation]:
+def control_operations(control: ControlPlane, segments: list[str], query: Mapping[str, str]) -> Mapping[str, Operation]:
     """What can be done to the resource at these path segments, by method; nothing where there is no resource.
 
     Raises Refusal for an identity that does not decode.
@@ -109,7 +109,7 @@ def _limit(query: Mapping[str, str]) -> int:
 
 
 def _identity(snapshot: Snapshot) -> str:
-    return str(snapshot["id"] if "id" in snapshot else snapshot["name"])
+    return next(str(snapshot[field]) for field in IDENTITY_FIELDS if field in snapshot)
 
 
 def _set_alarm(control: ControlPlane, name: str) -> Response:

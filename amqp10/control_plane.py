@@ -27,8 +27,9 @@ class BrokerControl:
         """The broker at a glance."""
         status: Snapshot = {"product": "Headgate", "version": self._version, "pid": self._pid}
         if self.server is not None:
-            for row in self.server.snapshot("listeners") + self.server.snapshot("descriptors"):
-                status |= row
+            status["listeners"] = self.server.snapshot("listeners")
+            for row in self.server.snapshot("descriptors"):
+                status["descriptors"] = {key: value for key, value in row.items() if key != "identity"}
         status["alarms"] = self._broker.snapshot("alarms")
         return status
 

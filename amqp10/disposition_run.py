@@ -16,7 +16,7 @@ This module must not know sessions, or what it is that is settled.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import chain, compress, count
+from itertools import compress, count
 from operator import gt
 from struct import Struct
 from typing import NamedTuple
@@ -164,7 +164,7 @@ def _adjoining(shape: _Shape, block: memoryview, last: int) -> tuple[int, int]:
         leading_equal(heads, shape.head),
         leading_equal(betweens, shape.between),
         leading_equal(tails, shape.tail),
-        leading_pairs(firsts, map((1).__add__, chain((last,), lasts))),
+        leading_pairs(firsts, (last + 1, *map((1).__add__, lasts[:-1]))),
         next(compress(count(), map(gt, firsts, lasts)), len(lasts)),
     )
     return alike, lasts[alike - 1] if alike else last
@@ -260,24 +260,18 @@ def _template(role: bool, settled: bool, state: SimpleState, *, ranged: bool) ->
     return _Template(template.pack, template.size, head, fields)
 
 
-_KINDS = [
-    (role, settled, state) for role in (False, True) for settled in (False, True) for state in _STATE_FIELD
-]
+_KINDS = [(role, settled, state) for role in (False, True) for settled in (False, True) for state in _STATE_FIELD]
 _SINGLE = {
-    (role, settled, type(state)): _template(role, settled, state, ranged=False)
-    for role, settled, state in _KINDS
+    (role, settled, type(state)): _template(role, settled, state, ranged=False) for role, settled, state in _KINDS
 }
 _RANGED = {
-    (role, settled, type(state)): _template(role, settled, state, ranged=True)
-    for role, settled, state in _KINDS
+    (role, settled, type(state)): _template(role, settled, state, ranged=True) for role, settled, state in _KINDS
 }
 _NO_LAST = b"\x40"
 _UINT_LAST = b"\x70"
 
 
-def encode_disposition(
-    *, channel: int, role: bool, first: int, last: int, settled: bool, state: SimpleState
-) -> bytes:
+def encode_disposition(*, channel: int, role: bool, first: int, last: int, settled: bool, state: SimpleState) -> bytes:
     """One disposition frame for deliveries ``first`` to ``last``, wire numbers and both inclusive [2.7.6].
 
     The range may wrap. A range of one leaves ``last`` null.

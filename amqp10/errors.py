@@ -1,9 +1,9 @@
 """Errors of AMQP 1.0: the conditions of the specification and the exceptions that carry them.
 
-A fault is the peer's. Its class is its scope, and the scope decides the performative that reports it: close
-for :class:`ConnectionFault`, end for :class:`SessionFault`, detach for :class:`LinkFault`. The codec does not
-know in whose scope it works, so :class:`DecodeError` and :class:`EncodeError` have none; who called the codec
-turns them into faults.
+A fault is the peer's. Its class is its scope, and the scope decides the performative that reports it: close for
+:class:`ConnectionFault`, end for :class:`SessionFault`, detach for :class:`LinkFault`. The codec does not know in
+whose scope it works, so :class:`DecodeError` and :class:`EncodeError` have none; who called the codec turns them into
+faults.
 
 Descriptions go to the peer and into logs, so what they quote of a peer's bytes is cut: see :func:`quote`.
 """
@@ -13,8 +13,7 @@ from enum import StrEnum
 
 
 class ErrorCondition(StrEnum):
-    """Every error condition of the specification [2.8.15, 2.8.16, 2.8.17, 2.8.18]; each is the symbol on the
-    wire."""
+    """Every error condition of the specification [2.8.15, 2.8.16, 2.8.17, 2.8.18]; each is the symbol on the wire."""
 
     INTERNAL_ERROR = "amqp:internal-error"
     NOT_FOUND = "amqp:not-found"
@@ -49,8 +48,8 @@ class ErrorCondition(StrEnum):
 class AmqpError(Exception):
     """A peer broke a rule or asked for what cannot be; one of the subclasses says how far the damage goes.
 
-    ``condition`` is a symbol, from :class:`ErrorCondition` unless an extension defines its own. ``info``
-    becomes the error's info map [2.8.14], its values as the codec encodes them.
+    ``condition`` is a symbol, from :class:`ErrorCondition` unless an extension defines its own. ``info`` becomes the
+    error's info map [2.8.14], its values as the codec encodes them.
     """
 
     def __init__(self, condition: str, description: str, info: Mapping[str, object] | None = None) -> None:
@@ -78,8 +77,8 @@ class LinkFault(AmqpError):
 class DecodeError(Exception):
     """Bytes that are not what they should be.
 
-    ``condition`` is amqp:decode-error for bytes that are no valid encoding, and amqp:invalid-field for a
-    field that is encoded well but missing, of the wrong type or of a value that the specification forbids.
+    ``condition`` is amqp:decode-error for bytes that are no valid encoding, and amqp:invalid-field for a field that is
+    encoded well but missing, of the wrong type or of a value that the specification forbids.
     """
 
     def __init__(self, description: str, condition: str = ErrorCondition.DECODE_ERROR) -> None:

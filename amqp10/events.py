@@ -5,6 +5,7 @@ state has already taken it in. What the front end decides because of it, it says
 that the event names.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -88,6 +89,8 @@ class DeliveriesReceived:
     settled: bool
     checked: bool
     """True when the fast path has proven each entry to be one opaque body section and nothing else."""
+    delivery_tag: Callable[[int], bytes]
+    """The tag of the entry with this index. Asked for rarely, so it is not kept for every message."""
 
 
 @dataclass(frozen=True, slots=True)

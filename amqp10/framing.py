@@ -1,12 +1,11 @@
 """Frames and protocol headers [2.2, 2.3]: finding where one ends in a stream of bytes, and writing one.
 
-A frame is a header of eight bytes (size, data offset, type, channel), an extended header that nobody uses and
-we skip, and a body. :class:`ReceiveBuffer` finds frames in whatever pieces the socket brings; it checks the
-header and leaves the body to others. Frames are never copied out: what passes on is the buffer with two
-offsets.
+A frame is a header of eight bytes (size, data offset, type, channel), an extended header that nobody uses and we skip,
+and a body. :class:`ReceiveBuffer` finds frames in whatever pieces the socket brings; it checks the header and leaves
+the body to others. Frames are never copied out: what passes on is the buffer with two offsets.
 
-A frame header that is wrong ends the connection, because nobody can tell where the next frame starts. So that
-fault is raised here: amqp:connection:framing-error with the numbers in its text.
+A frame header that is wrong ends the connection, because nobody can tell where the next frame starts. So that fault is
+raised here: amqp:connection:framing-error with the numbers in its text.
 """
 
 import struct
@@ -51,15 +50,13 @@ _PROTOCOL_HEADERS = {
 def parse_protocol_header(header: bytes) -> ProtocolId | None:
     """Which protocol these eight bytes announce; None when it is no header of version 1.0.0.
 
-    None is no fault to raise: a peer that offers what we cannot speak is answered with a header that we can
-    [2.2].
+    None is no fault to raise: a peer that offers what we cannot speak is answered with a header that we can [2.2].
     """
     return _PROTOCOL_HEADERS.get(header)
 
 
 class FrameBounds(NamedTuple):
-    """One frame in a :class:`ReceiveBuffer`: the body is ``data[body_start:body_end]``, empty for a
-    heartbeat."""
+    """One frame in a :class:`ReceiveBuffer`: the body is ``data[body_start:body_end]``, empty for a heartbeat."""
 
     channel: int
     frame_type: int
@@ -71,13 +68,12 @@ class ReceiveBuffer:
     """Bytes that have come and are not parsed yet.
 
     ``data`` from ``position`` on is what is there, in one piece, so a fast path may look at the head and move
-    ``position`` behind what it took. Both change with the next ``feed`` and no earlier, so bounds stay good
-    until then.
+    ``position`` behind what it took. Both change with the next ``feed`` and no earlier, so bounds stay good until
+    then.
 
-    While a frame is incomplete, further bytes are gathered beside ``data`` and joined once, when they
-    suffice: a frame that trickles in byte by byte costs no more than its size. The buffer grows by what is
-    fed and no faster; it stays below one frame and one read when every ``feed`` is followed by ``next_frame``
-    until that returns None.
+    While a frame is incomplete, further bytes are gathered beside ``data`` and joined once, when they suffice: a frame
+    that trickles in byte by byte costs no more than its size. The buffer grows by what is fed and no faster; it stays
+    below one frame and one read when every ``feed`` is followed by ``next_frame`` until that returns None.
     """
 
     __slots__ = ("_gathered", "_wanted", "data", "position")
@@ -119,8 +115,8 @@ class ReceiveBuffer:
     def next_frame(self, max_frame_size: int) -> FrameBounds | None:
         """Step behind the next frame and tell where it is; None while it is incomplete.
 
-        Raises ConnectionFault (framing-error) for a header that cannot be right, as soon as it is there; the
-        position then stays before it.
+        Raises ConnectionFault (framing-error) for a header that cannot be right, as soon as it is there; the position
+        then stays before it.
         """
         data = self.data
         start = self.position

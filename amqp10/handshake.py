@@ -160,9 +160,7 @@ class ServerHandshake:
 class ClientHandshake:
     """The client's side. Without credentials it goes straight to AMQP."""
 
-    def __init__(
-        self, credentials: Sequence[Credentials], *, hostname: str | None, frame_size_max: int
-    ) -> None:
+    def __init__(self, credentials: Sequence[Credentials], *, hostname: str | None, frame_size_max: int) -> None:
         self.complete = False
         self.refused: str | None = None
         self.identity = ANONYMOUS

@@ -16,6 +16,7 @@ from amqp10.events import Event
 from amqp10.lifecycle import LINK, IllegalTransition, Input, LinkState, step
 from amqp10.messaging import Coordinator, Error, Source, Target
 from amqp10.performatives import Attach, Detach, Transfer
+from amqp10.types import Described
 
 InputHandle = NewType("InputHandle", int)
 """The handle that the peer gave to its end; its frames carry it."""
@@ -88,8 +89,8 @@ class LinkEnd:
     def send_attach(
         self,
         *,
-        source: Source | None,
-        target: Target | Coordinator | None,
+        source: Source | Described | None,
+        target: Target | Coordinator | Described | None,
         snd_settle_mode: int = 2,
         rcv_settle_mode: int = 0,
         initial_delivery_count: int | None = None,
@@ -135,7 +136,5 @@ class LinkEnd:
             self.state = step(LINK, self.state, happened)
         except IllegalTransition as illegal:
             if happened in (Input.OPENING_RECEIVED, Input.CLOSING_RECEIVED):
-                raise SessionFault(
-                    ErrorCondition.ILLEGAL_STATE, f"link {self.name!r}: {illegal}"
-                ) from illegal
+                raise SessionFault(ErrorCondition.ILLEGAL_STATE, f"link {self.name!r}: {illegal}") from illegal
             raise

@@ -69,6 +69,7 @@ class ReceiverCredit:
         "delivery_count",
         "drain",
         "link_credit",
+        "margin",
         "maximum",
         "top_up_at",
         "unconfirmed",
@@ -82,21 +83,27 @@ class ReceiverCredit:
         self.unconfirmed_limit = unconfirmed_limit
         self.delivery_count = 0
         self.link_credit = 0
+        self.margin = 0
+        """Messages that may still come beyond the link credit: the user lowered it, and the sender may not know yet."""
         self.drain = False
         self.available = 0
         self.unconfirmed = 0
         self.withheld = False
         """True while something else than the rule (a pause, a full queue) forbids more."""
 
+    @property
+    def room(self) -> int:
+        """Messages that may come without breaking a rule."""
+        return self.link_credit + self.margin
+
     def received(self, n: int) -> None:
         """Count ``n`` whole messages. Raises LinkFault transfer-limit-exceeded when there was no link credit for them."""
-        if n > self.link_credit:
+        if n > self.room:
             raise LinkFault(
                 ErrorCondition.TRANSFER_LIMIT_EXCEEDED,
                 f"{n} message(s) received with a link-credit of {self.link_credit}; wait for a flow that grants more",
             )
-        self.delivery_count = serial.advance(self.delivery_count, n)
-        self.link_credit -= n
+        self._use(n)
         self.unconfirmed += n
 
     def confirmed(self, n: int) -> None:
@@ -113,12 +120,13 @@ class ReceiverCredit:
             or self.link_credit >= self.maximum
         ):
             return False
-        self.link_credit = self.maximum
+        self.grant(self.maximum, drain=self.drain)
         return True
 
     def grant(self, link_credit: int, *, drain: bool = False) -> None:
-        """Set the link credit, by the user's hand."""
+        """Set the link credit, by the user's hand. What was granted before may be on its way and is still taken."""
         assert 0 <= link_credit <= serial.MASK
+        self.margin = max(0, self.room - link_credit)
         self.link_credit = link_credit
         self.drain = drain
 
@@ -129,11 +137,16 @@ class ReceiverCredit:
         if delivery_count is None:
             return 0
         advanced = serial.diff(delivery_count, self.delivery_count)
-        if not 0 < advanced <= self.link_credit:
+        if not 0 < advanced <= self.room:
             return 0  # behind: a flow that our grants crossed; beyond: nothing that was granted, so nothing to take
-        self.delivery_count = delivery_count
-        self.link_credit -= advanced
+        self._use(advanced)
         return advanced
+
+    def _use(self, n: int) -> None:
+        """``n`` of what was granted is used up: first of the link credit, then of the margin."""
+        self.delivery_count = serial.advance(self.delivery_count, n)
+        self.margin -= max(0, n - self.link_credit)
+        self.link_credit = max(0, self.link_credit - n)
 
 
 class QueueGrant:

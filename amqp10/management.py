@@ -23,6 +23,7 @@ neither links nor sessions: bytes of a request in, bytes of its response out.
 
 from collections.abc import Mapping
 
+from amqp10.codec import format_codes as code
 from amqp10.control import ControlPlane, control_operations
 from amqp10.errors import quote
 from amqp10.management_bindings import bind, listed, unbind
@@ -68,7 +69,6 @@ STATUSES: Mapping[type[EngineError], int] = {
 VIRTUAL_HOST = "/"
 NODE_NAME = "headgate"
 """Clients ask for the node that leads a queue and for its replicas: this broker is one node."""
-STRING_8 = 0xA1
 
 _QUEUE_FIELDS = ("durable", "exclusive", "auto_delete", "arguments")
 _EXCHANGE_FIELDS = ("type", "durable", "auto_delete", "internal", "arguments")
@@ -96,9 +96,7 @@ class ManagementNode:
             response = Response(STATUSES[type(error)], str(error))
         encoded = encode_response(response, answerable.properties.message_id)
         if len(encoded) > RESPONSE_BYTES_MAX:
-            text = (
-                f"the response has {len(encoded)} bytes, at most {RESPONSE_BYTES_MAX} are sent; ask for less"
-            )
+            text = f"the response has {len(encoded)} bytes, at most {RESPONSE_BYTES_MAX} are sent; ask for less"
             encoded = encode_response(Response(400, text), answerable.properties.message_id)
         return encoded
 
@@ -112,9 +110,7 @@ class ManagementNode:
         operation = operations.get(method)
         if operation is None:
             allowed = ", ".join(operations)
-            raise Refusal(
-                405, f"{quote(method)} on {quote(request.properties.to)}: only {allowed} can be done"
-            )
+            raise Refusal(405, f"{quote(method)} on {quote(request.properties.to)}: only {allowed} can be done")
         if body is not None and method in _METHODS_WITHOUT_BODY:
             raise Refusal(400, f"a {method} has no body; it must be null, not {quote(body)}")
         return operation()
@@ -179,7 +175,7 @@ def _show_queue(info: QueueInfo) -> dict[str, object]:
     declaration = info.declaration
     return {
         "leader": NODE_NAME,
-        "replicas": Array(STRING_8, (NODE_NAME,)),
+        "replicas": Array(code.STRING_8, (NODE_NAME,)),
         "message_count": ULong(info.ready),
         "consumer_count": UInt(info.consumers),
         "name": declaration.name,
@@ -202,7 +198,7 @@ def _declare_exchange(topology: Topology, name: str, body: object) -> Response:
     try:
         exchange_type = ExchangeType(kind)
     except ValueError:
-        types = ", ".join(ExchangeType)
+        types = ", ".join(known.value for known in ExchangeType)
         raise Refusal(400, f"unknown exchange type {quote(kind)}; there are {types}") from None
     topology.declare_exchange(
         ExchangeDeclaration(

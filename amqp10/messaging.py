@@ -1,8 +1,8 @@
 """Termini, delivery states and the error: the composite types that performatives carry [2.8.14, 3.4, 3.5].
 
-These classes only hold; what a state means to a delivery, or an address to the broker, is decided elsewhere.
-Field names, order and defaults are the specification's. A map that is absent is ``None``; symbols that are
-absent are ``()``.
+These classes only hold; what a state means to a delivery, or an address to the broker, is decided elsewhere. Field
+names, order and defaults are the specification's. A map that is absent is ``None``; symbols that are absent are
+``()``.
 """
 
 from dataclasses import dataclass
@@ -88,9 +88,7 @@ DeliveryState = Outcome | Received | Described
 ACCEPTED = Accepted()
 RELEASED = Released()
 
-_OUTCOMES: tuple[
-    Composite[Accepted] | Composite[Rejected] | Composite[Released] | Composite[Modified], ...
-] = (
+_OUTCOMES: tuple[Composite[Accepted] | Composite[Rejected] | Composite[Released] | Composite[Modified], ...] = (
     Composite(Accepted, 0x24, "amqp:accepted:list", ()),
     Composite(Rejected, 0x25, "amqp:rejected:list", (ERROR_FIELD,)),
     Composite(Released, 0x26, "amqp:released:list", ()),
@@ -148,8 +146,8 @@ _EXPIRY_POLICY = restricted(SYMBOL, EXPIRY_POLICIES)
 class Source:
     """Where the messages of a link come from [3.5.3].
 
-    ``address`` may be of any type; a string is a ``str``. ``timeout`` is in seconds. ``filter`` holds its
-    values as they came, described.
+    ``address`` may be of any type; a string is a ``str``. ``timeout`` is in seconds. ``filter`` holds its values as
+    they came, described.
     """
 
     address: object = None
@@ -189,11 +187,7 @@ _TERMINUS = (ANY, _DURABILITY, _EXPIRY_POLICY, UINT, BOOLEAN, FIELDS)
 
 SOURCE_FIELD = one_of(
     "source",
-    (
-        Composite(
-            Source, 0x28, "amqp:source:list", (*_TERMINUS, SYMBOL, FIELDS, OUTCOME_FIELD, SYMBOLS, SYMBOLS)
-        ),
-    ),
+    (Composite(Source, 0x28, "amqp:source:list", (*_TERMINUS, SYMBOL, FIELDS, OUTCOME_FIELD, SYMBOLS, SYMBOLS)),),
     others=True,
 )
 TARGET_FIELD = one_of(

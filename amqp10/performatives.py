@@ -1,9 +1,8 @@
 """The nine performatives [2.7], the bodies of AMQP frames.
 
-Field names, order and defaults are the specification's; a field that has no default and may be absent is
-``None`` then. The classes are mutable, because a sender of many alike changes one field and encodes again.
-What stands behind a performative in its frame is payload, which only a transfer has; the codec tells where it
-starts and leaves it alone.
+Field names, order and defaults are the specification's; a field that has no default and may be absent is ``None``
+then. The classes are mutable, because a sender of many alike changes one field and encodes again. What stands behind a
+performative in its frame is payload, which only a transfer has; the codec tells where it starts and leaves it alone.
 """
 
 from dataclasses import dataclass
@@ -129,8 +128,8 @@ class Flow:
 class Transfer:
     """A message or a piece of one; the payload follows it in the frame [2.7.5].
 
-    ``settled`` is ``None`` when the field is absent: in a later transfer of the same delivery that is not the
-    same as false.
+    ``settled`` is ``None`` when the field is absent: in a later transfer of the same delivery that is not the same as
+    false.
     """
 
     handle: int
@@ -186,9 +185,7 @@ class Close:
 
 Performative = Open | Begin | Attach | Flow | Transfer | Disposition | Detach | End | Close
 
-_SND_SETTLE_MODE = restricted(
-    UBYTE, (SND_SETTLE_MODE_UNSETTLED, SND_SETTLE_MODE_SETTLED, SND_SETTLE_MODE_MIXED)
-)
+_SND_SETTLE_MODE = restricted(UBYTE, (SND_SETTLE_MODE_UNSETTLED, SND_SETTLE_MODE_SETTLED, SND_SETTLE_MODE_MIXED))
 _RCV_SETTLE_MODE = restricted(UBYTE, (RCV_SETTLE_MODE_FIRST, RCV_SETTLE_MODE_SECOND))
 
 
@@ -280,9 +277,7 @@ _BY_DESCRIPTOR = by_descriptor(_COMPOSITES)
 _BY_TYPE = {composite.type: composite for composite in _COMPOSITES}
 
 
-def decode_performative(
-    buffer: bytes, start: int, end: int, depth_left: int = DEPTH_MAX
-) -> tuple[Performative, int]:
+def decode_performative(buffer: bytes, start: int, end: int, depth_left: int = DEPTH_MAX) -> tuple[Performative, int]:
     """The performative of the frame body from ``start`` to ``end``, and where its payload starts.
 
     Raises DecodeError only: also for a body that starts with something else.

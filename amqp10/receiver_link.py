@@ -18,6 +18,7 @@ from amqp10.link_credit import ReceiverCredit
 from amqp10.messaging import Coordinator, DeliveryState, Source, Target
 from amqp10.performatives import Transfer
 from amqp10.transfer_run import TransferRun
+from amqp10.types import Described
 from amqp10.unsettled import DispositionBatch, UnsettledMap
 
 UNSETTLED, SETTLED, MIXED = 0, 1, 2
@@ -97,7 +98,7 @@ class ReceiverLink:
     def attach(
         self,
         *,
-        source: Source | None,
+        source: Source | Described | None,
         target: Target | Coordinator,
         snd_settle_mode: int,
         rcv_settle_mode: int,
@@ -122,11 +123,12 @@ class ReceiverLink:
             offered_capabilities=offered_capabilities,
             properties=properties,
         )
-        self.channel.refill_later(self)
+        self.refill()  # at once: a transfer pipelined behind the peer's attach finds its link credit
 
     def attach_received(self) -> None:
-        """The peer answered our attach."""
+        """The peer attached, or answered our attach."""
         self._adopt_initial_delivery_count()
+        self.channel.refill_later(self)
 
     def grant(self, link_credit: int, *, drain: bool = False, echo: bool = False) -> None:
         """Set the link credit by hand, and tell the peer."""
@@ -155,7 +157,7 @@ class ReceiverLink:
         entries = run.entries if end - begin == len(run.entries) else run.entries[begin:end]
         if self.max_message_size and max(map(len, entries)) > self.max_message_size:
             raise self._too_large(max(map(len, entries)))
-        room = self.credit.link_credit
+        room = self.credit.room
         if 0 < room < len(entries):  # what fits is taken, as if it had come alone
             self.run_received(run, first, begin, begin + room)
             self.run_received(run, first, begin + room, end)
@@ -163,9 +165,8 @@ class ReceiverLink:
         self.credit.received(len(entries))
         if not settled:
             self.channel.incoming.add(first + begin, len(entries), self, first + begin)
-        self.channel.report(
-            DeliveriesReceived(self, first + begin, entries, run.header, settled, run.checked)
-        )
+        tag = run.delivery_tag if begin == 0 else lambda index: run.delivery_tag(begin + index)
+        self.channel.report(DeliveriesReceived(self, first + begin, entries, run.header, settled, run.checked, tag))
         self.channel.refill_later(self)
 
     def transfer_received(self, transfer: Transfer, payload: bytes) -> None:
@@ -222,24 +223,17 @@ class ReceiverLink:
         """The link is being detached: drop the delivery that is incomplete."""
         self._drop_partial()
 
-    @property
-    def delivery_tag(self) -> bytes | None:
-        """The tag of the delivery that is incomplete, if there is one."""
-        return self._partial.delivery_tag if self._partial is not None else None
-
     def _begin(self, transfer: Transfer) -> PartialDelivery:
         if transfer.delivery_id is None:
             raise self._fault("the first transfer of a delivery has no delivery-id")
         if transfer.delivery_tag is None:
             raise self._fault("the first transfer of a delivery has no delivery-tag")
-        if self.credit.link_credit == 0:
+        if self.credit.room == 0:
             self.credit.received(1)  # raises: a delivery may not begin without link credit
         if transfer.rcv_settle_mode == SECOND and self.rcv_settle_mode != SECOND:
             raise self._fault("rcv-settle-mode second on a transfer of a link whose rcv-settle-mode is first")
         if transfer.resume:
-            raise LinkFault(
-                ErrorCondition.NOT_IMPLEMENTED, "deliveries are not resumed; send it as a new one"
-            )
+            raise LinkFault(ErrorCondition.NOT_IMPLEMENTED, "deliveries are not resumed; send it as a new one")
         partial = PartialDelivery(transfer, self.channel.extend_delivery_id(transfer.delivery_id, 1))
         self._partial = partial
         if not transfer.settled:
@@ -278,7 +272,15 @@ class ReceiverLink:
         self._drop_partial()
         self.credit.received(1)
         self.channel.report(
-            DeliveriesReceived(self, partial.delivery_id, [message], b"", partial.settled, checked=False)
+            DeliveriesReceived(
+                self,
+                partial.delivery_id,
+                [message],
+                b"",
+                partial.settled,
+                checked=False,
+                delivery_tag=lambda _: partial.delivery_tag or b"",
+            )
         )
         self.channel.refill_later(self)
 

@@ -6,7 +6,7 @@ in the tables it returns None, or raises IndexError or KeyError, and its caller 
 """
 
 from collections.abc import Iterable
-from itertools import compress, count, repeat
+from itertools import compress, count
 from operator import ne
 from typing import TypeVar
 
@@ -51,9 +51,7 @@ def list_bounds(frame: bytes, at: int) -> tuple[int, int, int]:
     return fields_at, fields_end, int.from_bytes(frame[count_at:fields_at])
 
 
-def walk_fields(
-    frame: bytes, at: int, understood: Iterable[frozenset[bytes]]
-) -> tuple[list[bytes], int] | None:
+def walk_fields(frame: bytes, at: int, understood: Iterable[frozenset[bytes]]) -> tuple[list[bytes], int] | None:
     """The encoded values of one field for each of ``understood``, and where they end."""
     values: list[bytes] = []
     for encodings in understood:
@@ -66,12 +64,14 @@ def walk_fields(
 
 
 def leading_equal(column: tuple[Value, ...], value: Value) -> int:
-    """How many values at the column's head equal ``value``. Counting is the quick way to the usual answer."""
+    """How many values at the column's head equal ``value``. Counting is the quick way to the usual answer: all."""
     if column.count(value) == len(column):
         return len(column)
-    return leading_pairs(column, repeat(value))
+    return leading_pairs(column, (value,) * len(column))
 
 
-def leading_pairs(column: tuple[Value, ...], other: Iterable[Value]) -> int:
-    """How many values at the column's head equal their partner in ``other``, which is at least as long."""
-    return next(compress(count(), map(ne, column, other)), len(column))
+def leading_pairs(column: tuple[Value, ...], other: tuple[Value, ...]) -> int:
+    """How many values at the column's head equal their partner in the other column."""
+    if column == other:
+        return len(column)
+    return next(compress(count(), map(ne, column, other)))

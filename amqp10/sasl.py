@@ -1,15 +1,15 @@
 """The SASL layer of AMQP 1.0 [5.3]: who authenticates whom before the connection opens, for both ends.
 
-The server announces mechanisms, the client chooses one in its init, challenges and responses follow, and an
-outcome ends it. Both ends are sans-IO here: a SASL frame goes in, the bytes to send come out, and ``result``
-tells the end of it. The protocol headers around this layer are the connection's business.
+The server announces mechanisms, the client chooses one in its init, challenges and responses follow, and an outcome
+ends it. Both ends are sans-IO here: a SASL frame goes in, the bytes to send come out, and ``result`` tells the end of
+it. The protocol headers around this layer are the connection's business.
 
-The server knows no user and no password. Mechanisms that do are handed in (:class:`SaslMechanism`), and so is
-every bit of randomness. A client has one attempt and :data:`CLIENT_FRAMES_MAX` frames, so that guessing costs
-a connection each time. Why an attempt failed is for our log only; the peer learns code 1.
+The server knows no user and no password. Mechanisms that do are handed in (:class:`SaslMechanism`), and so is every
+bit of randomness. A client has one attempt and :data:`CLIENT_FRAMES_MAX` frames, so that guessing costs a connection
+each time. Why an attempt failed is for our log only; the peer learns code 1.
 
-A peer that breaks the protocol itself (an empty frame, an AMQP frame, the other side's performative) has no
-outcome coming: :class:`~amqp10.errors.ConnectionFault` is raised and the connection ends.
+A peer that breaks the protocol itself (an empty frame, an AMQP frame, the other side's performative) has no outcome
+coming: :class:`~amqp10.errors.ConnectionFault` is raised and the connection ends.
 """
 
 from collections.abc import Callable, Sequence
@@ -100,9 +100,7 @@ def decode_sasl_frame(buffer: bytes, frame: FrameBounds) -> SaslPerformative:
     """The performative that is the whole body of a SASL frame. Raises ConnectionFault for anything else."""
     start, end = frame.body_start, frame.body_end
     if frame.frame_type != SASL_FRAME:
-        raise ConnectionFault(
-            ErrorCondition.FRAMING_ERROR, f"frame type {frame.frame_type} before the SASL outcome"
-        )
+        raise ConnectionFault(ErrorCondition.FRAMING_ERROR, f"frame type {frame.frame_type} before the SASL outcome")
     if start == end:
         raise ConnectionFault(ErrorCondition.FRAMING_ERROR, "an empty SASL frame")
     try:
@@ -116,9 +114,7 @@ def decode_sasl_frame(buffer: bytes, frame: FrameBounds) -> SaslPerformative:
     except DecodeError as fault:
         raise ConnectionFault(fault.condition, fault.description) from None
     if position != end:
-        raise ConnectionFault(
-            ErrorCondition.DECODE_ERROR, f"{end - position} bytes behind a SASL performative"
-        )
+        raise ConnectionFault(ErrorCondition.DECODE_ERROR, f"{end - position} bytes behind a SASL performative")
     return performative
 
 
@@ -185,8 +181,8 @@ class Refused:
 
 
 _SPEAKS_FOR_ITSELF = frozenset({"ANONYMOUS", "EXTERNAL"})
-"""Mechanisms in which an absent response means the same as an empty one, and clients leave it out [RFC 4422
-A, 4505]."""
+"""Mechanisms in which an absent response means the same as an empty one, and clients leave it out [RFC 4422 A, 4505].
+"""
 
 
 class SaslServer:
@@ -216,9 +212,7 @@ class SaslServer:
                 return self._init_received(performative)
             case SaslResponse() if self._exchange is not None:
                 return self._respond(self._exchange, performative.response)
-        raise ConnectionFault(
-            ErrorCondition.NOT_ALLOWED, f"{type(performative).__name__} is not expected here"
-        )
+        raise ConnectionFault(ErrorCondition.NOT_ALLOWED, f"{type(performative).__name__} is not expected here")
 
     def _init_received(self, init: SaslInit) -> bytes:
         mechanism = self._mechanisms.get(init.mechanism)
@@ -420,18 +414,14 @@ class SaslClient:
             case SaslOutcome() if self._exchange is not None:
                 self._finish(self._exchange, performative)
                 return b""
-        raise ConnectionFault(
-            ErrorCondition.NOT_ALLOWED, f"{type(performative).__name__} is not expected here"
-        )
+        raise ConnectionFault(ErrorCondition.NOT_ALLOWED, f"{type(performative).__name__} is not expected here")
 
     def _choose(self, offered: tuple[str, ...]) -> bytes:
         for credentials in self._credentials:
             if credentials.mechanism in offered:
                 return self._init(credentials)
         names = ", ".join(quote(name) for name in offered[:10])
-        self.result = Refused(
-            f"the server offers only mechanisms for which there are no credentials: {names}"
-        )
+        self.result = Refused(f"the server offers only mechanisms for which there are no credentials: {names}")
         return b""
 
     def _init(self, credentials: Credentials) -> bytes:

@@ -1,13 +1,12 @@
 """The sections of an encoded message [3.2]: where they are, and the few that a broker reads.
 
 A message is a sequence of described values: header, delivery-annotations, message-annotations, properties,
-application-properties, body, footer, each at most once and in this order; only a body of data or of
-amqp-sequence is several sections of one kind. Everything from the properties to the footer is the bare
-message and leaves as it came.
+application-properties, body, footer, each at most once and in this order; only a body of data or of amqp-sequence is
+several sections of one kind. Everything from the properties to the footer is the bare message and leaves as it came.
 
 :func:`scan` finds the sections and decodes none. It checks what can be checked without looking inside: order,
-cardinality, the type of each section, and that sizes add up. A section that passes may still fail to decode.
-A message without a body is against the letter of [3.2] and common in practice, so it passes.
+cardinality, the type of each section, and that sizes add up. A section that passes may still fail to decode. A message
+without a body is against the letter of [3.2] and common in practice, so it passes.
 """
 
 import uuid
@@ -86,6 +85,8 @@ _PLACES = {
     FOOTER: 6,
 }
 
+_SMALL_DATA = bytes((code.DESCRIBED, code.SMALL_ULONG, DATA, code.BINARY_8))
+
 Bounds = tuple[int, int]
 """Where a section starts, with its descriptor, and where it ends."""
 
@@ -105,19 +106,25 @@ class SectionBounds(NamedTuple):
     """DATA, AMQP_SEQUENCE or AMQP_VALUE."""
 
 
-def scan(payload: bytes, depth_left: int = DEPTH_MAX) -> SectionBounds:
-    """Find the sections of a whole message. Raises DecodeError only."""
+def scan(payload: bytes, depth_left: int = DEPTH_MAX, *, ordered: bool = True) -> SectionBounds:
+    """Find the sections of a whole message. Raises DecodeError only.
+
+    ``ordered`` False tolerates sections in any order, for those who read a message and do not pass it on.
+    """
+    end = len(payload)
+    if payload.startswith(_SMALL_DATA) and end > 4 and end == 5 + payload[4]:
+        # The most frequent message, by far: one data section of up to 255 bytes, and nothing else.
+        return SectionBounds(body=(0, end), body_code=DATA)
     found: list[Bounds | None] = [None] * 7
     last_place = -1
     body_code = None
     position = 0
-    end = len(payload)
     while position < end:
         start = position
         section, position = _section_code(payload, start, end, depth_left)
         place = _PLACES[section]
         position = _skip_section(payload, position, section, depth_left)
-        if place > last_place:
+        if place > last_place or (not ordered and found[place] is None):
             found[place] = (start, position)
             if place == _BODY_PLACE:
                 body_code = section
@@ -152,8 +159,7 @@ def _skip_section(payload: bytes, position: int, section: int, depth_left: int) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """How to carry a message, and what has happened to it on the way [3.2.1]. ``ttl`` is in
-    milliseconds."""
+    """How to carry a message, and what has happened to it on the way [3.2.1]. ``ttl`` is in milliseconds."""
 
     durable: bool = False
     priority: int = 4
@@ -166,8 +172,8 @@ class Header:
 class Properties:
     """The immutable properties of a message [3.2.4].
 
-    ``message_id`` and ``correlation_id`` are a ULong, uuid.UUID, bytes or str. The two times are in
-    milliseconds since the Unix epoch.
+    ``message_id`` and ``correlation_id`` are a ULong, uuid.UUID, bytes or str. The two times are in milliseconds since
+    the Unix epoch.
     """
 
     message_id: object = None
@@ -261,15 +267,13 @@ def encode_section(section: int, value: object) -> bytes:
 def check_annotations(keys: Iterable[object]) -> None:
     """Refuse reserved annotation keys [3.2.10].
 
-    A key is a symbol or a ulong, and symbols that do not begin with ``x-`` belong to the specification.
-    Raises DecodeError.
+    A key is a symbol or a ulong, and symbols that do not begin with ``x-`` belong to the specification. Raises
+    DecodeError.
     """
     for key in keys:
         if isinstance(key, Symbol):
             if not key.value.startswith("x-"):
-                raise DecodeError(
-                    f'the annotation key {quote(key.value)} is reserved: it does not begin with "x-"'
-                )
+                raise DecodeError(f'the annotation key {quote(key.value)} is reserved: it does not begin with "x-"')
         elif not isinstance(key, ULong):
             raise DecodeError(f"{quote(key)} is no annotation key: a symbol or a ulong is")
 

@@ -22,6 +22,7 @@ from amqp10.messaging import Coordinator, Source, Target
 from amqp10.performatives import Transfer, encode_performative
 from amqp10.session_window import SessionWindow
 from amqp10.transfer_run import encode_run, frame_overhead
+from amqp10.types import Described
 from amqp10.unsettled import UnsettledMap
 
 SETTLED = 1
@@ -34,7 +35,10 @@ class SendingChannel(LinkChannel, Protocol):
     window: SessionWindow
     outgoing: "UnsettledMap[SenderLink]"
     outgoing_channel: int
-    frame_size_max: int
+
+    @property
+    def frame_size_max(self) -> int:
+        """The largest frame that the peer takes, in bytes."""
 
     def take_delivery_ids(self, n: int) -> int:
         """Use up ``n`` delivery-ids; returns the first, extended."""
@@ -124,7 +128,7 @@ class SenderLink:
         self,
         *,
         source: Source,
-        target: Target | Coordinator | None,
+        target: Target | Coordinator | Described | None,
         snd_settle_mode: int,
         rcv_settle_mode: int,
         max_message_size: int | None = None,
@@ -197,9 +201,7 @@ class SenderLink:
         if self._answer is not None:
             self._answer = Answer(self._answer.available, drained=False)
 
-    def write_flow(
-        self, *, available: int | None = None, properties: Mapping[str, object] | None = None
-    ) -> None:
+    def write_flow(self, *, available: int | None = None, properties: Mapping[str, object] | None = None) -> None:
         """Send the state of this end, with properties for the receiver [2.7.4]."""
         self.channel.write_link_flow(
             handle=self.end.handle,
@@ -237,9 +239,7 @@ class SenderLink:
         if self._fragment is not None and self.channel.window.remote_incoming_window > 0:
             self.channel.window.sent(1)
             self.channel.write(
-                Transfer(
-                    handle=self.end.handle, delivery_id=self._fragment.delivery_id & serial.MASK, aborted=True
-                )
+                Transfer(handle=self.end.handle, delivery_id=self._fragment.delivery_id & serial.MASK, aborted=True)
             )
         self._fragment = None
         self._runs.clear()

@@ -1,11 +1,11 @@
 """Serial numbers of 32 bits [RFC 1982]: delivery-ids, transfer-ids and delivery-counts [2.8.10].
 
-On the wire these counters wrap from 2^32-1 to 0, so ``<``, ``+`` and ``-`` are wrong for them. This is the
-only module that does arithmetic on wire numbers; everybody else calls it, or works with *extended* numbers,
-which never wrap and whose low 32 bits are the wire's.
+On the wire these counters wrap from 2^32-1 to 0, so ``<``, ``+`` and ``-`` are wrong for them. This is the only module
+that does arithmetic on wire numbers; everybody else calls it, or works with *extended* numbers, which never wrap and
+whose low 32 bits are the wire's.
 
-All functions expect serials that the codec has decoded, 0 to 2^32-1. They are hot and check nothing but what
-the RFC leaves undefined.
+All functions expect serials that the codec has decoded, 0 to 2^32-1. They are hot and check nothing but what the RFC
+leaves undefined.
 """
 
 BITS = 32
@@ -14,8 +14,7 @@ MASK = 0xFFFFFFFF
 
 _HALF = 1 << (BITS - 1)
 MAX_ADDEND = _HALF - 1
-"""The largest number that may be added to a serial so that the sum still compares as greater [RFC 1982 3.1].
-"""
+"""The largest number that may be added to a serial so that the sum still compares as greater [RFC 1982 3.1]."""
 
 
 def add(serial: int, n: int) -> int:
@@ -31,9 +30,9 @@ def add(serial: int, n: int) -> int:
 def advance(serial: int, n: int) -> int:
     """The serial ``n`` steps on, for any uint ``n``, without a promise about order.
 
-    Right for the limit that a flow sets, delivery-count + link-credit [2.6.7] or next-id + window [2.5.6]:
-    both numbers come from a peer, who may send any uint. The RFC forbids such an addition because the result
-    cannot be compared with ``compare``; what is left below a limit is ``(limit - serial) & MASK``.
+    Right for the limit that a flow sets, delivery-count + link-credit [2.6.7] or next-id + window [2.5.6]: both
+    numbers come from a peer, who may send any uint. The RFC forbids such an addition because the result cannot be
+    compared with ``compare``; what is left below a limit is ``(limit - serial) & MASK``.
     """
     return (serial + n) & MASK
 
@@ -41,15 +40,14 @@ def advance(serial: int, n: int) -> int:
 def diff(a: int, b: int) -> int:
     """How many steps lead from ``b`` to ``a``, from -2^31 to 2^31-1.
 
-    At a distance of exactly 2^31, where the RFC defines no order, the answer is -2^31: ``a`` counts as
-    behind, so a peer that jumps half the circle is never believed to be ahead.
+    At a distance of exactly 2^31, where the RFC defines no order, the answer is -2^31: ``a`` counts as behind, so a
+    peer that jumps half the circle is never believed to be ahead.
     """
     return ((a - b + _HALF) & MASK) - _HALF
 
 
 def compare(a: int, b: int) -> int:
-    """-1, 0 or 1 as ``a`` is before, equal to or after ``b``; at a distance of 2^31 ``a`` is before, as in
-    ``diff``."""
+    """-1, 0 or 1 as ``a`` is before, equal to or after ``b``; at a distance of 2^31 ``a`` is before, as in ``diff``."""
     if a == b:
         return 0
     return 1 if (a - b) & MASK < _HALF else -1

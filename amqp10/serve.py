@@ -8,13 +8,10 @@ import os
 import platform
 import random
 import secrets
-import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
-
-import trio
 
 from amqp10.connection import Connection, ConnectionSettings
 from amqp10.control_plane import BrokerControl
@@ -34,8 +31,10 @@ from core.config import Settings
 from core.engine.broker import Broker, EngineSettings
 from core.interface import Mailbox
 from core.observe.log import open_log
+from core.server.descriptors import raise_limit
 from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
 from core.server.run import Server, read_clocks
+from core.server.run import serve as run_server
 
 COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.0.0"
 """What product and version say in our open: the dialect, not the maker. RabbitMQ's own AMQP 1.0 clients talk to nothing
@@ -118,9 +117,7 @@ def amqp10_factory(
     announced = connection_settings(settings)
 
     def handshake(info: PeerInfo) -> ServerHandshake:
-        mechanisms = offered(
-            users, loopback=info.loopback, anonymous=anonymous, random_bytes=secrets.token_bytes
-        )
+        mechanisms = offered(users, loopback=info.loopback, anonymous=anonymous, random_bytes=secrets.token_bytes)
         return ServerHandshake(
             [Mechanism(mechanism) for mechanism in mechanisms],
             bare_allowed=anonymous,
@@ -162,6 +159,7 @@ def refusal(settings: ConnectionSettings, reason: str) -> bytes:
 
 async def serve(settings: Settings, *, ready: Callable[[Sequence[tuple[str, int]]], None]) -> None:
     """Run the broker until SIGTERM or SIGINT. ``ready`` hears the addresses once connections are accepted."""
+    raise_limit()
     with open_log(settings.log, sys.stderr, monotonic=time.monotonic) as log:
         broker = Broker(
             EngineSettings(
@@ -189,13 +187,4 @@ async def serve(settings: Settings, *, ready: Callable[[Sequence[tuple[str, int]
         )
         server = Server(settings=settings.server, engine=broker, factories=[factory], log=log, clock=clock)
         control.server = server
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_stop_on_signal, server)
-            await server.run(ready)
-            nursery.cancel_scope.cancel()
-
-
-async def _stop_on_signal(server: Server) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for _ in signals:
-            server.stop("the broker is being stopped")
+        await run_server(server, ready)

@@ -1,10 +1,8 @@
 """One session: its handles, its order of frames, and the dispatch of frames to its links [2.5].
 
 The arithmetic is elsewhere: the window in ``session_window``, link credit in ``link_credit``, what is unsettled in
-``unsettled``. What is here is order. Output that answers a batch of input waits until :meth:`Session.flush`, and then
-goes out as dispositions first, link credit next, transfers (with the flows that answer consumers behind the transfers
-of their link), and the session's own flow last. Links that have something to send take turns, so that neither a blocked
-link nor a busy one holds up another.
+``unsettled``; what is owed to the peer, and in which order it goes out, in ``session_output``. Here frames find their
+links, and links their channel.
 
 Faults of links stay with the link. Faults of the session raise SessionFault to the connection, which calls
 :meth:`Session.fail`. This module must not know addresses, messages or the engine.
@@ -44,9 +42,10 @@ from amqp10.performatives import (
 )
 from amqp10.receiver_link import ReceiverLink
 from amqp10.sender_link import SenderLink
+from amqp10.session_output import SessionOutput
 from amqp10.session_window import OUTGOING_WINDOW, SessionWindow
 from amqp10.transfer_run import TransferRun
-from amqp10.unsettled import DispositionBatch, UnsettledMap
+from amqp10.unsettled import UnsettledMap
 
 IncomingChannel = NewType("IncomingChannel", int)
 """The channel number that the peer gave to its end of a session."""
@@ -89,9 +88,7 @@ class SessionConnection(Protocol):
 class Session:
     """Our end of one session, with the links on it."""
 
-    def __init__(
-        self, connection: SessionConnection, channel: OutgoingChannel, limits: SessionLimits
-    ) -> None:
+    def __init__(self, connection: SessionConnection, channel: OutgoingChannel, limits: SessionLimits) -> None:
         self.connection = connection
         self.outgoing_channel: int = channel
         self.incoming_channel: IncomingChannel | None = None
@@ -104,7 +101,8 @@ class Session:
         )
         self.outgoing: UnsettledMap[SenderLink] = UnsettledMap()
         self.incoming: UnsettledMap[ReceiverLink] = UnsettledMap()
-        self.dispositions: DispositionBatch[DeliveryState | None] = DispositionBatch()
+        self._due = SessionOutput(self)
+        self.dispositions = self._due.as_receiver
         self.remote: Begin | None = None
         self.reference: object = None
         """The user's own; nothing here reads it."""
@@ -112,11 +110,6 @@ class Session:
         self._links_out: dict[OutputHandle, Link] = {}
         self._next_delivery_id = 0
         self._last_delivery_id: int | None = None
-        self._settled_for_peer: DispositionBatch[DeliveryState | None] = DispositionBatch()
-        self._sending: dict[SenderLink, None] = {}
-        self._refills: dict[ReceiverLink, None] = {}
-        self._echoes: dict[ReceiverLink, None] = {}
-        self._flow_due = False
 
     # --- life cycle ------------------------------------------------------------------------------------------------
 
@@ -187,13 +180,13 @@ class Session:
     def close_incoming_window(self) -> None:
         """Publishing stops: announce a window of 0, and tolerate what is on its way."""
         if self.window.close(self.limits.incoming_window_margin):
-            self._flow_due = True
+            self._due.flow_later()
             self.connection.flush_later(self)
 
     def open_incoming_window(self) -> None:
         """Publishing goes on: announce the whole window."""
         if self.window.open():
-            self._flow_due = True
+            self._due.flow_later()
             self.connection.flush_later(self)
 
     # --- links of our own making -----------------------------------------------------------------------------------
@@ -277,9 +270,7 @@ class Session:
             )
         terminal = isinstance(state, Accepted | Released | Rejected | Modified)
         if not terminal and state is not None and not isinstance(state, Received):
-            raise SessionFault(
-                ErrorCondition.INVALID_FIELD, "disposition with a state that is not known here"
-            )
+            raise SessionFault(ErrorCondition.INVALID_FIELD, "disposition with a state that is not known here")
         if role is RECEIVER:
             extended = serial.extend(self._next_delivery_id, first)
             self._outgoing_disposed(extended, extended + span, settled, state if terminal else None)
@@ -293,7 +284,7 @@ class Session:
             return
         for piece in self.outgoing.settle(first, last):
             if not settled:  # the outcome is applied at once, and the receiver is told that we have settled
-                self._settled_for_peer.add(piece.first, piece.last, state, settled=True)
+                self._due.as_sender.add(piece.first, piece.last, state, settled=True)
             self.report(DeliveriesSettled(piece.owner, piece.number, piece.last_number, state))
 
     def _flow_received(self, flow: Flow) -> None:
@@ -304,7 +295,8 @@ class Session:
             outgoing_window=flow.outgoing_window,
         )
         if flow.handle is None:
-            self._flow_due = self._flow_due or flow.echo
+            if flow.echo:
+                self._due.flow_later()
             return
         link = self._link(flow.handle)
         if not link.end.attached:
@@ -318,7 +310,7 @@ class Session:
             drained = link.credit.flow_received(delivery_count=flow.delivery_count, available=flow.available)
             self.report(SenderFlowReceived(link, flow, drained))
             if flow.echo:
-                self._echoes[link] = None
+                self._due.echo_later(link)
 
     def _transfer_received(self, transfer: Transfer, payload: bytes) -> None:
         self.window.received(1)
@@ -409,6 +401,12 @@ class Session:
     def write_frames(self, frames: bytes) -> None:
         self.connection.write_frames(frames)
 
+    def write_disposition(self, disposition: Disposition) -> None:
+        self._write(disposition)
+
+    def output_room(self) -> int:
+        return self.connection.output_room()
+
     def write_link_flow(
         self,
         *,
@@ -453,11 +451,11 @@ class Session:
         self.connection.hold_partial(change_bytes)
 
     def wants_to_send(self, link: SenderLink) -> None:
-        self._sending[link] = None
+        self._due.send_later(link)
         self.connection.flush_later(self)
 
     def refill_later(self, link: ReceiverLink) -> None:
-        self._refills[link] = None
+        self._due.refill_later(link)
         self.connection.flush_later(self)
 
     # --- output ----------------------------------------------------------------------------------------------------
@@ -469,61 +467,14 @@ class Session:
         self._write(flow)
 
     def flush(self) -> None:
-        """Put everything that is due into the output, in the order that the module's theory gives."""
-        if self.state is not SessionState.MAPPED:
-            return
-        self._write_dispositions(self.dispositions, role=RECEIVER)
-        self._write_dispositions(self._settled_for_peer, role=SENDER)
-        self._write_refills()
-        self._transmit()
-        if self.window.top_up() or self._flow_due:
-            self._flow_due = False
-            self.send_flow()
+        """Put everything that is due into the output."""
+        if self.state is SessionState.MAPPED:
+            self._due.flush()
 
     @property
     def blocked(self) -> bool:
         """Deliveries wait for the peer's window or for the socket."""
-        return bool(self._sending)
-
-    def _write_dispositions(self, batch: DispositionBatch[DeliveryState | None], *, role: bool) -> None:
-        if not batch:
-            return
-        for first, last, settled, state in batch.take():
-            self._write(
-                Disposition(
-                    role=role,
-                    first=first & serial.MASK,
-                    last=None if last == first else last & serial.MASK,
-                    settled=settled,
-                    state=state,
-                )
-            )
-
-    def _write_refills(self) -> None:
-        if self._refills:
-            refills, self._refills = self._refills, {}
-            for link in refills:
-                link.refill()
-        if self._echoes:
-            echoes, self._echoes = self._echoes, {}
-            for link in echoes:
-                if link.end.attached:
-                    link.write_flow()
-
-    def _transmit(self) -> None:
-        """Give each link that has something to send an equal share of the window, until all of it is used."""
-        sending = self._sending
-        progress = True
-        while sending and progress:
-            progress = False
-            share = -(-self.window.remote_incoming_window // len(sending))
-            for link in list(sending):
-                del sending[link]
-                frames = min(share, self.window.remote_incoming_window)
-                used = link.transmit(frames, self.connection.output_room())
-                progress = progress or used > 0
-                if link.pending:
-                    sending[link] = None
+        return self._due.blocked
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
@@ -574,11 +525,9 @@ class Session:
         link.abandon()
         if isinstance(link, SenderLink):
             self.outgoing.forget(link)
-            self._sending.pop(link, None)
         else:
             self.incoming.forget(link)
-            self._refills.pop(link, None)
-            self._echoes.pop(link, None)
+        self._due.forget(link)
         self.connection.link_names.release(link.end.name, link.end.role, link)
 
     def _drop_links(self) -> None:

@@ -35,9 +35,7 @@ class SessionWindow:
         "top_up_at",
     )
 
-    def __init__(
-        self, *, maximum: int, top_up_at: int, initial_outgoing_id: int = 0, closed: bool = False
-    ) -> None:
+    def __init__(self, *, maximum: int, top_up_at: int, initial_outgoing_id: int = 0, closed: bool = False) -> None:
         """A session not yet begun by the peer. ``closed`` announces 0 from the start and tolerates nothing."""
         assert 0 <= top_up_at < maximum
         self.maximum = maximum

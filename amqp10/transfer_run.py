@@ -95,6 +95,19 @@ class TransferRun:
     """True when every entry is exactly one opaque body section, so that nothing is left to validate."""
     end_position: int
     """Where the run ends in the buffer."""
+    buffer: bytes = field(repr=False, compare=False)
+    """The buffer that the run was found in, for what is asked rarely."""
+    start_position: int
+    tag_at: int
+    """Where the delivery-tag stands in each frame."""
+    tag_bytes: int
+
+    def delivery_tag(self, index: int) -> bytes:
+        """The tag of one delivery. Walks the frames: for errors that name a delivery, not for every message."""
+        at = self.start_position
+        for _ in range(index):
+            at += int.from_bytes(self.buffer[at : at + 4], "big")
+        return self.buffer[at + self.tag_at : at + self.tag_at + self.tag_bytes]
 
     @property
     def frame_count(self) -> int:
@@ -229,7 +242,18 @@ class TransferRunParser:
             return None
         channel = data[position + 6] << 8 | data[position + 7]
         return TransferRun(
-            channel, shape.handle, first_delivery_id, shape.settled, entries, shape.header, shape.checked, at
+            channel,
+            shape.handle,
+            first_delivery_id,
+            shape.settled,
+            entries,
+            shape.header,
+            shape.checked,
+            at,
+            buffer=data,
+            start_position=position,
+            tag_at=shape.tail_at - shape.tag_lead[1],
+            tag_bytes=shape.tag_lead[1],
         )
 
 
@@ -247,7 +271,7 @@ def _take_alike(
     heads, delivery_ids, tag_leads, tails = zip(*columns.iter_unpack(view), strict=True)
     alike = min(
         leading_equal(heads, head),
-        leading_pairs(delivery_ids, range(delivery_id, delivery_id + frames)),
+        leading_pairs(delivery_ids, tuple(range(delivery_id, delivery_id + frames))),
         leading_equal(tag_leads, tag_lead),
         leading_equal(tails, tail),
     )

@@ -1,12 +1,12 @@
 """AMQP types that plain Python values cannot tell apart [1.6].
 
-The codec maps nine AMQP types to what Python has: ``None`` null, ``bool`` boolean, ``int`` long, ``float``
-double, ``bytes`` binary, ``str`` string, ``uuid.UUID`` uuid, ``list`` list, ``dict`` map. Every other type is
-a wrapper from this module with one field ``value``, so a value decodes and encodes to the same type again.
-Two wrappers are equal only when their types are: ``UInt(1) != ULong(1) != 1``.
+The codec maps nine AMQP types to what Python has: ``None`` null, ``bool`` boolean, ``int`` long, ``float`` double,
+``bytes`` binary, ``str`` string, ``uuid.UUID`` uuid, ``list`` list, ``dict`` map. Every other type is a wrapper from
+this module with one field ``value``, so a value decodes and encodes to the same type again. Two wrappers are equal
+only when their types are: ``UInt(1) != ULong(1) != 1``.
 
-Wrappers check nothing: the decoder cannot produce a wrong one, and the encoder refuses it. Where the
-specification fixes a field's type there are no wrappers at all; see ``codec/composite.py``.
+Wrappers check nothing: the decoder cannot produce a wrong one, and the encoder refuses it. Where the specification
+fixes a field's type there are no wrappers at all; see ``codec/composite.py``.
 """
 
 from dataclasses import dataclass
@@ -114,10 +114,9 @@ class Symbol:
 class Array:
     """array, values that share one constructor [1.6.24].
 
-    ``constructor_code`` is the format code of the elements; it is kept because it decides the width of each.
-    ``items`` are the elements as the decoder gives them for that code. The elements of an array of a
-    described type are bare here, and ``descriptors`` holds what describes each of them, the outermost first
-    [1.2].
+    ``constructor_code`` is the format code of the elements; it is kept because it decides the width of each. ``items``
+    are the elements as the decoder gives them for that code. The elements of an array of a described type are bare
+    here, and ``descriptors`` holds what describes each of them, the outermost first [1.2].
     """
 
     constructor_code: int
@@ -155,8 +154,8 @@ _Wrapper = (
 def plain(value: object) -> object:
     """The value without its AMQP type: wrappers and descriptors off at every level, arrays as lists.
 
-    For decisions and for display, not for sending on. Keys of a map that differ only in type fall together;
-    the last one wins. A key that Python could not hash without its wrapper keeps it.
+    For decisions and for display, not for sending on. Keys of a map that differ only in type fall together; the last
+    one wins. A key that Python could not hash without its wrapper keeps it.
     """
     if isinstance(value, _Wrapper):
         return plain(value.value)

@@ -74,9 +74,7 @@ class UnsettledMap(Generic[Owner]):
             if record.first < low:
                 kept.append(Settled(record.owner, record.first, low - 1, record.number))
             if high < record.last:
-                kept.append(
-                    Settled(record.owner, high + 1, record.last, record.number + high + 1 - record.first)
-                )
+                kept.append(Settled(record.owner, high + 1, record.last, record.number + high + 1 - record.first))
         self._records[begin:end] = kept
         self._firsts[begin:end] = [record.first for record in kept]
         self.count -= sum(piece.last - piece.first + 1 for piece in taken)

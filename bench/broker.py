@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,16 +52,26 @@ class Broker:
         return sum(int(process.memory_info().rss) for process in self._tree())
 
     def _tree(self) -> list[psutil.Process]:
-        root = psutil.Process(self.pid)
-        return [root, *root.children(recursive=True)]
+        try:
+            root = psutil.Process(self.pid)
+            return [root, *root.children(recursive=True)]
+        except psutil.Error as problem:
+            raise BrokerError(f"the process of {self.name} is gone: {problem}") from problem
 
 
 def connect(url: str, pid: int | None) -> Broker:
     """The broker that listens at `url`; its process is found by the port when `pid` is not given."""
     with Management(url) as management:
-        properties = management.broker
-    name = " ".join(str(properties[key]) for key in ("product", "version") if key in properties)
-    return Broker(name or "unknown", url, pid if pid is not None else listening_pid(Place.of(url).port))
+        name = _name(management.broker)
+    return Broker(name, url, pid if pid is not None else listening_pid(Place.of(url).port))
+
+
+def _name(properties: Mapping[str, object]) -> str:
+    """Product and version; Headgate's stand in `information`, as clients want to read RabbitMQ's in their place."""
+    information = str(properties.get("information", ""))
+    if information.startswith("Headgate"):
+        return information
+    return " ".join(str(properties[key]) for key in ("product", "version") if key in properties) or "unknown"
 
 
 def listening_pid(port: int) -> int:

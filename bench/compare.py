@@ -77,9 +77,7 @@ def _product(broker: str) -> str:
 
 def _changes(before: Entry, after: Entry) -> list[Change]:
     if before.parameters != after.parameters:
-        raise Refused(
-            f"scenario {after.scenario} has changed: {before.parameters} against {after.parameters}"
-        )
+        raise Refused(f"scenario {after.scenario} has changed: {before.parameters} against {after.parameters}")
     for entry in (before, after):
         if entry.void:
             raise Refused(f"{entry.scenario} on {entry.broker} is void: {entry.void}")

@@ -64,11 +64,7 @@ def _queued(broker: Broker, scenario: Scenario, queue: str, before: int) -> Memo
         with Management(broker.url) as management:
             waiting = management.message_count(queue)
     sent = sum(outcome.sent.values())
-    void = (
-        ""
-        if sent == waiting == scenario.count
-        else f"{sent} sent, {waiting} in the queue, not {scenario.count}"
-    )
+    void = "" if sent == waiting == scenario.count else f"{sent} sent, {waiting} in the queue, not {scenario.count}"
     overhead = (after - before) / scenario.count - traffic.size
     return MemoryRun(value=round(overhead, 1), unit="bytes per message", resident_mib=_mib(after), void=void)
 

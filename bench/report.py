@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bench.results import Entry
 from bench.scenario import Goal, Scenario
 
@@ -36,15 +38,35 @@ def line(entry: Entry) -> str:
     return text
 
 
+def sweeps(entries: Sequence[Entry]) -> str:
+    """A table for every scenario that was measured at several link credits: messages/s of each broker."""
+    groups: dict[str, dict[int, dict[str, Entry]]] = {}
+    for entry in entries:
+        stem, _, link_credit = entry.scenario.partition("@")
+        if link_credit:
+            groups.setdefault(stem, {}).setdefault(int(link_credit), {})[entry.broker] = entry
+    lines = []
+    for stem, points in groups.items():
+        brokers = sorted({broker for point in points.values() for broker in point})
+        lines += [f"\n{stem}: messages/s", f"{'link credit':>12}" + "".join(f"{name[:21]:>22}" for name in brokers)]
+        for at, point in points.items():
+            lines.append(f"{at:>12}" + "".join(f"{_rate(point.get(name)):>22}" for name in brokers))
+    return "\n".join(lines)
+
+
+def _rate(entry: Entry | None) -> str:
+    if entry is None:
+        return "-"
+    return "VOID" if entry.void else f"{entry.figures['rate'].median:,.0f}"
+
+
 def ratios(measured: Entry, peer: Entry) -> dict[str, float]:
     """The measured broker's medians divided by the peer's; nothing when either is void."""
     if measured.void or peer.void:
         return {}
     a, b = measured.figures, peer.figures
     wanted = ("rate", "broker_cpu_us", "p99_ms", "value")
-    return {
-        name: a[name].median / b[name].median for name in wanted if name in a and name in b and b[name].median
-    }
+    return {name: a[name].median / b[name].median for name in wanted if name in a and name in b and b[name].median}
 
 
 def versus(measured: Entry, peer: Entry) -> str:
@@ -57,6 +79,8 @@ def versus(measured: Entry, peer: Entry) -> str:
 
 def verdicts(goal: Goal, measured: Entry, peer: Entry | None) -> list[tuple[str, bool]]:
     """Each goal that could be judged, in words, and whether it is met."""
+    if measured.void:
+        return []
     found = ratios(measured, peer) if peer is not None else {}
     figures = measured.figures
     checks: list[tuple[str, bool]] = []

@@ -110,9 +110,7 @@ class Results:
                 )
                 for one in table["entries"]
             )
-            return Results(
-                environment=table["environment"], warm_up_seconds=table["warm_up_seconds"], entries=entries
-            )
+            return Results(environment=table["environment"], warm_up_seconds=table["warm_up_seconds"], entries=entries)
         except (json.JSONDecodeError, KeyError, TypeError) as problem:
             raise ResultError(f"{path}: not a result file: {problem!r}") from problem
 

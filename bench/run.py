@@ -29,6 +29,7 @@ from pathlib import Path
 from bench import report
 from bench.broker import ROOT, SCRATCH, Broker, BrokerError, connect, started
 from bench.environment import observe
+from bench.load.plan import PATIENCE_SECONDS
 from bench.load.wire import WireError
 from bench.memory import measure_once
 from bench.results import Entry, Figures, Results
@@ -37,6 +38,7 @@ from bench.trial import Run, TrialError, run_once
 
 RUNS = 5
 WARM_UP_SECONDS = 1.0
+WARM_UP_MESSAGES = 100_000
 PAUSE_SECONDS = 0.3
 """Between two runs: brokers clean up behind a deleted queue."""
 HEADGATE = "{python} -m amqp10 serve --listen 127.0.0.1:{port} --data {data}"
@@ -57,6 +59,7 @@ class Options:
     start: str
     peer_url: str | None
     peer_pid: int | None
+    patience: float
     output: Path | None
     list: bool
     goals: bool
@@ -66,24 +69,21 @@ def parse(arguments: Sequence[str] | None) -> Options:
     parser = argparse.ArgumentParser(
         prog="python -m bench.run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "names", nargs="*", help="scenarios, by the name of their file; all when none is named"
-    )
+    parser.add_argument("names", nargs="*", help="scenarios, by the name of their file; all when none is named")
     parser.add_argument("--list", action="store_true", help="show the scenarios and stop")
     parser.add_argument("--runs", type=int, default=RUNS, help="measured runs per scenario and broker (5)")
-    parser.add_argument(
-        "--seconds", type=float, help="how long to publish, instead of what the scenario says"
-    )
+    parser.add_argument("--seconds", type=float, help="how long to publish, instead of what the scenario says")
     parser.add_argument("--seed", type=int, help="of the bodies' content, instead of what the scenario says")
     parser.add_argument("--url", help="measure the broker that runs there instead of starting Headgate")
     parser.add_argument("--pid", type=int, help="its process; found by its port if we may look")
     parser.add_argument("--start", default=HEADGATE, help="how to start the broker; {python}, {port}, {data}")
     parser.add_argument("--peer-url", help="the broker to compare with")
     parser.add_argument("--peer-pid", type=int, help="its process; found by its port if we may look")
-    parser.add_argument("--output", type=Path, help="the result file (bench/results/ with time and commit)")
     parser.add_argument(
-        "--goals", action="store_true", help="exit with 3 when a goal is missed or cannot be judged"
+        "--patience", type=float, default=PATIENCE_SECONDS, help="seconds to wait for messages that do not come (10)"
     )
+    parser.add_argument("--output", type=Path, help="the result file (bench/results/ with time and commit)")
+    parser.add_argument("--goals", action="store_true", help="exit with 3 when a goal is missed or cannot be judged")
     found = vars(parser.parse_args(arguments))
     return Options(**{**found, "names": tuple(found["names"])})
 
@@ -94,8 +94,17 @@ def chosen(options: Options) -> list[Scenario]:
     if unknown := [name for name in options.names if name not in files]:
         raise ScenarioError(f"no scenario {unknown[0]!r}; --list shows them")
     scenarios = [one for name in (options.names or files) for one in files[name]]
-    overrides = {name: value for name in ("seconds", "seed") if (value := getattr(options, name)) is not None}
-    return [replace(one, traffic=replace(one.traffic, **overrides)) for one in scenarios]
+    return [with_overrides(one, options) for one in scenarios]
+
+
+def with_overrides(scenario: Scenario, options: Options) -> Scenario:
+    """The scenario as the command line wants it; memory is measured over as many seconds as it takes."""
+    traffic = scenario.traffic
+    if options.seed is not None:
+        traffic = replace(traffic, seed=options.seed)
+    if options.seconds is not None and not scenario.is_memory:
+        traffic = replace(traffic, seconds=options.seconds)
+    return replace(scenario, traffic=traffic)
 
 
 def queue_names() -> Iterator[str]:
@@ -106,13 +115,13 @@ def queue_names() -> Iterator[str]:
         yield f"bench-{os.getpid()}-{number}"
 
 
-def one_run(broker: Broker, scenario: Scenario, queue: str) -> Figures:
+def one_run(broker: Broker, scenario: Scenario, queue: str, patience_seconds: float) -> Figures:
     """The figures of one run; a run that breaks off is void."""
     try:
         if scenario.is_memory:
             return measure_once(broker, scenario, queue).to_json()
-        return run_once(broker, scenario, queue).to_json()
-    except (TrialError, WireError, OSError) as failure:
+        return run_once(broker, scenario, queue, patience_seconds=patience_seconds).to_json()
+    except (TrialError, BrokerError, WireError, OSError) as failure:
         broken = Run(
             messages=0, seconds=0, rate=0, broker_cpu_us=0, client_cpu_us=0, resident_mib=0,
             void=f"broke off: {failure}",
@@ -120,47 +129,63 @@ def one_run(broker: Broker, scenario: Scenario, queue: str) -> Figures:
         return broken.to_json()
 
 
-def measure(
-    brokers: Sequence[Broker], scenario: Scenario, *, runs: int, queues: Iterator[str]
-) -> list[Entry]:
-    """All runs of one scenario, the brokers taking turns; an entry per broker."""
-    if not scenario.is_memory:
-        warm_up = replace(
-            scenario.traffic, seconds=WARM_UP_SECONDS, messages=min(scenario.traffic.messages, 100_000)
-        )
-        for broker in brokers:
-            one_run(broker, replace(scenario, traffic=warm_up), next(queues))
-    figures: list[list[Figures]] = [[] for _ in brokers]
-    for _ in range(1 if scenario.is_memory else runs):
-        for broker, kept in zip(brokers, figures, strict=True):
-            time.sleep(PAUSE_SECONDS)
-            kept.append(one_run(broker, scenario, next(queues)))
-    return [
-        Entry(scenario=scenario.name, parameters=scenario.parameters(), broker=broker.name, runs=tuple(kept))
-        for broker, kept in zip(brokers, figures, strict=True)
-    ]
+class Measurement:
+    """Runs scenarios and prints what they show as it goes."""
 
+    def __init__(self, options: Options, open_broker: OpenBroker, peer: Broker | None) -> None:
+        self._options = options
+        self._open_broker = open_broker
+        self._peer = peer
+        self._queues = queue_names()
+        self.entries: list[Entry] = []
+        self.goals_met = True
 
-def measure_all(
-    scenarios: Sequence[Scenario], open_broker: OpenBroker, peer: Broker | None, *, runs: int
-) -> tuple[list[Entry], bool]:
-    """Measure and print as we go; the entries, and whether every goal was judged and met."""
-    entries: list[Entry] = []
-    good = True
-    queues = queue_names()
-    for scenario in scenarios:
+    def measure(self, scenario: Scenario) -> None:
+        """All runs of one scenario."""
         print(report.heading(scenario), flush=True)
-        with open_broker() as broker:
-            found = measure([broker] if peer is None else [broker, peer], scenario, runs=runs, queues=queues)
-        entries += found
+        with self._open_broker() as broker:
+            brokers = [broker] if self._peer is None else [broker, self._peer]
+            found = self._take_turns(brokers, scenario)
+        self.entries += found
         print("\n".join(map(report.line, found)))
+        peer = found[1] if self._peer is not None else None
         if peer is not None:
-            print(report.versus(*found))
-        judged = report.verdicts(scenario.goal, found[0], found[1] if peer is not None else None)
+            print(report.versus(found[0], peer))
+        judged = report.verdicts(scenario.goal, found[0], peer)
         for words, met in judged:
             print(f"{'':22}goal: {words}: {'met' if met else 'MISSED'}", flush=True)
-        good = good and all(met for _, met in judged) and len(judged) == scenario.goal.count
-    return entries, good
+        self.goals_met &= all(met for _, met in judged) and len(judged) == scenario.goal.count
+
+    def _take_turns(self, brokers: Sequence[Broker], scenario: Scenario) -> list[Entry]:
+        """A warm-up each, then run after run on one broker and the other; an entry per broker.
+
+        A warm-up counts only when it is void: a message lost there is lost all the same.
+        """
+        figures: list[list[Figures]] = [[] for _ in brokers]
+        if not scenario.is_memory:
+            for broker, kept in zip(brokers, figures, strict=True):
+                kept += [run for run in [self._run(broker, warm_up(scenario))] if run["void"]]
+        for _ in range(1 if scenario.is_memory else self._options.runs):
+            for broker, kept in zip(brokers, figures, strict=True):
+                time.sleep(PAUSE_SECONDS)
+                kept.append(self._run(broker, scenario))
+        return [
+            Entry(scenario=scenario.name, parameters=scenario.parameters(), broker=broker.name, runs=tuple(kept))
+            for broker, kept in zip(brokers, figures, strict=True)
+        ]
+
+    def _run(self, broker: Broker, scenario: Scenario) -> Figures:
+        return one_run(broker, scenario, next(self._queues), self._options.patience)
+
+
+def warm_up(scenario: Scenario) -> Scenario:
+    """The scenario, shorter."""
+    traffic = replace(
+        scenario.traffic,
+        seconds=min(scenario.traffic.seconds, WARM_UP_SECONDS),
+        messages=min(scenario.traffic.messages, WARM_UP_MESSAGES),
+    )
+    return replace(scenario, traffic=traffic)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -189,20 +214,20 @@ def run(options: Options, scenarios: Sequence[Scenario]) -> int:
             return started(options.start)
         return contextlib.nullcontext(connect(options.url, options.pid))
 
-    entries, good = measure_all(scenarios, open_broker, peer, runs=options.runs)
+    measurement = Measurement(options, open_broker, peer)
+    for scenario in scenarios:
+        measurement.measure(scenario)
+    print(report.sweeps(measurement.entries))
     results = Results(
-        environment=environment.to_json(), warm_up_seconds=WARM_UP_SECONDS, entries=tuple(entries)
+        environment=environment.to_json(), warm_up_seconds=WARM_UP_SECONDS, entries=tuple(measurement.entries)
     )
-    output = (
-        options.output
-        or ROOT / "bench/results" / f"{time.strftime('%Y%m%d-%H%M%S')}-{environment.commit}.json"
-    )
+    output = options.output or ROOT / "bench/results" / f"{time.strftime('%Y%m%d-%H%M%S')}-{environment.commit}.json"
     results.write(output)
     print(f"\nresult file: {output}")
-    if any(entry.void for entry in entries):
+    if any(entry.void for entry in measurement.entries):
         print("VOID: at least one entry is not a result", file=sys.stderr)
         return 1
-    return 3 if options.goals and not good else 0
+    return 3 if options.goals and not measurement.goals_met else 0
 
 
 if __name__ == "__main__":

@@ -69,6 +69,10 @@ class Scenario:
     link_credit: int = 200
     goal: Goal = Goal()
 
+    def __post_init__(self) -> None:
+        if self.pattern == "receiver" and self.traffic.rate:
+            raise ValueError("a receiver alone has nothing to do with an offered rate")
+
     @property
     def is_memory(self) -> bool:
         return self.pattern in get_args(MemoryPattern)

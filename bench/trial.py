@@ -22,7 +22,7 @@ from bench.broker import ROOT, Broker
 from bench.load.consumer import latency_histogram
 from bench.load.ledger import Range, Verdict, judge
 from bench.load.management import Management
-from bench.load.plan import Application, Plan, Traffic
+from bench.load.plan import PATIENCE_SECONDS, Application, Plan, Traffic
 from bench.scenario import Scenario
 
 Event: TypeAlias = "dict[str, object]"
@@ -102,14 +102,18 @@ class LoadProcess:
 
 @contextlib.contextmanager
 def running(
-    broker: Broker, traffic: Traffic, groups: Sequence[Sequence[Application]]
+    broker: Broker,
+    traffic: Traffic,
+    groups: Sequence[Sequence[Application]],
+    *,
+    patience_seconds: float = PATIENCE_SECONDS,
 ) -> Iterator[list[LoadProcess]]:
     """A load process for each group of applications, all of them attached."""
     with contextlib.ExitStack() as stack:
-        processes = [
-            stack.enter_context(LoadProcess(Plan(url=broker.url, traffic=traffic, applications=tuple(group))))
-            for group in groups
-        ]
+        processes = []
+        for group in groups:
+            plan = Plan(url=broker.url, traffic=traffic, applications=tuple(group), patience_seconds=patience_seconds)
+            processes.append(stack.enter_context(LoadProcess(plan)))
         for process in processes:
             process.expect("ready")
         yield processes
@@ -187,20 +191,19 @@ def _number(event: Event, key: str) -> float:
     return value
 
 
-def run_once(broker: Broker, scenario: Scenario, queue: str) -> Run:
+def run_once(broker: Broker, scenario: Scenario, queue: str, *, patience_seconds: float = PATIENCE_SECONDS) -> Run:
     """Declare `queue`, run the scenario on it, delete it."""
     with Management(broker.url) as management:
         management.declare_queue(queue)
     try:
         filled = _fill(broker, scenario, queue) if scenario.pattern == "receiver" else {}
-        with running(broker, scenario.traffic, scenario.processes(queue)) as processes:
+        groups = scenario.processes(queue)
+        with running(broker, scenario.traffic, groups, patience_seconds=patience_seconds) as processes:
             cpu_before = broker.cpu_seconds()
             outcome = conduct(processes, share_queue=scenario.pattern == "many", filled=filled)
             cpu_seconds = broker.cpu_seconds() - cpu_before
             resident = broker.resident_bytes()
-        return summarise(
-            outcome, consumed=scenario.pattern != "sender", cpu_seconds=cpu_seconds, resident=resident
-        )
+        return summarise(outcome, consumed=scenario.pattern != "sender", cpu_seconds=cpu_seconds, resident=resident)
     finally:
         with Management(broker.url) as management:
             management.delete_queue(queue)
@@ -208,9 +211,7 @@ def run_once(broker: Broker, scenario: Scenario, queue: str) -> Run:
 
 def _fill(broker: Broker, scenario: Scenario, queue: str) -> dict[int, int]:
     """Publish the scenario's number of messages, as fast as can be; what each publisher sent."""
-    traffic = replace(
-        scenario.traffic, shape="bulk", in_flight=0, settled=False, rate=0.0, seconds=FILL_SECONDS
-    )
+    traffic = replace(scenario.traffic, shape="bulk", in_flight=0, settled=False, rate=0.0, seconds=FILL_SECONDS)
     with running(broker, traffic, [[scenario.publisher(queue)]]) as processes:
         return conduct(processes).sent
 

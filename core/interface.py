@@ -127,7 +127,10 @@ class Consumer(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Delivered:
-    """Messages for a consumer, taken from its queue grant: ``entries`` have delivery numbers from ``first`` up."""
+    """Messages for a consumer, taken from its queue grant: ``entries`` have delivery numbers from ``first`` up.
+
+    The list belongs to the front end.
+    """
 
     consumer: Consumer
     first: int
@@ -168,7 +171,7 @@ class Confirmed:
 
 @dataclass(eq=False, slots=True)
 class PublisherBlocked:
-    """Why a publisher's target takes no more for now; None when it does again. See docs: reasons."""
+    """Why a publisher's target takes no more for now; None when it does again. One of docs/flow-reasons."""
 
     publisher: Publisher
     reason: str | None
@@ -266,6 +269,7 @@ class ExchangeType(Enum):
     FANOUT = "fanout"
     TOPIC = "topic"
     HEADERS = "headers"
+    LOCAL_RANDOM = "x-local-random"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

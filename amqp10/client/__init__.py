@@ -1,0 +1,54 @@
+"""A Trio client for AMQP 1.0: its public names. :func:`connect` is where to begin."""
+
+from amqp10.client.connection import ClientConnection, connect
+from amqp10.client.errors import (
+    BadUrl,
+    ClientError,
+    ConnectionLost,
+    LinkClosed,
+    MessageTooLarge,
+    NotLetIn,
+    RequestRefused,
+    SessionClosed,
+    TimedOut,
+    Unreachable,
+)
+from amqp10.client.management import Answer
+from amqp10.client.message import Message
+from amqp10.client.receipt import Fate, FateRange, Receipt, Sent, Uncertain, Unsent
+from amqp10.client.receiver import Delivery, Receiver, ReceiverOptions
+from amqp10.client.sender import Sender
+from amqp10.client.session import ClientSession
+from amqp10.client.settings import Backoff, ClientSettings
+from amqp10.client.url import Url
+
+__all__ = [
+    "connect",
+    "ClientConnection",
+    "ClientSession",
+    "ClientSettings",
+    "Backoff",
+    "Url",
+    "Message",
+    "Sender",
+    "Receipt",
+    "Fate",
+    "FateRange",
+    "Sent",
+    "Unsent",
+    "Uncertain",
+    "Receiver",
+    "ReceiverOptions",
+    "Delivery",
+    "Answer",
+    "ClientError",
+    "BadUrl",
+    "Unreachable",
+    "NotLetIn",
+    "ConnectionLost",
+    "SessionClosed",
+    "LinkClosed",
+    "MessageTooLarge",
+    "RequestRefused",
+    "TimedOut",
+]

@@ -1,19 +1,16 @@
 """Composite types: described lists whose fields a table defines [1.4], into and out of dataclasses.
 
-A :class:`Composite` binds a dataclass to its descriptor and to one :class:`Kind` per field. Names and
-defaults come from the dataclass, once, when the table is built; a field without a default is mandatory. Per
-decoded value there is then one dictionary copy, one call for each field that is present, and one call of the
-class.
+A :class:`Composite` binds a dataclass to its descriptor and to one :class:`Kind` per field. Names and defaults come
+from the dataclass, once, when the table is built; a field without a default is mandatory. Per decoded value there is
+then one dictionary copy, one call for each field that is present, and one call of the class.
 
-In a typed field stands a plain Python value: the table knows that ``handle`` is a uint. The rules, in both
-directions:
+In a typed field stands a plain Python value: the table knows that ``handle`` is a uint. The rules, in both directions:
 
 - a field that is null or behind the end of the list has its default; one that is mandatory is an error;
 - a value of another type than the table's is an error, and so is a field too many;
 - a default is not sent: it travels as null, or not at all at the end of the list.
 
-Errors in the encoding are amqp:decode-error; errors in what a field says are amqp:invalid-field. Both name
-the field.
+Errors in the encoding are amqp:decode-error; errors in what a field says are amqp:invalid-field. Both name the field.
 """
 
 import dataclasses
@@ -80,18 +77,13 @@ class Composite(Generic[T_co]):
         self.symbol = symbol
         self.name = symbol.split(":")[1]
         self._readers = tuple((field.name, kind.read) for field, kind in zip(fields, kinds, strict=True))
-        self._defaults = {
-            field.name: field.default for field in fields if field.default is not dataclasses.MISSING
-        }
+        self._defaults = {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
         self._mandatory = tuple(field.name for field in fields if field.name not in self._defaults)
-        self._fields = tuple(
-            (field.name, field.default, kind.write) for field, kind in zip(fields, kinds, strict=True)
-        )
+        self._fields = tuple((field.name, field.default, kind.write) for field, kind in zip(fields, kinds, strict=True))
         self._prefix = b"\x00" + encode_ulong(code_)
 
     def decode_list(self, buffer: bytes, position: int, end: int, depth_left: int) -> tuple[T_co, int]:
-        """The value whose list starts at ``position``, behind the descriptor, and the position behind the
-        list."""
+        """The value whose list starts at ``position``, behind the descriptor, and the position behind the list."""
         name = "list"
         try:
             count, position, stop = _open_list(buffer, position, end)
@@ -178,8 +170,7 @@ def invalid_field(description: str) -> DecodeError:
 def read_descriptor(buffer: bytes, position: int, end: int, depth_left: int) -> tuple[int | str, int]:
     """The descriptor of the described value at ``position``, and where the value itself starts.
 
-    A ulong comes as ``int``, a symbol as ``str``. Raises DecodeError for any other descriptor and for bare
-    values.
+    A ulong comes as ``int``, a symbol as ``str``. Raises DecodeError for any other descriptor and for bare values.
     """
     if buffer[position] != code.DESCRIBED:
         raise wrong_type("described value", buffer, position)
@@ -190,9 +181,7 @@ def read_descriptor(buffer: bytes, position: int, end: int, depth_left: int) -> 
     descriptor, behind = decode_value(buffer, position + 1, end, depth_left - 1)
     if isinstance(descriptor, (ULong, Symbol)):
         return descriptor.value, behind
-    raise invalid_field(
-        f"{quote(descriptor)} at offset {position + 1} is no descriptor: a ulong or a symbol is"
-    )
+    raise invalid_field(f"{quote(descriptor)} at offset {position + 1} is no descriptor: a ulong or a symbol is")
 
 
 def by_descriptor(composites: Iterable[Composite[T_co]]) -> dict[int | str, Composite[T_co]]:
@@ -204,8 +193,7 @@ def by_descriptor(composites: Iterable[Composite[T_co]]) -> dict[int | str, Comp
 
 
 def one_of(expected: str, composites: Iterable[Composite[object]], *, others: bool = False) -> Kind:
-    """A field that holds one of these composites; with ``others``, also any described value that is none of
-    them."""
+    """A field that holds one of these composites; with ``others``, also any described value that is none of them."""
     composites = tuple(composites)
     table = by_descriptor(composites)
     by_type = {composite.type: composite for composite in composites}
@@ -217,9 +205,7 @@ def one_of(expected: str, composites: Iterable[Composite[object]], *, others: bo
             return composite.decode_list(buffer, start, end, depth_left - 1)
         if others:
             return decode_value(buffer, position, end, depth_left)
-        raise invalid_field(
-            f"descriptor {quote(descriptor)} at offset {position} where a {expected} is expected"
-        )
+        raise invalid_field(f"descriptor {quote(descriptor)} at offset {position} where a {expected} is expected")
 
     def write(value: object) -> bytes:
         if others and isinstance(value, Described):
@@ -359,8 +345,7 @@ def _write_fields(value: dict[str, object]) -> bytes:
 
 
 def restricted(kind: Kind, allowed: Iterable[object]) -> Kind:
-    """The kind of a restricted type with a closed set of choices [1.1.4]: other values are
-    amqp:invalid-field."""
+    """The kind of a restricted type with a closed set of choices [1.1.4]: other values are amqp:invalid-field."""
     choices = tuple(allowed)
 
     def read(buffer: bytes, position: int, end: int, depth_left: int) -> tuple[object, int]:
@@ -388,8 +373,8 @@ BINARY = Kind(read_binary, _checked(bytes, encode_binary))
 STRING = Kind(_read_string, _checked(str, encode_string))
 SYMBOL = Kind(_read_symbol, _checked(str, encode_symbol))
 SYMBOLS = Kind(_read_symbols, _checked(tuple, encode_symbols))
-"""Symbols in a field marked ``multiple`` [1.4]: null, one symbol or an array; a tuple in Python, empty for
-null. They are written as an array even when there is one, because some peers do not know the short form."""
+"""Symbols in a field marked ``multiple`` [1.4]: null, one symbol or an array; a tuple in Python, empty for null. They
+are written as an array even when there is one, because some peers do not know the short form."""
 FIELDS = Kind(_read_fields, _checked(dict, _write_fields))
 """A map from symbols to anything [2.8.13]; ``str`` keys in Python."""
 ANY = Kind(decode_value, encode_value)

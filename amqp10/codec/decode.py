@@ -4,18 +4,16 @@ What a peer sends is read here first, so this module promises four things for an
 
 - nothing but :class:`DecodeError` is raised;
 - nothing behind ``end`` becomes part of a value (``end`` may lie inside a longer buffer);
-- nesting is bounded by ``depth_left``, the number of levels that lists, maps, arrays and descriptors may
-  still open;
-- memory stays within a small multiple of the bytes read. A count is believed only when the bytes behind it
-  can hold as many elements. Elements of zero width, which no bytes stand for, have an allowance of their own
-  for each value.
+- nesting is bounded by ``depth_left``, the number of levels that lists, maps, arrays and descriptors may still open;
+- memory stays within a small multiple of the bytes read. A count is believed only when the bytes behind it can hold as
+  many elements. Elements of zero width, which no bytes stand for, have an allowance of their own for each value.
 
-Fixed-width reads do not check ``end`` one by one. They may look beyond it inside the buffer, but the position
-they return gives them away, and whoever set ``end`` compares it. Reading behind the buffer itself raises from
-``struct`` or an index, and becomes a DecodeError where the walk began.
+Fixed-width reads do not check ``end`` one by one. They may look beyond it inside the buffer, but the position they
+return gives them away, and whoever set ``end`` compares it. Reading behind the buffer itself raises from ``struct`` or
+an index, and becomes a DecodeError where the walk began.
 
-Nothing of a peer's is interned or cached. Map keys of types whose hash a peer can predict are few by rule,
-because thousands of them could be made to collide.
+Nothing of a peer's is interned or cached. Map keys of types whose hash a peer can predict are few by rule, because
+thousands of them could be made to collide.
 """
 
 import struct
@@ -44,17 +42,13 @@ from amqp10.types import (
 )
 
 DEPTH_BEFORE_OPEN = 32
-"""Levels for a peer that has not authenticated: a frame of 512 bytes could otherwise nest 250 deep for
-nothing."""
+"""Levels for a peer that has not authenticated: a frame of 512 bytes could otherwise nest 250 deep for nothing."""
 DEPTH_MAX = 64
-"""Levels for everybody else: deeper than any known client goes, and far from Python's limit of 1000 frames.
-"""
+"""Levels for everybody else: deeper than any known client goes, and far from Python's limit of 1000 frames."""
 ZERO_WIDTH_ELEMENTS_MAX = 65_536
-"""Elements without bytes (true, uint 0, empty list, …) that the arrays of one value may hold altogether: 512
-KiB."""
+"""Elements without bytes (true, uint 0, empty list, …) that the arrays of one value may hold altogether: 512 KiB."""
 PREDICTABLE_KEYS_MAX = 64
-"""Keys of one map whose hash is not seeded by the interpreter and has fewer bits than the key: uuid and
-compounds."""
+"""Keys of one map whose hash is not seeded by the interpreter and has fewer bits than the key: uuid and compounds."""
 
 
 class Allowance:
@@ -83,13 +77,11 @@ class Allowance:
 
 
 Decoder = Callable[[bytes, int, int, Allowance], tuple[object, int]]
-"""Decodes what stands behind a format code: (buffer, position after the code, end, allowance) to (value,
-position)."""
+"""Decodes what stands behind a format code: (buffer, position after the code, end, allowance) to (value, position)."""
 
 
 def decode_value(buffer: bytes, position: int, end: int, depth_left: int) -> tuple[object, int]:
-    """The value that starts at ``position`` and the position behind it, at most ``end``. Raises DecodeError
-    only."""
+    """The value that starts at ``position`` and the position behind it, at most ``end``. Raises DecodeError only."""
     try:
         value, position = _decode(buffer, position, end, Allowance(depth_left))
     except (struct.error, IndexError):
@@ -102,8 +94,8 @@ def decode_value(buffer: bytes, position: int, end: int, depth_left: int) -> tup
 def skip_value(buffer: bytes, position: int, end: int, depth_left: int) -> int:
     """The position behind the value that starts at ``position``, at most ``end``. Raises DecodeError only.
 
-    The inside of lists, maps and arrays is not looked at: their size says where they end, and counts are
-    compared with it. What passes here may therefore still fail to decode.
+    The inside of lists, maps and arrays is not looked at: their size says where they end, and counts are compared with
+    it. What passes here may therefore still fail to decode.
     """
     try:
         while buffer[position] == code.DESCRIBED:
@@ -410,9 +402,7 @@ def _map(buffer: bytes, position: int, stop: int, count: int, allowance: Allowan
         if type(key) in _PREDICTABLE:
             predictable += 1
             if predictable > PREDICTABLE_KEYS_MAX:
-                raise DecodeError(
-                    f"more than {PREDICTABLE_KEYS_MAX} keys are uuids or compounds at offset {start}"
-                )
+                raise DecodeError(f"more than {PREDICTABLE_KEYS_MAX} keys are uuids or compounds at offset {start}")
         value, position = _decode(buffer, position, stop, allowance)
         try:
             known = key in items
@@ -455,9 +445,7 @@ def _array(buffer: bytes, position: int, stop: int, count: int, allowance: Allow
 def _check_count(count: int, width: int, position: int, stop: int) -> None:
     room = max(0, stop - position)
     if count * width > room:
-        raise DecodeError(
-            f"{count} elements of {width} bytes or more at offset {position}: there are {room} bytes"
-        )
+        raise DecodeError(f"{count} elements of {width} bytes or more at offset {position}: there are {room} bytes")
 
 
 def _check_end(position: int, stop: int) -> None:

@@ -1,9 +1,8 @@
 """Values to bytes, each in the smallest encoding that its type has [1.6].
 
-The encoder trusts its caller's types and checks their ranges: a value without an encoding is an
-:class:`EncodeError`, and so is nesting deeper than a decoder of ours would take. Arrays are the exception to
-the smallest encoding: their ``constructor_code`` is encoded as given, so that an array decodes and encodes to
-the same bytes.
+The encoder trusts its caller's types and checks their ranges: a value without an encoding is an :class:`EncodeError`,
+and so is nesting deeper than a decoder of ours would take. Arrays are the exception to the smallest encoding: their
+``constructor_code`` is encoded as given, so that an array decodes and encodes to the same bytes.
 """
 
 import struct
@@ -199,8 +198,7 @@ def _element_encoder(constructor_code: int) -> tuple[type, "_Encoder"]:
 
 
 _Encoder = Callable[..., bytes]
-"""(value, depth_left) to bytes. The parameter's type is the key under which a table below holds the encoder.
-"""
+"""(value, depth_left) to bytes. The parameter's type is the key under which a table below holds the encoder."""
 
 _ENCODERS: dict[type, _Encoder] = {
     type(None): lambda _, __: b"\x40",
@@ -345,5 +343,4 @@ _ELEMENTS: dict[int, tuple[type, _Encoder]] = {
     code.ARRAY_8: (Array, _without_constructor(">BB", _encode_array)),
     code.ARRAY_32: (Array, _without_constructor(">II", _encode_array)),
 }
-"""By the format code of an array's elements: the Python type of each, and its encoding without the
-constructor."""
+"""By the format code of an array's elements: the Python type of each, and its encoding without the constructor."""

@@ -1,8 +1,8 @@
 """The format codes of the type system [1.6]: the byte that opens every encoded value.
 
-The high half of a code tells the width of what follows [1.2]: 4 nothing; 5, 6, 7, 8, 9 one, two, four, eight
-and sixteen bytes; A and B a size of one or four bytes; C and D a size and a count; E and F a size, a count
-and the constructor of the elements.
+The high half of a code tells the width of what follows [1.2]: 4 nothing; 5, 6, 7, 8, 9 one, two, four, eight and
+sixteen bytes; A and B a size of one or four bytes; C and D a size and a count; E and F a size, a count and the
+constructor of the elements.
 """
 
 DESCRIBED = 0x00

@@ -35,6 +35,7 @@ from amqp10.frontend.headers import AttributesByHeader, HeaderByAttributes
 from amqp10.frontend.incoming import PublisherLink, fault_of
 from amqp10.frontend.management_links import ManagementLinks
 from amqp10.frontend.outgoing import ConsumerLink
+from amqp10.frontend.reasons import BlockWatches, Telling
 from amqp10.frontend.settings import FrontEndSettings
 from amqp10.frontend.snapshots import connection_snapshot, link_snapshots, session_snapshots
 from amqp10.link_credit import ReceiverCredit
@@ -94,6 +95,8 @@ class Amqp10FrontEnd:
         self._attributes = AttributesByHeader()
         self._headers = HeaderByAttributes()
         self._dynamic: dict[SenderLink | ReceiverLink, str] = {}
+        telling = Telling(after_s=settings.reason_after_ms / 1000, interval_s=settings.reason_interval_ms / 1000)
+        self._blocks = BlockWatches(telling if settings.reasons else None)
         self._lost = False
 
     # --- the server's side -------------------------------------------------------------------------------------------
@@ -115,6 +118,8 @@ class Amqp10FrontEnd:
 
     def data_to_send(self, now: Now) -> bytes:
         data = self.connection.data_to_send(now.monotonic)
+        if self._blocks.tell(self.alarms, now):
+            data += self.connection.data_to_send(now.monotonic)
         self._answer_events(now)
         return data
 
@@ -122,7 +127,10 @@ class Amqp10FrontEnd:
         self.connection.output_backlog(waiting_bytes)
 
     def deadline(self) -> float | None:
-        return self.connection.deadline()
+        deadline, telling = self.connection.deadline(), self._blocks.deadline()
+        if deadline is None or (telling is not None and telling < deadline):
+            return telling
+        return deadline
 
     def tick(self, now: Now) -> None:
         self.connection.tick(now.monotonic)
@@ -215,6 +223,8 @@ class Amqp10FrontEnd:
         try:
             if isinstance(user, PublisherLink):
                 user.deliveries_received(event, now)
+                if link.credit.link_credit == 0 or self.alarms:
+                    self._blocks.look_at(user)
             elif isinstance(user, ManagementLinks):
                 user.requests_received(event)
         except LinkFault as fault:
@@ -222,9 +232,7 @@ class Amqp10FrontEnd:
 
     def _credit_received(self, event: CreditReceived) -> None:
         user = event.link.reference
-        if isinstance(user, ConsumerLink):
-            user.credit_received(event)
-        elif isinstance(user, ManagementLinks):
+        if isinstance(user, (ConsumerLink, ManagementLinks)):
             user.credit_received(event)
 
     # --- attaching ---------------------------------------------------------------------------------------------------
@@ -244,14 +252,19 @@ class Amqp10FrontEnd:
             self._refuse(link, fault_of(error))
             return
         link.reference = PublisherLink(
-            link, publisher, engine=self._engine, identity=self.connection.handshake.identity, attributes=self._attributes
+            link,
+            publisher,
+            engine=self._engine,
+            identity=self.connection.handshake.identity,
+            attributes=self._attributes,
         )
         publisher.reference = link.reference
         if self.alarms:
             session.close_incoming_window()
+            self._blocks.look_at(link.reference)
         settings = self.settings
         link.attach(
-            source=attach.source if not isinstance(attach.source, type(None)) else None,
+            source=attach.source,
             target=effective,
             snd_settle_mode=attach.snd_settle_mode,
             rcv_settle_mode=attach.rcv_settle_mode,
@@ -274,9 +287,7 @@ class Amqp10FrontEnd:
                 queue_name = self._dynamic_queue(link, attach, source.address)
             else:
                 queue_name = termini.queue_of(source.address)
-            user = ConsumerLink(
-                link, engine=self._engine, headers=self._headers, batch=self.settings.max_queue_credit
-            )
+            user = ConsumerLink(link, engine=self._engine, headers=self._headers, batch=self.settings.max_queue_credit)
             options = ConsumeOptions(priority=termini.consumer_priority(attach))
             user.consumer = self._engine.consume(queue_name, self._mailbox, self, options, user)
         except (EngineError, AmqpError) as error:
@@ -360,8 +371,12 @@ class Amqp10FrontEnd:
         for session in self.connection.sessions:
             if not alarms:
                 session.open_incoming_window()
-            elif any(isinstance(link.reference, PublisherLink) for link in session.links):
+                continue
+            publishers = [link.reference for link in session.links if isinstance(link.reference, PublisherLink)]
+            if publishers:
                 session.close_incoming_window()
+            for publisher in publishers:
+                self._blocks.look_at(publisher)
 
     # --- ending ----------------------------------------------------------------------------------------------------
 
@@ -373,7 +388,10 @@ class Amqp10FrontEnd:
     def _release(self, link: SenderLink | ReceiverLink) -> None:
         """The link is over: the engine hears of it once."""
         user, link.reference = link.reference, None
-        if isinstance(user, PublisherLink | ConsumerLink):
+        if isinstance(user, PublisherLink):
+            self._blocks.forget(user)
+            user.release()
+        elif isinstance(user, ConsumerLink):
             user.release()
         elif isinstance(user, ManagementLinks):
             user.released(link)

@@ -14,7 +14,7 @@ from amqp10.events import DeliveriesReceived
 from amqp10.frontend.conditions import link_fault
 from amqp10.frontend.headers import AttributesByHeader
 from amqp10.link import error_from
-from amqp10.messaging import ACCEPTED, RELEASED, DeliveryState, Rejected
+from amqp10.messaging import ACCEPTED, RELEASED, DeliveryState, Rejected, Source
 from amqp10.receiver_link import ReceiverLink
 from amqp10.sections import SectionBounds, check_annotations, decode_map_section, decode_properties, scan
 from amqp10.types import Symbol
@@ -25,6 +25,8 @@ from core.message import Attributes, Run
 
 CC = "x-cc"
 """Message annotation with more routing keys: a list of strings."""
+REJECTED_SYMBOL = "amqp:rejected:list"
+"""The descriptor of rejected, as a source names it among its outcomes [3.4.3]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class PublisherLink:
         """Publish a run. Raises LinkFault for a message that ends the link; those before it are published."""
         if event.checked and self._target is not None:
             run = Run(event.first, event.entries, self._attributes.of(event.header))
-            self._publish(self._target, run, event.settled, now)
+            self._publish(self._target, run, event, now)
             return
         self._publish_one_by_one(event, now)
 
@@ -101,12 +103,12 @@ class PublisherLink:
             try:
                 looked = self._look(payload, event)
             except LinkFault:
-                self._flush(target, gathered, event.settled, now)
+                self._flush(target, gathered, event, now)
                 raise
             if isinstance(looked, Unrouted):
-                self._flush(target, gathered, event.settled, now)
+                self._flush(target, gathered, event, now)
                 gathered = None
-                self._unrouted(number, looked, event.settled)
+                self._unrouted(number, looked, event)
                 continue
             if (
                 gathered is not None
@@ -116,23 +118,23 @@ class PublisherLink:
             ):
                 gathered.entries.append(looked.entry)
                 continue
-            self._flush(target, gathered, event.settled, now)
+            self._flush(target, gathered, event, now)
             target = looked.target
             gathered = Run(number, [looked.entry], looked.attributes, looked.routing_keys)
-        self._flush(target, gathered, event.settled, now)
+        self._flush(target, gathered, event, now)
 
-    def _flush(self, target: Target | None, run: Run | None, settled: bool, now: Now) -> None:
+    def _flush(self, target: Target | None, run: Run | None, event: DeliveriesReceived, now: Now) -> None:
         if run is not None and target is not None:
-            self._publish(target, run, settled, now)
+            self._publish(target, run, event, now)
 
-    def _publish(self, target: Target, run: Run, settled: bool, now: Now) -> None:
+    def _publish(self, target: Target, run: Run, event: DeliveriesReceived, now: Now) -> None:
         n = len(run.entries)
         try:
             self._engine.publish(self.publisher, target, run, now)
         except EngineError as error:
             unrouted = Unrouted(link_fault(error))
             for number in range(run.first, run.first + n):
-                self._unrouted(number, unrouted, settled)
+                self._unrouted(number, unrouted, event)
 
     def _look(self, payload: bytes, event: DeliveriesReceived) -> Looked | Unrouted:
         """Look inside one message. Raises LinkFault for one that must not be."""
@@ -171,7 +173,9 @@ class PublisherLink:
     def _checked_target(self, payload: bytes, bounds: SectionBounds) -> Target | Unrouted:
         if bounds.properties is None:
             if self._target is None:
-                return Unrouted(LinkFault(ErrorCondition.PRECONDITION_FAILED, "the message has no properties with a 'to'"))
+                return Unrouted(
+                    LinkFault(ErrorCondition.PRECONDITION_FAILED, "the message has no properties with a 'to'")
+                )
             return self._target
         properties = decode_properties(payload, *bounds.properties)
         if properties.user_id is not None and properties.user_id != self._identity.encode():
@@ -187,12 +191,13 @@ class PublisherLink:
         except AddressError as error:
             return Unrouted(LinkFault(ErrorCondition.PRECONDITION_FAILED, str(error)))
 
-    def _unrouted(self, number: int, unrouted: Unrouted, settled: bool) -> None:
+    def _unrouted(self, number: int, unrouted: Unrouted, event: DeliveriesReceived) -> None:
         """Reject the message; a settled one cannot be rejected, so the link goes [anonymous terminus 2.2.2]."""
         fault = unrouted.fault
-        if settled:
+        if event.settled:
             self.link.confirmed(1)
-            raise LinkFault(fault.condition, fault.description)
+            tag = event.delivery_tag(number - event.first)
+            raise LinkFault(fault.condition, fault.description, {"delivery-tag": tag})
         self._settle(number, number, Rejected(error=error_from(fault)))
 
 

@@ -31,9 +31,7 @@ class Pair:
 class ManagementLinks:
     """The management pairs of one session, by link name."""
 
-    def __init__(
-        self, session: Session, node: ManagementNode, *, owner: object, settings: FrontEndSettings
-    ) -> None:
+    def __init__(self, session: Session, node: ManagementNode, *, owner: object, settings: FrontEndSettings) -> None:
         self._session = session
         self._node = node
         self._owner = owner

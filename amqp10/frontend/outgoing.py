@@ -7,10 +7,10 @@ batch is due any more, behind the transfers that it brought.
 """
 
 from amqp10.events import CreditReceived, DeliveriesSent, DeliveriesSettled
+from amqp10.frontend.annotations import merge_message_annotations
 from amqp10.frontend.headers import HeaderByAttributes
 from amqp10.link_credit import QueueGrant
 from amqp10.messaging import Accepted, DeliveryState, Modified, Rejected
-from amqp10.frontend.annotations import merge_message_annotations
 from amqp10.sender_link import SenderLink
 from core.interface import Consumer, Delivered, Disposal, Engine, GrantReply
 from core.message import Return
@@ -26,10 +26,11 @@ def disposal_of(state: DeliveryState | None) -> Disposal | Return:
         case Rejected():
             return Disposal.REJECTED
         case Modified():
+            annotations: dict[object, object] = dict((state.message_annotations or {}).items())
             return Return(
                 delivery_failed=state.delivery_failed,
                 undeliverable_here=state.undeliverable_here,
-                annotations=state.message_annotations,
+                annotations=annotations or None,
             )
         case _:
             return Return()
@@ -38,7 +39,17 @@ def disposal_of(state: DeliveryState | None) -> Disposal | Return:
 class ConsumerLink:
     """A consuming link: the peer's receiver, our sending end, the engine's consumer."""
 
-    __slots__ = ("_available", "_drained", "_drain_due", "_echo_due", "_engine", "_headers", "consumer", "grant", "link")
+    __slots__ = (
+        "_available",
+        "_drain_due",
+        "_drained",
+        "_echo_due",
+        "_engine",
+        "_headers",
+        "consumer",
+        "grant",
+        "link",
+    )
 
     def __init__(self, link: SenderLink, *, engine: Engine, headers: HeaderByAttributes, batch: int) -> None:
         self.link = link
@@ -108,8 +119,9 @@ class ConsumerLink:
             return
         exhausted = self._drained or self.link.credit.link_credit <= self.link.waiting
         if not exhausted:
-            self._request(self.grant.next_batch(self.link.credit.link_credit))
-            if self.grant.requested:
+            batch = self.grant.next_batch(self.link.credit.link_credit)
+            if batch is not None:
+                self._request(batch)
                 return
         if self._drain_due and exhausted:
             self.link.answer_flow(available=self._available, drained=True)

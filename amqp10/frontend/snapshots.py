@@ -1,4 +1,4 @@
-"""The state of a connection, its sessions and links, as plain values for whoever looks [house: introspection]."""
+"""The state of a connection, its sessions and links, as plain values for whoever looks."""
 
 from amqp10.connection import Connection
 from amqp10.sender_link import SenderLink
@@ -11,7 +11,7 @@ def connection_snapshot(info: PeerInfo, connection: Connection, alarms: frozense
     """One connection: who, where, how much."""
     remote = connection.remote
     return {
-        "id": info.identity,
+        "identity": info.identity,
         "protocol": "amqp-1.0",
         "peer": f"{info.remote_host}:{info.remote_port}",
         "container_id": remote.container_id if remote else None,
@@ -35,7 +35,7 @@ def session_snapshots(info: PeerInfo, connection: Connection) -> list[Snapshot]:
     """Every session with both its windows."""
     return [
         {
-            "id": session_identity(info, session),
+            "identity": session_identity(info, session),
             "connection": info.identity,
             "channel": session.outgoing_channel,
             "links": len(session.links),
@@ -54,16 +54,14 @@ def session_snapshots(info: PeerInfo, connection: Connection) -> list[Snapshot]:
 
 def link_snapshots(info: PeerInfo, connection: Connection) -> list[Snapshot]:
     """Every link with its link credit; direction as seen from the broker."""
-    return [
-        _link_snapshot(info, session, link) for session in connection.sessions for link in session.links
-    ]
+    return [_link_snapshot(info, session, link) for session in connection.sessions for link in session.links]
 
 
 def _link_snapshot(info: PeerInfo, session: Session, link: Link) -> Snapshot:
     local = link.end.local
     terminus = None if local is None else local.source if isinstance(link, SenderLink) else local.target
     shown: Snapshot = {
-        "id": f"{session_identity(info, session)}/{link.end.handle}",
+        "identity": f"{session_identity(info, session)}/{link.end.handle}",
         "session": session_identity(info, session),
         "connection": info.identity,
         "name": link.end.name,

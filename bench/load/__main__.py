@@ -32,15 +32,13 @@ from bench.load.handshake import READ_BYTES, Conversation
 from bench.load.plan import Plan
 from bench.load.wire import EMPTY_FRAME, WireError
 
-STALL_NS: Final = 10 * 10**9
-"""Without any progress for this long a run is over, and void if anything is missing."""
 QUIET_NS: Final = 2 * 10**9
 """A consumer that does not know how many messages are left for it stops when none came for this long."""
 LINGER_NS: Final = 50 * 10**6
 """How long a consumer that has everything waits for what should not come."""
 KEEP_ALIVE_NS: Final = 5 * 10**9
 """An empty frame after this long without sending; brokers want one within 10 s or more."""
-IDLE_SECONDS: Final = 0.25
+IDLE_SECONDS: Final = 0.05
 FEW_CONNECTIONS: Final = 64
 """Up to here select(), whose time-outs are finer than epoll's milliseconds."""
 
@@ -110,6 +108,7 @@ class LoadProcess:
         self._publishers = [line.endpoint.publisher for line in self._lines if line.endpoint.publisher]
         self._consumers = [line.endpoint.consumer for line in self._lines if line.endpoint.consumer]
         self._start_ns = 0
+        self._patience_ns = int(plan.patience_seconds * 1e9)
 
     def _connect(self, index: int) -> Line:
         conversation = Conversation(
@@ -127,11 +126,7 @@ class LoadProcess:
     # One turn of the loop
 
     def _turn(self) -> None:
-        for key, events in self._selector.select(self._timeout()):
-            if key.data is None:
-                self._read_input()
-            elif events & selectors.EVENT_READ:
-                key.data.read()
+        """Write what is due, then wait for something to read, room to write, or the next time to write."""
         now_ns = time.monotonic_ns()
         for line in self._lines:
             was_blocked = line.blocked
@@ -139,6 +134,11 @@ class LoadProcess:
             if line.blocked != was_blocked:
                 events = selectors.EVENT_READ | (selectors.EVENT_WRITE if line.blocked else 0)
                 self._selector.modify(line.socket, events, line)
+        for key, events in self._selector.select(self._timeout()):
+            if key.data is None:
+                self._read_input()
+            elif events & selectors.EVENT_READ:
+                key.data.read()
 
     def _timeout(self) -> float:
         now_ns = time.monotonic_ns()
@@ -170,7 +170,7 @@ class LoadProcess:
     # The stages of a run
 
     def run(self) -> None:
-        deadline_ns = time.monotonic_ns() + STALL_NS
+        deadline_ns = time.monotonic_ns() + self._patience_ns
         while not all(line.endpoint.attached for line in self._lines):
             self._turn()
             if time.monotonic_ns() > deadline_ns:
@@ -203,19 +203,15 @@ class LoadProcess:
     def _last_progress_ns(self) -> int:
         arrivals = (consumer.last_arrival_ns for consumer in self._consumers)
         progress = (publisher.last_progress_ns for publisher in self._publishers)
-        return (
-            max(self._start_ns, *arrivals, *progress)
-            if self._publishers or self._consumers
-            else self._start_ns
-        )
+        return max(self._start_ns, *arrivals, *progress) if self._publishers or self._consumers else self._start_ns
 
     def _stalled(self) -> bool:
-        return time.monotonic_ns() - self._last_progress_ns() > STALL_NS
+        return time.monotonic_ns() - self._last_progress_ns() > self._patience_ns
 
     def _await_messages(self, expected: int | None) -> None:
         if not self._consumers:
             return
-        patience_ns = QUIET_NS if expected is None else STALL_NS
+        patience_ns = min(QUIET_NS, self._patience_ns) if expected is None else self._patience_ns
         asked_ns = time.monotonic_ns()
         while expected is None or sum(consumer.ledger.total for consumer in self._consumers) < expected:
             self._turn()

@@ -45,9 +45,9 @@ class Consumer:
         self._traffic = traffic
         self._padding = traffic.padding()
         self._bulk = traffic.shape == "bulk"
-        self._full_credit = link_credit
+        self._full_link_credit = link_credit
         self._top_up_below = max(1, link_credit // 2)
-        self._credit = 0
+        self._link_credit = 0
         self._started = False
         self._shape: DeliveryShape | None = None
         self._partial = bytearray()
@@ -115,9 +115,9 @@ class Consumer:
             self._record(stamp, now_ns)
 
     def _count(self, first_id: int, count: int, *, settled: bool, now_ns: int) -> None:
-        self._credit -= count
-        if self._credit < 0:
-            raise WireError(f"the broker delivered {-self._credit} messages beyond the link credit")
+        self._link_credit -= count
+        if self._link_credit < 0:
+            raise WireError(f"the broker delivered {-self._link_credit} messages beyond the link credit")
         self.delivery_count = (self.delivery_count + count) & SERIAL_MASK
         self.last_arrival_ns = now_ns
         if settled:
@@ -133,7 +133,7 @@ class Consumer:
 
     @property
     def link_credit(self) -> int:
-        return self._credit
+        return self._link_credit
 
     # What we send
 
@@ -150,7 +150,7 @@ class Consumer:
 
     def top_up(self) -> int | None:
         """The link credit to announce now, None while enough is left."""
-        if not self._started or self._credit >= self._top_up_below:
+        if not self._started or self._link_credit >= self._top_up_below:
             return None
-        self._credit = self._full_credit
-        return self._full_credit
+        self._link_credit = self._full_link_credit
+        return self._full_link_credit

@@ -103,9 +103,7 @@ class DeliveryShape:
     @staticmethod
     def learnable(frame: bytes, parts: Parts) -> bool:
         """Whether the delivery-id has its full width, which small ones have not, and the tag a short one."""
-        return (
-            parts.id_span[1] - parts.id_span[0] == 5 and frame[parts.tag_span[0]] == 0xA0 and not parts.more
-        )
+        return parts.id_span[1] - parts.id_span[0] == 5 and frame[parts.tag_span[0]] == 0xA0 and not parts.more
 
     def __init__(self, frame: bytes, parts: Parts, traffic: Traffic) -> None:
         self.stride = len(frame)

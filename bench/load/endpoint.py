@@ -190,17 +190,13 @@ class Endpoint:
         if of_session:
             return self._flow()
         if for_publisher and self.publisher:
-            return self._flow(
-                wire.uint(0), wire.uint(self.publisher.sent), wire.uint(self.publisher.link_credit)
-            )
+            return self._flow(wire.uint(0), wire.uint(self.publisher.sent), wire.uint(self.publisher.link_credit))
         if self.consumer is None:
             return self._flow()
         return self._link_credit_flow(self.consumer, self.consumer.link_credit)
 
     def _link_credit_flow(self, consumer: Consumer, link_credit: int) -> bytes:
-        return self._flow(
-            wire.uint(self._consumer_handle), wire.uint(consumer.delivery_count), wire.uint(link_credit)
-        )
+        return self._flow(wire.uint(self._consumer_handle), wire.uint(consumer.delivery_count), wire.uint(link_credit))
 
     def output(self, now_ns: int) -> list[bytes | memoryview]:
         """What to write now, one item per system call; the items are valid until the next call."""
@@ -222,4 +218,4 @@ class Endpoint:
 
     def wake_ns(self) -> int | None:
         """When `output` has to be asked again although nothing arrived."""
-        return self.publisher.wake_ns() if self.publisher else None
+        return self.publisher.wake_ns(self._window) if self.publisher else None

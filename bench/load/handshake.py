@@ -69,9 +69,7 @@ class Conversation:
         self.socket.sendall(wire.AMQP_HEADER)
         self._expect_header(wire.AMQP_HEADER)
 
-    def _begin(
-        self, place: Place, max_frame_size: int, container_id: str
-    ) -> tuple[Session, dict[str, wire.Value]]:
+    def _begin(self, place: Place, max_frame_size: int, container_id: str) -> tuple[Session, dict[str, wire.Value]]:
         self.socket.sendall(
             wire.frame(
                 wire.composite(
@@ -82,11 +80,7 @@ class Conversation:
         )  # fmt: skip
         opened = self.await_frame(wire.OPEN)
         self.socket.sendall(
-            wire.frame(
-                wire.composite(
-                    wire.BEGIN, wire.NULL, wire.uint(0), wire.uint(2**31 - 1), wire.uint(2**32 - 1)
-                )
-            )
+            wire.frame(wire.composite(wire.BEGIN, wire.NULL, wire.uint(0), wire.uint(2**31 - 1), wire.uint(2**32 - 1)))
         )
         begun = self.await_frame(wire.BEGIN)
         properties = opened.field(9)

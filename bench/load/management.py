@@ -26,8 +26,12 @@ class Management:
         self._requests = 0
         self.broker = self._conversation.properties
         self._conversation.send(self._half(_SEND_HANDLE), self._half(_RECEIVE_HANDLE))
+        self._transfers_seen = 0
+        self._delivery_count = 0
         for _ in range(2):
-            self._conversation.await_frame(wire.ATTACH)
+            attached = self._conversation.await_frame(wire.ATTACH)
+            if attached.field(2) is wire.ROLE_SENDER:
+                self._delivery_count = attached.number(9)
 
     @staticmethod
     def _half(handle: int) -> bytes:
@@ -89,22 +93,28 @@ class Management:
 
     def _grant(self) -> bytes:
         """Link credit for responses, granted anew before each request."""
-        answered = self._requests - 1
-        initial = self._conversation.session.next_incoming_id
+        next_incoming_id = self._conversation.session.next_incoming_id + self._transfers_seen
         return wire.frame(
             wire.composite(
-                wire.FLOW, wire.uint((initial + answered) & wire.SERIAL_MASK), wire.uint(2**31 - 1),
-                wire.uint(answered), wire.uint(2**32 - 1), wire.uint(_RECEIVE_HANDLE),
-                wire.NULL, wire.uint(_LINK_CREDIT),
+                wire.FLOW,
+                wire.uint(next_incoming_id & wire.SERIAL_MASK),
+                wire.uint(2**31 - 1),
+                wire.uint(self._requests - 1),  # next-outgoing-id: the request that follows comes first
+                wire.uint(2**32 - 1),
+                wire.uint(_RECEIVE_HANDLE),
+                wire.uint(self._delivery_count),
+                wire.uint(_LINK_CREDIT),
             )
-        )  # fmt: skip
+        )
 
     def _response(self) -> tuple[int, Value]:
         payload = b""
         while True:
             frame = self._conversation.await_frame(wire.TRANSFER)
             payload += frame.payload
+            self._transfers_seen += 1
             if frame.field(5) is not True:
+                self._delivery_count = (self._delivery_count + 1) & wire.SERIAL_MASK
                 return _parse_response(payload)
 
 

@@ -13,6 +13,8 @@ NUMBERED_BYTES = 12
 """The least body: 4 bytes publisher id, 8 bytes sequence number."""
 STAMPED_BYTES = 20
 """The least body at an offered rate: behind them 8 bytes intended send time."""
+PATIENCE_SECONDS = 10.0
+"""Longer than any pause of a broker that is not broken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +44,7 @@ class Traffic:
 
     def __post_init__(self) -> None:
         if self.size < self.numbers_bytes:
-            raise ValueError(
-                f"a body of {self.size} bytes has no room for its {self.numbers_bytes} bytes of numbers"
-            )
+            raise ValueError(f"a body of {self.size} bytes has no room for its {self.numbers_bytes} bytes of numbers")
         if not 0 < self.messages < 2**32:
             raise ValueError("messages must be between 1 and 2^32 - 1: delivery-ids do not wrap here")
 
@@ -79,12 +79,16 @@ class Application:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything one load process needs to know."""
+    """Everything one load process needs to know.
+
+    patience_seconds: without any progress for this long a run is over, and void if anything is missing.
+    """
 
     url: str
     traffic: Traffic
     applications: tuple[Application, ...]
     max_frame_size: int = 131072
+    patience_seconds: float = PATIENCE_SECONDS
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -79,9 +79,7 @@ def message_unit(publisher: int, traffic: Traffic, max_frame_size: int) -> Unit:
     if room < len(before_body) + traffic.numbers_bytes:
         raise WireError(f"frames of {max_frame_size} bytes are too small for this generator")
     frames = [
-        _transfer_frame(
-            payload[at : at + room], settled=traffic.settled, more=at + room < len(payload), split=True
-        )
+        _transfer_frame(payload[at : at + room], settled=traffic.settled, more=at + room < len(payload), split=True)
         for at in range(0, len(payload), room)
     ]
     ends = [sum(map(len, frames[: k + 1])) for k in range(len(frames))]
@@ -98,7 +96,7 @@ class Publisher:
         self._offsets = self._unit.count_offsets
         self._stencil = Stencil(self._unit.data, max(1, BURST_BYTES_MAX // len(self._unit.data)))
         self._bulk = traffic.shape == "bulk"
-        self._credit = 0
+        self._link_credit = 0
         self._settled = Arrivals()
         self._settled_count = 0
         self._start_ns = -1
@@ -118,7 +116,7 @@ class Publisher:
 
     @property
     def link_credit(self) -> int:
-        return self._credit
+        return self._link_credit
 
     @property
     def finished(self) -> bool:
@@ -138,7 +136,7 @@ class Publisher:
     def flow_received(self, delivery_count: int | None, link_credit: int) -> None:
         """The link credit is what the broker set less what it has not seen yet [2.6.7]."""
         seen = 0 if delivery_count is None else delivery_count
-        self._credit = max(0, serial_difference((seen + link_credit) & SERIAL_MASK, self.sent))
+        self._link_credit = max(0, serial_difference((seen + link_credit) & SERIAL_MASK, self.sent))
 
     def settled(self, first: int, last: int, *, accepted: bool, now_ns: int) -> None:
         count = serial_difference(last, first) + 1
@@ -150,27 +148,34 @@ class Publisher:
 
     # What we send
 
-    def ready(self, window: int, now_ns: int) -> int:
-        """How many messages may go now."""
-        if self._stopped or self._start_ns < 0:
-            return 0
-        left = self._traffic.messages_max - self.sent
-        if left <= 0 or (not self._traffic.rate and now_ns >= self._end_ns):
-            self._stopped = True
-            return 0
-        count = min(left, self._credit, window // self.frames_per_message, self._stencil.capacity)
-        if self._traffic.rate:
-            count = min(count, self._due(now_ns) - self.sent)
+    def _allowed(self, window: int) -> int:
+        """How many messages link credit, session window and our own limits let through, whatever the time."""
+        count = min(
+            self._traffic.messages_max - self.sent,
+            self._link_credit,
+            window // self.frames_per_message,
+            self._stencil.capacity,
+        )
         if self._traffic.in_flight and not self._traffic.settled:
             count = min(count, self._traffic.in_flight - (self.sent - self._settled_count))
         return max(0, count)
 
-    def wake_ns(self) -> int | None:
-        """When the next message is due; None when only the broker or the end can change anything."""
+    def ready(self, window: int, now_ns: int) -> int:
+        """How many messages may go now."""
+        if self._stopped or self._start_ns < 0:
+            return 0
+        if self.sent >= self._traffic.messages_max or (not self._traffic.rate and now_ns >= self._end_ns):
+            self._stopped = True
+            return 0
+        allowed = self._allowed(window)
+        return min(allowed, self._due(now_ns) - self.sent) if self._traffic.rate else allowed
+
+    def wake_ns(self, window: int) -> int | None:
+        """When something has to happen without the broker: the next message, or the end."""
         if self._stopped or self._start_ns < 0:
             return None
         if self._traffic.rate:
-            return self._intended_ns(self.sent) if self._credit else None
+            return self._intended_ns(self.sent) if self._allowed(window) else None
         return self._end_ns
 
     def burst(self, window: int, now_ns: int) -> tuple[list[memoryview], int]:
@@ -186,7 +191,7 @@ class Publisher:
             stamps = [self._intended_ns(number) for number in numbers]
             self._stencil.write((self._unit.body_at + _STAMP,), stamps, width=8)
         self.sent += count
-        self._credit -= count
+        self._link_credit -= count
         self.last_progress_ns = now_ns
         view = self._stencil.take(count)
         return ([view] if self._bulk else self._frames(view)), count * self.frames_per_message

@@ -11,9 +11,7 @@ def hash_password(password: str, *, salt: bytes, iterations: int = ITERATIONS_MI
     Raises ValueError for a password with forbidden characters [RFC 4013], or a salt or count out of bounds.
     """
     try:
-        _, stored_key, server_key, _ = ScramMechanism("SCRAM-SHA-256").make_auth_info(
-            password, iterations, salt
-        )
+        _, stored_key, server_key, _ = ScramMechanism("SCRAM-SHA-256").make_auth_info(password, iterations, salt)
     except ScramException as error:
         raise ValueError(str(error)) from None
     return ScramKeys(iterations=iterations, salt=salt, stored_key=stored_key, server_key=server_key)

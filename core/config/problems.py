@@ -41,9 +41,7 @@ class ConfigError(Exception):
         self.problems = tuple(problems)
 
 
-def describe(
-    *, root: type[BaseModel], kind: str, path: Path, value: object, context: Mapping[str, object]
-) -> str:
+def describe(*, root: type[BaseModel], kind: str, path: Path, value: object, context: Mapping[str, object]) -> str:
     """One problem as Pydantic reports it (``kind`` is its error type), in our words, without the place."""
     key = dotted(path)
     if kind == "extra_forbidden":

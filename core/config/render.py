@@ -29,13 +29,7 @@ _USERS = """\
 
 def render_default() -> str:
     """The text of ``config/broker.toml``. Loading it gives the default settings."""
-    return (
-        _TOP
-        + "".join(_table(Settings(), ""))
-        + "\n"
-        + _comment(_help(Settings.model_fields["users"]))
-        + _USERS
-    )
+    return _TOP + "".join(_table(Settings(), "")) + "\n" + _comment(_help(Settings.model_fields["users"])) + _USERS
 
 
 def render(settings: Settings) -> str:
@@ -87,12 +81,8 @@ def _help(field: FieldInfo) -> str:
 
 def _limits(field: FieldInfo) -> list[str]:
     unit = unit_of(field)
-    low, high = (
-        next((getattr(m, name) for m in field.metadata if hasattr(m, name)), None) for name in ("ge", "le")
-    )
-    texts = [
-        None if limit is None or unit is None else unit.render(limit).strip('"') for limit in (low, high)
-    ]
+    low, high = (next((getattr(m, name) for m in field.metadata if hasattr(m, name)), None) for name in ("ge", "le"))
+    texts = [None if limit is None or unit is None else unit.render(limit).strip('"') for limit in (low, high)]
     match texts:
         case [str() as low_text, str() as high_text]:
             return [f"{low_text} to {high_text}"]

@@ -1,8 +1,8 @@
 """The arguments of queues and exchanges: which exist, which values they take, and which act already.
 
 An argument that is accepted but does not act yet is one whose absence loses no message and keeps every
-promise made to a publisher: limits that drop or expire messages, and hints. What would weaken a promise
-(``x-sync``, a queue type) is refused until it acts.
+promise made to a publisher: limits that drop or expire messages, priorities, and hints. What would weaken a
+promise (``x-sync``, a queue type) is refused until it acts.
 
 ==============================  ==================================  =====================================
 argument                        values                              acts
@@ -17,6 +17,7 @@ x-max-length-bytes
 x-overflow                      ``drop-head`` ``reject-publish``    later
                                 ``reject-publish-dlx``
 x-message-ttl                   integer >= 0, milliseconds          later
+x-max-priority                  integer 1 to 255                    later: order of arrival until then
 x-expires                       integer > 0, milliseconds           later
 x-dead-letter-exchange          string                              later
 x-dead-letter-routing-key       string, needs the exchange          later
@@ -71,6 +72,7 @@ QUEUE_ARGUMENTS: Mapping[str, tuple[Check, str]] = {
         "'drop-head', 'reject-publish' or 'reject-publish-dlx'",
     ),
     "x-message-ttl": (_at_least(0), "an integer, 0 or more milliseconds"),
+    "x-max-priority": (_one_of(*range(1, 256)), "an integer from 1 to 255"),
     "x-expires": (_at_least(1), "an integer, 1 or more milliseconds"),
     "x-dead-letter-exchange": (_text, "a string"),
     "x-dead-letter-routing-key": (_text, "a string"),
@@ -94,9 +96,7 @@ def check_queue_arguments(queue: str, arguments: Mapping[str, object]) -> None:
         if not name.startswith("x-") or name == "x-queue-type":
             continue
         if name not in QUEUE_ARGUMENTS:
-            raise PreconditionFailed(
-                f"queue '{queue}': argument {name} is not supported for type '{CLASSIC}'"
-            )
+            raise PreconditionFailed(f"queue '{queue}': argument {name} is not supported for type '{CLASSIC}'")
         check, allowed = QUEUE_ARGUMENTS[name]
         if not check(value):
             raise PreconditionFailed(f"queue '{queue}': argument {name} is {value!r}, it must be {allowed}")
@@ -111,9 +111,7 @@ def check_exchange_arguments(exchange: str, arguments: Mapping[str, object]) -> 
     for name, value in arguments.items():
         if name == "alternate-exchange":
             if not isinstance(value, str):
-                raise PreconditionFailed(
-                    f"exchange '{exchange}': argument {name} is {value!r}, it must be a string"
-                )
+                raise PreconditionFailed(f"exchange '{exchange}': argument {name} is {value!r}, it must be a string")
         elif name.startswith("x-"):
             raise PreconditionFailed(f"exchange '{exchange}': argument {name} is not supported")
 

@@ -20,7 +20,7 @@ from core.engine.queue import Queue
 from core.engine.router import Queues, Router
 from core.engine.routing import DEFAULT_EXCHANGE
 from core.engine.settings import EngineSettings as EngineSettings
-from core.engine.snapshots import snapshot
+from core.engine.snapshots import Snapshots
 from core.engine.topology import QueueDefinition, Topology
 from core.errors import EngineError, Forbidden, Locked, NotFound, ResourceDeleted
 from core.interface import (
@@ -42,8 +42,7 @@ from core.message import Return, Run
 
 
 class Broker:
-    """``Engine``, ``Topology``, ``Observable`` and ``Control`` of :mod:`core.interface` for one virtual
-    host."""
+    """``Engine``, ``Topology``, ``Observable`` and ``Control`` of the interface, for one virtual host."""
 
     def __init__(self, settings: EngineSettings, converter: Converter | None = None) -> None:
         self._settings = settings
@@ -51,12 +50,14 @@ class Broker:
         self._confirms = Confirms()
         self._pump = Pump(self._confirms)
         self._alarms = AlarmRegistry()
-        self._topology = Topology(settings, on_change=self._forget_routes)
-        self._router = Router(
-            exchanges=self._topology.exchanges,
+        self._topology = Topology(settings)
+        self._router = Router(self._topology, self._queues, converter=converter, kept_max=settings.cached_routes_max)
+        self._snapshots = Snapshots(
             queues=self._queues,
-            converter=converter,
-            kept_max=settings.cached_routes_max,
+            topology=self._topology,
+            router=self._router,
+            confirms=self._confirms,
+            alarms=self._alarms,
         )
         self._next_consumer = 0
 
@@ -71,9 +72,7 @@ class Broker:
         for name in self._topology.queues_of(owner):
             self._remove_queue(name)
 
-    def publisher(
-        self, mailbox: Mailbox, owner: object, target: Target | None, reference: object
-    ) -> Publisher:
+    def publisher(self, mailbox: Mailbox, owner: object, target: Target | None, reference: object) -> Publisher:
         publisher = Publisher(mailbox, owner, target, reference)
         if isinstance(target, QueueTarget):
             self._topology.check_may_publish(target.queue, owner)
@@ -115,7 +114,7 @@ class Broker:
         consumers = self._queues[queue].consumers
         if consumers and (options.exclusive or any(other.options.exclusive for other in consumers)):
             raise Locked(f"queue '{queue}' has a consumer already, and one of the two is to be the only one")
-        consumer = Attachment(self._next_consumer, queue, mailbox, owner, options, reference)
+        consumer = Attachment(self._next_consumer, queue, mailbox, options, reference)
         self._next_consumer += 1
         consumers.attach(consumer)
         return consumer
@@ -197,7 +196,7 @@ class Broker:
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
         """Queues, consumers, publishers, exchanges, bindings, alarms and the engine; [] for other kinds."""
-        return snapshot(kind, identity, self._queues, self._topology, self._confirms, self._alarms)
+        return self._snapshots.take(kind, identity)
 
     def set_alarm(self, name: str) -> None:
         """See :class:`core.interface.Control`."""
@@ -258,9 +257,6 @@ class Broker:
         self._pump.forget(queue)
         queue.dissolve(self._confirms, ResourceDeleted(f"queue '{name}' was deleted"))
         return ready
-
-    def _forget_routes(self) -> None:
-        self._router.forget_answers()
 
     def _info(self, definition: QueueDefinition) -> QueueInfo:
         declaration = definition.declaration

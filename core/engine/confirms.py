@@ -63,9 +63,7 @@ class Submission(NamedTuple):
     def to(places: Sequence[Hashable], publisher: Publisher, run: Run) -> "Submission":
         """A run for these places, at least one."""
         several = len(places) > 1
-        return Submission(
-            publisher, run, Ledger(len(run.entries), dict.fromkeys(places, 0)) if several else None
-        )
+        return Submission(publisher, run, Ledger(len(run.entries), dict.fromkeys(places, 0)) if several else None)
 
 
 class Confirms:

@@ -30,7 +30,6 @@ class Attachment:
     """Counts up over the whole engine: also the order of age."""
     queue_name: str
     mailbox: Mailbox
-    owner: object
     options: ConsumeOptions
     reference: object
     active: bool = True
@@ -56,7 +55,7 @@ class Attachment:
             Delivered(
                 self,
                 number,
-                stretch.entries,
+                stretch.entries.copy(),
                 stretch.attributes,
                 stretch.delivery_count,
                 stretch.first_acquirer,
@@ -109,11 +108,10 @@ class Level:
         self._turns.rotate(-1)
 
     def room(self, ready: int) -> int:
-        """How many of ``ready`` messages can be dealt at once, one to each in turn, so that no grant is
-        exceeded."""
+        """How many of ``ready`` messages can be dealt at once, one to each in turn, within every grant."""
         count = len(self._turns)
         if count > 1 and ready <= count:
-            return ready
+            return ready  # everybody on a level has a grant; no need to look at all of them for a few messages
         return count * min(consumer.grant for consumer in self._turns)
 
     def deal(self, stretch: Stretch) -> None:
@@ -200,8 +198,7 @@ class Consumers:
         return True
 
     def _choose_active(self, newcomer: Attachment | None = None) -> None:
-        """Let the right one be active. Nobody tells a newcomer what it can read from ``active`` right
-        away."""
+        """Let the right one be active; a newcomer reads in ``active`` what became of it."""
         best = self._best()
         active = self._active
         if best is None or best is active:

@@ -51,9 +51,7 @@ class Queue:
 
     __slots__ = ("_asking", "_backing", "_returned", "consumers", "counters", "inbox", "name", "publishers")
 
-    def __init__(
-        self, name: str, backing: Backing, *, single_active: bool, messages_per_turn: int | None
-    ) -> None:
+    def __init__(self, name: str, backing: Backing, *, single_active: bool, messages_per_turn: int | None) -> None:
         self.name = name
         self.inbox: Stage[Submission] = Stage(messages_per_turn)
         self.consumers = Consumers(single_active=single_active)

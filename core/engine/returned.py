@@ -18,7 +18,7 @@ from core.engine.stretch import Stretch
 Heap = list[tuple[int, Stretch]]
 
 JOINED_MAX = 256
-"""Joining copies what is joined so far; this bounds it. The largest queue grant that front ends give."""
+"""Joining copies the positions joined so far; this bounds it. The largest queue grant that front ends give."""
 
 NOBODY: frozenset[object] = frozenset()
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 
 from core.engine.queue import Queue
-from core.engine.routing import Exchange, route
+from core.engine.routing import route
+from core.engine.topology import Topology
 from core.interface import Converter
 from core.message import Origin, Run
 
@@ -17,30 +18,30 @@ Queues = tuple[Queue, ...]
 
 
 class Router:
-    """Routes runs over the broker's exchanges and queues, which it reads and never changes."""
+    """Routes runs over exchanges and queues, which it reads and never changes."""
 
-    __slots__ = ("_converter", "_exchanges", "_kept", "_kept_max", "_queues")
+    __slots__ = ("_converter", "_kept", "_kept_max", "_kept_version", "_queues", "_topology")
 
     def __init__(
-        self,
-        *,
-        exchanges: Mapping[str, Exchange],
-        queues: Mapping[str, Queue],
-        converter: Converter | None,
-        kept_max: int,
+        self, topology: Topology, queues: Mapping[str, Queue], *, converter: Converter | None, kept_max: int
     ) -> None:
-        self._exchanges = exchanges
+        self._topology = topology
         self._queues = queues
         self._converter = converter
         self._kept: dict[tuple[str, tuple[str, ...]], Queues] = {}
+        self._kept_version = topology.version
         self._kept_max = kept_max
 
-    def forget_answers(self) -> None:
-        """The topology has changed."""
-        self._kept.clear()
+    @property
+    def kept(self) -> int:
+        """How many answers are kept."""
+        return len(self._kept)
 
     def route(self, exchange: str, keys: tuple[str, ...], run: Run) -> Iterator[tuple[Run, Queues]]:
         """The run, in parts where that is needed, each with the queues it goes to."""
+        if self._kept_version != self._topology.version:
+            self._kept_version = self._topology.version
+            self._kept.clear()
         queues = self._kept.get((exchange, keys))
         if queues is not None:
             yield run, queues
@@ -73,5 +74,5 @@ class Router:
             asked = True
             return self._converter.routing_headers(entry, origin) if self._converter else {}
 
-        names = route(self._exchanges, exchange, keys, headers)
+        names = route(self._topology.exchanges, exchange, keys, headers)
         return tuple(self._queues[name] for name in names if name in self._queues), asked

@@ -236,11 +236,40 @@ class HeadersMatcher:
         return [edge.destination for edge, rule in self._rules.items() if rule.accepts(fields)]
 
 
+class LocalRandomMatcher:
+    """Each message goes to one bound node; the routing key does not matter. They are taken in turn, which is as even
+    as chance and needs none."""
+
+    __slots__ = ("_edges",)
+
+    def __init__(self) -> None:
+        self._edges: dict[Edge, None] = {}
+
+    def add(self, edge: Edge, arguments: Mapping[str, object]) -> None:
+        """See :class:`Matcher`."""
+        self._edges[edge] = None
+
+    def remove(self, edge: Edge) -> None:
+        """See :class:`Matcher`."""
+        del self._edges[edge]
+
+    def match(self, key: str, headers: Headers) -> Iterable[Node]:
+        """See :class:`Matcher`. Asks for the headers, since the answer must not be kept for the next message."""
+        headers()
+        edge = next(iter(self._edges), None)
+        if edge is None:
+            return []
+        del self._edges[edge]
+        self._edges[edge] = None  # to the end of the line
+        return [edge.destination]
+
+
 MATCHERS: Mapping[ExchangeType, Callable[[], Matcher]] = {
     ExchangeType.DIRECT: DirectMatcher,
     ExchangeType.FANOUT: FanoutMatcher,
     ExchangeType.TOPIC: TopicMatcher,
     ExchangeType.HEADERS: HeadersMatcher,
+    ExchangeType.LOCAL_RANDOM: LocalRandomMatcher,
 }
 
 
@@ -263,9 +292,7 @@ class Exchange:
         return nodes
 
 
-def route(
-    exchanges: Mapping[str, Exchange], start: str, keys: tuple[str, ...], headers: Headers
-) -> list[str]:
+def route(exchanges: Mapping[str, Exchange], start: str, keys: tuple[str, ...], headers: Headers) -> list[str]:
     """The names of the queues that a message goes to, each once; exchanges that do not exist are passed
     over."""
     queues: dict[str, None] = {}

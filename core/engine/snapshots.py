@@ -1,51 +1,62 @@
 """What the engine shows of itself, from plain counters. Values are plain, so that any protocol can send
 them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from core.alarms.registry import AlarmRegistry
 from core.engine.arguments import queue_type
 from core.engine.confirms import Confirms
+from core.engine.consumers import Attachment
 from core.engine.queue import Queue
+from core.engine.router import Router
 from core.engine.topology import Topology
-from core.interface import Publisher, QueueTarget, Snapshot
+from core.interface import Binding, ExchangeDeclaration, Publisher, QueueTarget, Snapshot
 
 
-def snapshot(
-    kind: str,
-    identity: str | None,
-    queues: Mapping[str, Queue],
-    topology: Topology,
-    confirms: Confirms,
-    alarms: AlarmRegistry,
-) -> list[Snapshot]:
-    """Everything of a kind, or what has this identity under "name"; [] for a kind that is not the
-    engine's."""
-    kinds: dict[str, Callable[[], Iterator[Snapshot]]] = {
-        "queues": lambda: (_queue(queue, topology) for queue in queues.values()),
-        "consumers": lambda: _consumers(queues),
-        "publishers": lambda: (_publisher(publisher) for publisher in confirms.publishers),
-        "exchanges": lambda: _exchanges(topology),
-        "bindings": lambda: _bindings(topology),
-        "alarms": lambda: iter(alarms.snapshot()),
-        "engine": lambda: iter([_engine(queues, topology, confirms)]),
-    }
-    if kind not in kinds:
-        return []
-    return [found for found in kinds[kind]() if identity is None or found["name"] == identity]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshots:
+    """Reads the engine's parts."""
 
+    queues: Mapping[str, Queue]
+    topology: Topology
+    router: Router
+    confirms: Confirms
+    alarms: AlarmRegistry
 
-def _engine(queues: Mapping[str, Queue], topology: Topology, confirms: Confirms) -> Snapshot:
-    return {
-        "name": "engine",
-        "queues": len(queues),
-        "exchanges": len(topology.exchanges),
-        "bindings": len(topology.all_bindings()),
-        "publishers": len(confirms.publishers),
-        "consumers": sum(len(queue.consumers) for queue in queues.values()),
-        "messages_accepted": confirms.accepted,
-        "messages_released": confirms.released,
-    }
+    def take(self, kind: str, identity: str | None) -> list[Snapshot]:
+        """Everything of a kind, or what has this name; [] for a kind that is not the engine's."""
+        match kind:
+            case "queues":
+                shown = [_queue(queue, self.topology) for queue in self.queues.values()]
+            case "consumers":
+                shown = [_consumer(consumer) for queue in self.queues.values() for consumer in queue.consumers]
+            case "publishers":
+                shown = [_publisher(publisher) for publisher in self.confirms.publishers]
+            case "exchanges":
+                shown = [_exchange(exchange.declaration) for exchange in self.topology.exchanges.values()]
+            case "bindings":
+                shown = [_binding(binding) for binding in self.topology.all_bindings()]
+            case "alarms":
+                shown = self.alarms.snapshot()
+            case "engine":
+                shown = [self._engine()]
+            case _:
+                shown = []
+        return [one for one in shown if identity is None or one["name"] == identity]
+
+    def _engine(self) -> Snapshot:
+        return {
+            "name": "engine",
+            "queues": len(self.queues),
+            "exchanges": len(self.topology.exchanges),
+            "bindings": len(self.topology.all_bindings()),
+            "publishers": len(self.confirms.publishers),
+            "consumers": sum(len(queue.consumers) for queue in self.queues.values()),
+            "cached_routes": self.router.kept,
+            "messages_accepted": self.confirms.accepted,
+            "messages_released": self.confirms.released,
+        }
 
 
 def _queue(queue: Queue, topology: Topology) -> Snapshot:
@@ -72,19 +83,17 @@ def _queue(queue: Queue, topology: Topology) -> Snapshot:
     }
 
 
-def _consumers(queues: Mapping[str, Queue]) -> Iterator[Snapshot]:
-    for queue in queues.values():
-        for consumer in queue.consumers:
-            yield {
-                "name": str(consumer.identity),
-                "queue": queue.name,
-                "priority": consumer.options.priority,
-                "exclusive": consumer.options.exclusive,
-                "active": consumer.active,
-                "grant": consumer.grant,
-                "messages_unacknowledged": consumer.unsettled.count,
-                "delivered": consumer.next_number,
-            }
+def _consumer(consumer: Attachment) -> Snapshot:
+    return {
+        "name": str(consumer.identity),
+        "queue": consumer.queue_name,
+        "priority": consumer.options.priority,
+        "exclusive": consumer.options.exclusive,
+        "active": consumer.active,
+        "grant": consumer.grant,
+        "messages_unacknowledged": consumer.unsettled.count,
+        "delivered": consumer.next_number,
+    }
 
 
 def _publisher(publisher: Publisher) -> Snapshot:
@@ -98,26 +107,23 @@ def _publisher(publisher: Publisher) -> Snapshot:
     return shown
 
 
-def _exchanges(topology: Topology) -> Iterator[Snapshot]:
-    for exchange in topology.exchanges.values():
-        declaration = exchange.declaration
-        yield {
-            "name": declaration.name,
-            "type": declaration.type.value,
-            "durable": declaration.durable,
-            "auto_delete": declaration.auto_delete,
-            "internal": declaration.internal,
-            "arguments": dict(declaration.arguments),
-        }
+def _exchange(declaration: ExchangeDeclaration) -> Snapshot:
+    return {
+        "name": declaration.name,
+        "type": declaration.type.value,
+        "durable": declaration.durable,
+        "auto_delete": declaration.auto_delete,
+        "internal": declaration.internal,
+        "arguments": dict(declaration.arguments),
+    }
 
 
-def _bindings(topology: Topology) -> Iterator[Snapshot]:
-    for binding in topology.all_bindings():
-        yield {
-            "name": f"{binding.source}/{binding.binding_key}/{binding.destination}",
-            "source": binding.source,
-            "destination": binding.destination,
-            "destination_is_queue": binding.destination_is_queue,
-            "binding_key": binding.binding_key,
-            "arguments": dict(binding.arguments),
-        }
+def _binding(binding: Binding) -> Snapshot:
+    return {
+        "name": f"{binding.source}/{binding.binding_key}/{binding.destination}",
+        "source": binding.source,
+        "destination": binding.destination,
+        "destination_is_queue": binding.destination_is_queue,
+        "binding_key": binding.binding_key,
+        "arguments": dict(binding.arguments),
+    }

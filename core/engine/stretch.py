@@ -8,8 +8,8 @@ Between consumers that are served in turn, a stretch is dealt out by slicing wit
 range of step 1 becomes ranges of step 2, 3 and so on. ``range`` does all of that in constant time. Only
 stretches that were joined from unrelated positions carry a list.
 
-``entries`` lists are shared between the stretch and the ``Delivered`` that showed it to a front end. Nobody
-changes one in place; a stretch that shrinks or grows gets another list.
+A stretch owns its list of entries: front ends get a copy of the list (never of the entries), which is theirs to
+take apart as they send.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ class Stretch:
     def join(self, other: "Stretch") -> None:
         """Append a stretch that is ``like`` this one."""
         self.sequences = join_positions(self.sequences, other.sequences)
-        self.entries = self.entries + other.entries
+        self.entries += other.entries
 
 
 def join_positions(left: Sequence[int], right: Sequence[int]) -> Sequence[int]:

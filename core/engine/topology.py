@@ -12,10 +12,10 @@ leaves to the broker:
 - an exclusive queue is its owner's alone; to a dynamic one, which exists to be answered to, anybody may
   publish.
 
-``on_change`` is called whenever a route may have changed.
+``version`` changes whenever a route may have changed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from core.engine.arguments import check_exchange_arguments, check_queue_arguments, frozen, queue_type
@@ -48,9 +48,9 @@ class QueueDefinition:
 class Topology:
     """The definitions of one virtual host."""
 
-    def __init__(self, settings: EngineSettings, on_change: Callable[[], None]) -> None:
+    def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings
-        self._on_change = on_change
+        self.version = 0
         self.queues: dict[str, QueueDefinition] = {}
         self.exchanges: dict[str, Exchange] = {}
         self._bindings: dict[Edge, Binding] = {}
@@ -83,9 +83,7 @@ class Topology:
         """Make the queue behind a dynamic node. Raises Inequivalent for a name that exists, LimitReached."""
         if name in self.queues:
             raise Inequivalent(f"queue '{name}' exists already; a dynamic node needs a name of its own")
-        declaration = QueueDeclaration(
-            name=name, durable=False, exclusive=True, auto_delete=True, arguments={}
-        )
+        declaration = QueueDeclaration(name=name, durable=False, exclusive=True, auto_delete=True, arguments={})
         definition = QueueDefinition(declaration, owner, dynamic=True)
         self._add_queue(definition)
         return definition
@@ -116,16 +114,14 @@ class Topology:
         """The queue is deleted, and its bindings with it."""
         del self.queues[name]
         self._forget_arriving(Node(True, name))
-        self._on_change()
+        self.version += 1
 
     def _add_queue(self, definition: QueueDefinition) -> None:
         limit = self._settings.queues_max
         if len(self.queues) >= limit:
-            raise LimitReached(
-                f"the limit of {limit} queues (queues_max) is reached; delete queues or raise it"
-            )
+            raise LimitReached(f"the limit of {limit} queues (queues_max) is reached; delete queues or raise it")
         self.queues[definition.declaration.name] = definition
-        self._on_change()
+        self.version += 1
 
     # --- exchanges ------------------------------------------------------------------------------------------
 
@@ -154,7 +150,7 @@ class Topology:
                 f"the limit of {limit} exchanges (exchanges_max) is reached; delete exchanges or raise it"
             )
         self.exchanges[name] = Exchange(declaration)
-        self._on_change()
+        self.version += 1
         return True
 
     def delete_exchange(self, name: str) -> None:
@@ -164,7 +160,7 @@ class Topology:
         _check_not_reserved("exchange", name)
         if name in self.exchanges:
             self._forget_exchange(name)
-            self._on_change()
+            self.version += 1
 
     def _forget_exchange(self, name: str) -> None:
         del self.exchanges[name]
@@ -195,7 +191,7 @@ class Topology:
         self._leaving.setdefault(edge.source, {})[edge] = None
         self._arriving.setdefault(edge.destination, {})[edge] = None
         source.matcher.add(edge, binding.arguments)
-        self._on_change()
+        self.version += 1
 
     def unbind(self, binding: Binding, owner: object) -> None:
         """Idempotent. Raises Forbidden, Locked."""
@@ -204,7 +200,7 @@ class Topology:
         if edge in self._bindings:
             self._forget_arrival(edge)
             self._forget_departure(edge)
-            self._on_change()
+            self.version += 1
 
     def bindings(self, source: str, destination: str, destination_is_queue: bool) -> Sequence[Binding]:
         """All bindings between two nodes; every queue is bound to the default exchange by its name."""
@@ -315,9 +311,7 @@ def _check_same_arguments(about: str, existing: Mapping[str, object], wanted: Ma
 
 def _check_same(about: str, field: str, existing: object, wanted: object) -> None:
     if frozen(existing) != frozen(wanted):
-        raise Inequivalent(
-            f"{about}: {field} is {_shown(existing)}, the declaration asks for {_shown(wanted)}"
-        )
+        raise Inequivalent(f"{about}: {field} is {_shown(existing)}, the declaration asks for {_shown(wanted)}")
 
 
 def _shown(value: object) -> str:

@@ -43,9 +43,7 @@ async def open_listeners(addresses: Sequence[str], backlog: int) -> list[socket.
     try:
         for text in addresses:
             host, port = parse_address(text)
-            found = await trio.socket.getaddrinfo(
-                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )
+            found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
             for family, _, _, _, address in dict.fromkeys(found):
                 sockets.append(_listen(family, address, backlog))
     except OSError as error:

@@ -28,7 +28,7 @@ from core.server.preface import hint
 from core.server.surroundings import Surroundings
 
 READ_BYTES = 65536
-"""One read. 16 KiB and 256 KiB made no difference beyond noise in either load shape (docs/benchmarks)."""
+"""One read. 16 KiB and 256 KiB made no difference beyond noise in either load shape (docs/benchmarks.md)."""
 
 TICK_SECONDS_MIN = 0.001
 """A deadline that a tick did not move cannot spin the loop."""
@@ -245,12 +245,7 @@ class Peer:
         if not self.established and front_end.established:
             self._shared.connections.no_longer_pending(self)
             self.established = True
-            opened = {
-                key: row[key]
-                for row in front_end.snapshot("connections")
-                for key in NAMES_LOGGED
-                if key in row
-            }
+            opened = {key: row[key] for row in front_end.snapshot("connections") for key in NAMES_LOGGED if key in row}
             self._shared.log.info("connection-established", protocol=self.protocol, **opened, **self._names())
         if front_end.finished or self._end_of_input:
             if self._unsent is None:
@@ -300,8 +295,7 @@ class Peer:
     # --- the end ---------------------------------------------------------------------------------------
 
     def shut_down(self, reason: str) -> None:
-        """Say good-bye on the operator's behalf, in the turn that follows: this may be called from a front
-        end."""
+        """Say good-bye on the operator's behalf, in the turn that follows: front ends may call this."""
         if self._phase is Phase.SERVING and self._shut_down_reason is None:
             self._shut_down_reason = reason
             self.touch()
@@ -318,6 +312,7 @@ class Peer:
     def _linger(self, now: Now) -> None:
         """Our last byte is sent: shut our side, and let the peer read."""
         self._lose(now, Phase.LINGERING)
+        self._handshake_until = inf
         if self._end_of_input:
             self._close(now, reason="the peer has closed")
             return
@@ -363,7 +358,12 @@ class Peer:
 
     def snapshot(self, kind: str) -> list[Snapshot]:
         """The front end's rows; for "connections" one row always, with what the server knows."""
-        rows = [] if self._front_end is None else self._front_end.snapshot(kind)
+        rows: list[Snapshot] = []
+        if self._front_end is not None:
+            try:
+                rows = self._front_end.snapshot(kind)
+            except Exception as error:  # a bug of ours, and not of the connection that is looking
+                self._fault(error, self._shared.clock())
         if kind != "connections":
             return rows
         own: Snapshot = {

@@ -5,7 +5,8 @@ these into output, and that may call verbs which leave work again. One turn goes
 but only so often; what remains is continued by a task of its own, which takes its place behind the other
 peers. So a busy peer never starves the others, and an action never waits for a later wake-up.
 
-A turn never awaits and never nests.
+A turn never awaits and never nests. An exception out of the engine is not caught: an engine that is broken must not go
+on confirming messages, so the process ends.
 """
 
 from collections.abc import Callable

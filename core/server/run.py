@@ -133,14 +133,15 @@ class Server:
         return [(listener.host, listener.port) for listener in self._listeners]
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
-        """Rows of "listeners", "descriptors", "connections"; "sessions", "links" and the like from the front
-        ends."""
+        """Rows of "listeners", "descriptors", "server", "connections"; of any other kind, those of the front ends."""
         if kind == "listeners":
             rows: list[Snapshot] = [
                 {"identity": f"{host}:{port}", "host": host, "port": port} for host, port in self.listening_on
             ]
         elif kind == "descriptors":
             rows = [self._descriptors()]
+        elif kind == "server":
+            rows = [self._totals()]
         else:
             peers = self._connections if kind != "connections" or identity is None else self._found(identity)
             rows = [row for peer in peers for row in peer.snapshot(kind)]
@@ -157,6 +158,21 @@ class Server:
             "total_used": total_used(),
             "sockets_limit": self._connections.connections_max,
             "sockets_used": len(self._connections),
+        }
+
+    def _totals(self) -> Snapshot:
+        """What has happened since the start."""
+        counters = self.counters
+        return {
+            "identity": "server",
+            "accepted": counters.accepted,
+            "refused": dict(counters.refused),
+            "wrong_headers": counters.wrong_headers,
+            "handshake_time_outs": counters.handshake_time_outs,
+            "faults": counters.faults,
+            "unauthenticated": self._connections.pending,
+            "bytes_in": counters.bytes_in,
+            "bytes_out": counters.bytes_out,
         }
 
     def close_connection(self, identity: str, reason: str) -> bool:

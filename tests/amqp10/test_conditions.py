@@ -48,9 +48,7 @@ def test_a_long_text_fits_the_smallest_frame(character):
     assert len(fault.description.encode()) <= DESCRIPTION_BYTES_MAX
     assert fault.description.endswith(f"{character}…")
     longest = max(ErrorCondition, key=len)
-    detach = Detach(
-        handle=2**32 - 1, closed=True, error=Error(condition=longest, description=fault.description)
-    )
+    detach = Detach(handle=2**32 - 1, closed=True, error=Error(condition=longest, description=fault.description))
     assert FRAME_HEADER_BYTES + len(encode_performative(detach)) <= SMALLEST_FRAME
 
 

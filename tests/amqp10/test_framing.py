@@ -1,4 +1,5 @@
-"""Frames are found in whatever pieces they come, at the cost of their size, and bad headers end the connection."""
+"""Frames are found in whatever pieces they come, at the cost of their size, and bad headers end the
+connection."""
 
 import tracemalloc
 

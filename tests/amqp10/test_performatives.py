@@ -79,29 +79,34 @@ def test_cut_anywhere(performative, data):
             decode_performative(buffer, 0, end)
 
 
+def check_refusal(fault: DecodeError) -> None:
+    assert fault.condition in ("amqp:decode-error", "amqp:invalid-field")
+    assert 0 < len(fault.description) < 400
+
+
 @given(st.integers(0x10, 0x18), st.binary(max_size=60), st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_garbage_raises_nothing_but_decode_error(code, garbage, in_a_list):
     body = bytes((0xC0, len(garbage) + 1, 14)) + garbage if in_a_list else garbage
     encoded = bytes((0x00, 0x53, code)) + body
     try:
         performative, position = decode_performative(encoded, 0, len(encoded))
     except DecodeError as fault:
-        assert len(fault.description) < 400
+        check_refusal(fault)
     else:
         assert position <= len(encoded)
         assert decode_whole(encode_performative(performative)) == performative
 
 
 @given(any_performative, st.data())
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_one_wrong_byte_raises_nothing_but_decode_error(performative, data):
     encoded = bytearray(encode_performative(performative))
     encoded[data.draw(st.integers(0, len(encoded) - 1))] = data.draw(st.integers(0, 255))
     try:
         decode_performative(bytes(encoded), 0, len(encoded))
     except DecodeError as fault:
-        assert fault.condition in ("amqp:decode-error", "amqp:invalid-field")
+        check_refusal(fault)
 
 
 def test_defaults_of_the_specification():
@@ -128,7 +133,12 @@ def test_defaults_of_a_terminus():
     body = ["l", UInt(0), True, None, None, Described(ULong(0x28), []), Described(Symbol("amqp:target:list"), [])]
     attach = decode_whole(described_list(0x12, body))
     assert (attach.source, attach.target) == (Source(), Target())
-    assert (Source().durable, Source().expiry_policy, Source().timeout, Source().dynamic) == (0, "session-end", 0, False)
+    assert (Source().durable, Source().expiry_policy, Source().timeout, Source().dynamic) == (
+        0,
+        "session-end",
+        0,
+        False,
+    )
 
 
 def test_states_and_termini_of_extensions_stay_as_they_came():

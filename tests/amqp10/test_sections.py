@@ -76,19 +76,24 @@ def test_cut_inside_a_section(message, data):
         assert payload[end : end + 2] in (b"", b"\x00\x53")
 
 
+def check_refusal(fault: DecodeError) -> None:
+    assert fault.condition in (ErrorCondition.DECODE_ERROR, ErrorCondition.INVALID_FIELD)
+    assert 0 < len(fault.description) < 400
+
+
 @given(st.binary(max_size=60) | st.binary(max_size=30).map(lambda tail: b"\x00\x53\x77" + tail))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_garbage_raises_nothing_but_decode_error(payload):
     try:
         found = scan(payload)
     except DecodeError as fault:
-        assert fault.description
+        check_refusal(fault)
     else:
         assert max((bounds[1] for bounds in found[:7] if bounds), default=0) == len(payload)
 
 
 @given(parts, st.data())
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_one_wrong_byte_raises_nothing_but_decode_error(message, data):
     payload = bytearray(b"".join(part or b"" for part in message) or b"\x00")
     payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
@@ -102,7 +107,7 @@ def test_one_wrong_byte_raises_nothing_but_decode_error(message, data):
         if found.message_annotations:
             check_annotations(decode_map_section(payload, *found.message_annotations))
     except DecodeError as fault:
-        assert fault.condition in (ErrorCondition.DECODE_ERROR, ErrorCondition.INVALID_FIELD)
+        check_refusal(fault)
 
 
 def test_what_clients_send():
@@ -310,7 +315,7 @@ def test_what_has_no_encoding():
     for header in (Header(priority=256), Header(ttl=-1), Header(delivery_count=2**32), Header(durable=1)):
         with pytest.raises(EncodeError, match="header"):
             encode_header(header)
-    with pytest.raises(EncodeError, match="properties.content_type"):
+    with pytest.raises(EncodeError, match=r"properties\.content_type"):
         encode_properties(Properties(content_type="ä"))
     with pytest.raises(EncodeError):
         encode_section(DATA, object())

@@ -1,5 +1,6 @@
 """The fast path against the generic codec, on frames of every client shape, whole, mixed and broken."""
 
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -33,7 +34,7 @@ def frames(client: Client, n: int, *, first: int = 1000, payload: bytes = BODY, 
     return [client.transfer(payload, delivery_id=(first + i) % 2**32, **fields) for i in range(n)]
 
 
-# --- what is taken ------------------------------------------------------------------------------------
+# --- what is taken -----------------------------------------------------------------------------
 
 
 @every_client
@@ -86,9 +87,7 @@ def test_absent_and_null_settled_are_told_apart_from_false():
         kit.value_section(kit.string("grüß" * 100)),
     ],
 )
-@pytest.mark.parametrize(
-    "header", [b"", EMPTY_HEADER, DURABLE, kit.header_section(kit.TRUE, b"\x50\x09", wide=True)]
-)
+@pytest.mark.parametrize("header", [b"", EMPTY_HEADER, DURABLE, kit.header_section(kit.TRUE, b"\x50\x09", wide=True)])
 def test_opaque_bodies_are_checked(body, header):
     run = parse(b"".join(frames(GO, 3, payload=header + body)))
     assert run is not None
@@ -199,23 +198,32 @@ def test_a_run_ends_before_a_frame_that_differs(before, odd):
         runs.parse(b"".join(frames(client, 100)), 0, limit=1000)
 
 
-def test_a_shape_that_is_not_understood_well_does_not_stay():
-    """After a message of two data sections, ordinary ones are checked again."""
+@pytest.mark.parametrize(
+    ("odd", "ordinary"),
+    [
+        (BODY + BODY, BODY),
+        (b"", BODY),
+        (BODY[:-1], BODY),
+        (kit.header_section(b"\x56\x02") + BODY, DURABLE + BODY),
+        (EMPTY_PROPERTIES + BODY, BODY),
+    ],
+)
+def test_what_is_not_understood_does_not_stand_in_the_way_of_what_is(odd, ordinary):
     runs = parser()
-    for payload, checked in [(BODY + BODY, False), (BODY, True), (b"", False), (BODY, True)]:
+    for payload, checked in [(odd, False), (ordinary, True), (odd, False), (ordinary, True)]:
         run = runs.parse(b"".join(frames(GO, 3, payload=payload)), 0, limit=10)
         assert run is not None
         assert run.checked is checked
+        assert run.frame_count == 3
 
 
 def test_more_links_and_sizes_than_are_remembered():
     runs = parser()
-    for _ in range(2):
-        for handle in range(200):
-            body = kit.data_section(b"x" * handle)
-            run = runs.parse(b"".join(frames(GO, 3, handle=handle, payload=body)), 0, limit=10)
-            assert run is not None
-            assert (run.handle, run.entries) == (handle, [body] * 3)
+    for handle in [*range(200), *range(200)]:
+        body = kit.data_section(b"x" * handle)
+        run = runs.parse(b"".join(frames(GO, 3, handle=handle, payload=body)), 0, limit=10)
+        assert run is not None
+        assert (run.handle, run.entries) == (handle, [body] * 3)
     for size in range(200):
         body = kit.data_section(b"x" * size)
         run = runs.parse(b"".join(frames(GO, 5, payload=body)), 0, limit=10)
@@ -223,7 +231,26 @@ def test_more_links_and_sizes_than_are_remembered():
         assert run.entries == [body] * 5
 
 
-# --- what is declined ------------------------------------------------------------------------------------
+@pytest.mark.parametrize("what", ["links", "frame sizes"])
+def test_what_is_remembered_is_bounded(what):
+    runs = parser()
+
+    def held_bytes(kinds):
+        for i in kinds:
+            handle, size = (1000 + i, 12) if what == "links" else (0, i)
+            like = frames(GO, 5, handle=handle, payload=kit.data_section(b"x" * size))
+            assert runs.parse(b"".join(like), 0, limit=10) is not None
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        growth = -held_bytes(range(200)) + held_bytes(range(200, 1000))
+    finally:
+        tracemalloc.stop()
+    assert growth < 20_000, "800 layouts are above 200 kB, 800 shapes above 2 MB"
+
+
+# --- what is declined -----------------------------------------------------------------------------
 
 
 def custom(*fields: bytes, body: bytes = BODY, wide: bool = False) -> bytes:
@@ -262,6 +289,8 @@ TAG = b"\xa0\x01t"
         kit.frame(0, b"\x00\x53\x14\xc0\x0b\x03\x43" + ID + TAG),
         kit.frame(0, b"\x00\x53\x14\xc0\x0a\x04\x43" + ID + TAG),
         kit.frame(0, b"\x00\x53\x14\xc0\x0a\x02\x43" + ID + TAG),
+        kit.frame(0, b"\x00\x53\x14\xc0\x11\x02\x43" + ID + TAG + kit.NULL * 7),
+        kit.frame(0, b"\x00\x53\x14\xc0\x12\x03\x43" + ID + TAG + kit.NULL * 8),
         kit.frame(0, b"\x00\x53\x14\x45"),
         kit.frame(0, b"\x00\x53\x14"),
         b"\x00\x00\x00\x20\x02\x01" + custom(b"\x43", ID, TAG)[6:],
@@ -285,7 +314,7 @@ def test_nothing_but_complete_frames_is_taken(client):
         assert parse(one[:stop]) is None
 
 
-# --- against the generic codec ---------------------------------------------------------------------------
+# --- against the generic codec -----------------------------------------------------------------------------
 
 
 def generic(data: bytes, position: int) -> tuple[int, int, Transfer, bytes] | None:
@@ -376,9 +405,7 @@ bodies = st.one_of(
     contents.map(lambda content: EMPTY_PROPERTIES + kit.data_section(content)),
     st.binary(max_size=10),
 )
-ids = st.sampled_from([0, 1, 250, 254, 255, 256, 1000, 2**31 - 1, 2**32 - 2, 2**32 - 1]) | st.integers(
-    0, 2**32 - 1
-)
+ids = st.sampled_from([0, 1, 250, 254, 255, 256, 1000, 2**31 - 1, 2**32 - 2, 2**32 - 1]) | st.integers(0, 2**32 - 1)
 
 
 @st.composite
@@ -451,20 +478,26 @@ def test_broken_input_is_declined_or_read_as_the_generic_codec_reads_it(stream, 
 
 
 @every_client
-def test_every_byte_of_a_frame_in_many_wrong_ways(client):
-    """Each byte of the middle one of three frames, up to its body, by every bit and as every code there is."""
-    like = frames(client, 3, payload=DURABLE + BODY)
+@pytest.mark.parametrize("payload", [DURABLE + BODY, EMPTY_PROPERTIES + BODY])
+def test_every_byte_of_a_frame_in_many_wrong_ways(client, payload):
+    """Each byte of one frame among others, up to its body, by every bit and as many a format code.
+
+    The second frame is compared by itself, the fifth together with its neighbours.
+    """
+    like = frames(client, 6, payload=payload)
     runs = parser()
     list(read_through(b"".join(like), runs, 10))
-    for at in range(len(like[1]) - 12):
-        for value in {like[1][at] ^ 1 << bit for bit in range(8)} | kit.FORMAT_CODES:
-            broken = bytearray(like[1])
-            broken[at] = value
-            for _ in read_through(like[0] + bytes(broken) + like[2], runs, 10):
-                pass
+    for index in (1, 4):
+        for at in range(len(like[index]) - 12):
+            for value in {like[index][at] ^ 1 << bit for bit in range(8)} | kit.FORMAT_CODES:
+                broken = bytearray(like[index])
+                broken[at] = value
+                stream = b"".join([*like[:index], bytes(broken), *like[index + 1 :]])
+                for _ in read_through(stream, runs, 10):
+                    pass
 
 
-# --- encoding ------------------------------------------------------------------------------------
+# --- encoding -----------------------------------------------------------------------------
 
 
 @settings(max_examples=150, deadline=None)

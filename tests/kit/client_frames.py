@@ -126,9 +126,7 @@ CLIENTS = (
     Client("proton", False, False, _decimal, (b"\x43",), (b"\x43", TRUE)),
     Client("rhea", True, False, _decimal, (b"\x43", FALSE, FALSE), (b"\x43", TRUE, FALSE)),
     Client("qpid-jms", False, False, _eight_bytes, (b"\x43", FALSE), (b"\x43", TRUE)),
-    Client(
-        "azure", False, True, _random_looking, (NULL, FALSE, FALSE, *[NULL] * 4, TRUE), (NULL, TRUE, FALSE)
-    ),
+    Client("azure", False, True, _random_looking, (NULL, FALSE, FALSE, *[NULL] * 4, TRUE), (NULL, TRUE, FALSE)),
     Client(
         "rabbitmq",
         True,
@@ -137,8 +135,6 @@ CLIENTS = (
         (b"\x70\0\0\0\0", FALSE),
         (b"\x70\0\0\0\0", TRUE),
     ),
-    Client(
-        "booleans in two bytes", False, True, lambda _: b"", (NULL, b"\x56\0", b"\x56\0"), (NULL, b"\x56\x01")
-    ),
+    Client("booleans in two bytes", False, True, lambda _: b"", (NULL, b"\x56\0", b"\x56\0"), (NULL, b"\x56\x01")),
     Client("nothing but the tag", False, True, _eight_bytes, (), (NULL, TRUE)),
 )

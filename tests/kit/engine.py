@@ -34,9 +34,7 @@ def later(seconds: float) -> Now:
     return Now(NOW.monotonic + seconds, NOW.wall + seconds)
 
 
-def make_broker(
-    *queues: str, settings: EngineSettings | None = None, converter: Converter | None = None
-) -> Broker:
+def make_broker(*queues: str, settings: EngineSettings | None = None, converter: Converter | None = None) -> Broker:
     """A broker with these queues."""
     broker = Broker(settings or EngineSettings(), converter)
     for name in queues:
@@ -76,9 +74,7 @@ def exchange(
     )
 
 
-def binding(
-    source: str, destination: str, key: str = "", *, to_exchange: bool = False, **arguments: object
-) -> Binding:
+def binding(source: str, destination: str, key: str = "", *, to_exchange: bool = False, **arguments: object) -> Binding:
     """A binding to a queue, or to an exchange."""
     return Binding(
         source=source,
@@ -131,9 +127,7 @@ class Peer:
         self.next_confirm += len(entries)
         return range(first, self.next_confirm)
 
-    def consume(
-        self, queue_name: str, n: int | None = None, *, priority: int = 0, exclusive: bool = False
-    ) -> Consumer:
+    def consume(self, queue_name: str, n: int | None = None, *, priority: int = 0, exclusive: bool = False) -> Consumer:
         """Attach a consumer; with ``n`` also grant it that many messages."""
         options = ConsumeOptions(priority=priority, exclusive=exclusive)
         consumer = self.broker.consume(queue_name, self.mailbox, self.owner, options, "consumer")

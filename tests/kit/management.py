@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from amqp10.addresses import percent_encode
 from amqp10.codec.decode import DEPTH_MAX, decode_value
 from amqp10.management import ManagementNode
 from amqp10.sections import (
@@ -19,6 +20,33 @@ from core.engine.broker import Broker
 from core.engine.settings import EngineSettings
 from core.interface import Mailbox, Snapshot, Target
 from core.message import Attributes, Run
+
+
+def queue_path(name: str) -> str:
+    """The path of a queue."""
+    return f"/queues/{percent_encode(name)}"
+
+
+def exchange_path(name: str) -> str:
+    """The path of an exchange."""
+    return f"/exchanges/{percent_encode(name)}"
+
+
+def binding_to_queue(
+    source: str, queue: str, key: str = "", arguments: dict[object, object] | None = None
+) -> dict[str, object]:
+    """The body that makes a binding."""
+    return {
+        "source": source,
+        "destination_queue": queue,
+        "binding_key": key,
+        "arguments": {} if arguments is None else arguments,
+    }
+
+
+def bindings_path(source: str, destination: str, key: str, kind: str = "q") -> str:
+    """The path that lists bindings; kind e for an exchange as destination."""
+    return f"/bindings?src={percent_encode(source)}&dst{kind}={percent_encode(destination)}&key={percent_encode(key)}"
 
 
 @dataclass(frozen=True)
@@ -69,27 +97,36 @@ def decode_answer(response: bytes) -> Answer:
     )
 
 
-class WholeBroker(Broker):
-    """The engine, with as much of a server around it as the control plane shows."""
+class Plant:
+    """The control plane: an engine, with as much of a server around it as requests can see."""
 
-    def __init__(self, settings: EngineSettings) -> None:
-        super().__init__(settings)
-        self.connections: dict[str, Snapshot] = {}
+    def __init__(self, engine: Broker) -> None:
+        self._engine = engine
+        self.connections: list[Snapshot] = []
         self.closed: list[tuple[str, str]] = []
+        """Identity and reason."""
 
     def status(self) -> Snapshot:
         """Two fields that stand for all."""
-        return {"version": "0", "connections": len(self.connections)}
+        return {"version": "0.1.0", "connections": len(self.connections)}
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
         """The engine's kinds, and connections."""
         if kind != "connections":
-            return super().snapshot(kind, identity)
-        return [found for name, found in self.connections.items() if identity in (None, name)]
+            return self._engine.snapshot(kind, identity)
+        return [found for found in self.connections if identity is None or found["id"] == identity]
+
+    def set_alarm(self, name: str) -> None:
+        """The engine's."""
+        self._engine.set_alarm(name)
+
+    def clear_alarm(self, name: str) -> None:
+        """The engine's."""
+        self._engine.clear_alarm(name)
 
     def close_connection(self, identity: str, reason: str) -> bool:
         """Note what was asked for."""
-        if identity not in self.connections:
+        if not self.snapshot("connections", identity):
             return False
         self.closed.append((identity, reason))
         return True
@@ -99,8 +136,9 @@ class Console:
     """A broker in memory and somebody who manages it."""
 
     def __init__(self, settings: EngineSettings | None = None) -> None:
-        self.broker = WholeBroker(settings or EngineSettings())
-        self.node = ManagementNode(self.broker, self.broker)
+        self.broker = Broker(settings or EngineSettings())
+        self.plant = Plant(self.broker)
+        self.node = ManagementNode(self.broker, self.plant)
 
     def ask(self, method: str, to: object, body: object = None, *, owner: object = "me") -> Answer:
         """Send a request and read its answer."""

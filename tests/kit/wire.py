@@ -5,7 +5,7 @@ is left. :class:`WirePeer` is a client with no flow control of its own, so that 
 performatives and sees the frames that came back, decoded, in order.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from amqp10.connection import Connection
@@ -36,13 +36,14 @@ from amqp10.performatives import (
     decode_performative,
     encode_performative,
 )
+from amqp10.sasl import SaslInit, SaslMechanism, Success, encode_sasl_frame
 from amqp10.sections import scan
-from amqp10.sasl import SaslInit, Success, encode_sasl_frame
 from amqp10.serve import connection_settings
 from core.clock import Now
 from core.engine.broker import Broker
 from core.engine.settings import EngineSettings
-from core.interface import Mailbox, QueueDeclaration
+from core.interface import Mailbox, QueueDeclaration, QueueTarget
+from core.message import Attributes, Run
 from core.server.frontends import PeerInfo
 
 P = TypeVar("P", bound=Performative)
@@ -53,6 +54,11 @@ def data_message(body: bytes) -> bytes:
     if len(body) < 256:
         return b"\x00\x53\x75\xa0" + bytes([len(body)]) + body
     return b"\x00\x53\x75\xb0" + len(body).to_bytes(4, "big") + body
+
+
+def numbered(n: int, first: int = 0) -> list[bytes]:
+    """So many bodies that can be told apart and put in order."""
+    return [b"%d" % number for number in range(first, first + n)]
 
 
 class _LetIn:
@@ -84,6 +90,34 @@ class InProcessBroker:
         spelled = {key.replace("_", "-"): value for key, value in arguments.items()}
         self.engine.declare_queue(QueueDeclaration(name=name, arguments=spelled), self)
         return f"/queues/{name}"
+
+    def fill(self, bodies: Iterable[bytes], name: str = "q") -> None:
+        """Put messages into a queue, past every publisher's flow control."""
+        target = QueueTarget(name)
+        publisher = self.engine.publisher(Mailbox(lambda: None), self, target, None)
+        run = Run(0, [data_message(body) for body in bodies], Attributes())
+        self.engine.publish(publisher, target, run, self.now)
+        self.engine.retire(publisher)
+        self.run()
+
+    def stall(self, name: str = "q") -> None:
+        """The queue takes nothing on: what is published to it waits and is not confirmed."""
+        self.engine.set_stage_budget(name, 0)
+
+    def recover(self, name: str = "q") -> None:
+        """The queue takes on as much as it can again."""
+        self.engine.set_stage_budget(name, None)
+        self.run()
+
+    def raise_alarm(self, name: str = "memory") -> None:
+        """An alarm begins."""
+        self.engine.set_alarm(name)
+        self.run()
+
+    def clear_alarm(self, name: str = "memory") -> None:
+        """The alarm ends."""
+        self.engine.clear_alarm(name)
+        self.run()
 
     def ready(self, name: str = "q") -> int:
         """Messages ready in a queue."""
@@ -142,7 +176,10 @@ class WirePeer:
     """A client at the level of frames. ``frames`` are those received and not yet looked at: (channel, performative,
     payload)."""
 
-    def __init__(self, broker: InProcessBroker) -> None:
+    def __init__(
+        self, broker: InProcessBroker, mechanisms: Sequence[SaslMechanism] = (_LetIn(),), *, bare_allowed: bool = False
+    ) -> None:
+        """``mechanisms`` and ``bare_allowed`` are what the broker offers to this peer."""
         self.broker = broker
         identity = f"test-{len(broker.peers)}"
         self.front_end = Amqp10FrontEnd(
@@ -151,8 +188,8 @@ class WirePeer:
             connection=Connection(
                 connection_settings(broker.settings),
                 ServerHandshake(
-                    [_LetIn()],
-                    bare_allowed=False,
+                    mechanisms,
+                    bare_allowed=bare_allowed,
                     refusal_delay_s=lambda: 1.0,
                     frame_size_max=broker.settings.pre_open_frame_size_max,
                 ),
@@ -196,6 +233,16 @@ class WirePeer:
         if self.front_end.finished:
             self.disconnect()
 
+    def stop_reading(self) -> None:
+        """The client reads no more: the socket takes nothing."""
+        self.socket_full = True
+
+    def go_on_reading(self) -> None:
+        """The client reads again."""
+        self.socket_full = False
+        self.broker.touch(self)
+        self.broker.run()
+
     def disconnect(self) -> None:
         """The socket goes."""
         if not self.lost:
@@ -218,6 +265,10 @@ class WirePeer:
         init = encode_sasl_frame(SaslInit(mechanism="ANONYMOUS", initial_response=b""))
         self.send_bytes(PROTOCOL_HEADER_SASL + init + PROTOCOL_HEADER_AMQP)
         assert self.raw.endswith(PROTOCOL_HEADER_AMQP), self.raw
+        self.read_frames()
+
+    def read_frames(self) -> None:
+        """What comes from now on are AMQP frames."""
         self._in_frames = True
 
     def open(self, **fields: object) -> Open:
@@ -243,14 +294,14 @@ class WirePeer:
             Begin(next_outgoing_id=next_outgoing_id, incoming_window=incoming_window, outgoing_window=2**31 - 1),
             channel=channel,
         )
-        return self.expect(Begin)
+        return self.pick(Begin)
 
     def attach_sender(
         self, address: str | None, *, handle: int = 0, channel: int = 0, name: str | None = None, **fields: object
     ) -> Attach:
         """Attach a publishing link; returns the broker's attach. The flow with link credit is left in ``frames``."""
         given: dict[str, object] = {
-            "name": name or f"sender-{handle}",
+            "name": name or f"sender-{channel}.{handle}",
             "handle": handle,
             "role": False,
             "source": Source(),
@@ -258,21 +309,21 @@ class WirePeer:
             "initial_delivery_count": 0,
         } | fields
         self.send(Attach(**given), channel=channel)  # type: ignore[arg-type]
-        return self.expect(Attach)
+        return self.pick(Attach)
 
     def attach_receiver(
         self, address: str | None, *, handle: int = 1, channel: int = 0, name: str | None = None, **fields: object
     ) -> Attach:
         """Attach a consuming link; returns the broker's attach."""
         given: dict[str, object] = {
-            "name": name or f"receiver-{handle}",
+            "name": name or f"receiver-{channel}.{handle}",
             "handle": handle,
             "role": True,
             "source": Source(address=address),
             "target": Target(),
         } | fields
         self.send(Attach(**given), channel=channel)  # type: ignore[arg-type]
-        return self.expect(Attach)
+        return self.pick(Attach)
 
     def transfer(self, body: bytes = b"x", *, handle: int = 0, channel: int = 0, **fields: object) -> int:
         """One single-frame delivery; returns its delivery-id."""
@@ -295,6 +346,17 @@ class WirePeer:
         frame = Transfer(**given)  # type: ignore[arg-type]
         return frame, payload if isinstance(payload, bytes) else data_message(body)
 
+    def frames_of(
+        self, payload: bytes, size: int, *, handle: int = 0, **fields: object
+    ) -> list[tuple[Transfer, bytes]]:
+        """The frames of one delivery cut into pieces of at most ``size`` bytes; all but the first name the link only."""
+        first, _ = self.transfer_frame(handle=handle, **fields)
+        pieces = [payload[start : start + size] for start in range(0, len(payload), size)]
+        transfers = [first] + [Transfer(handle=handle) for _ in pieces[1:]]
+        for transfer in transfers[:-1]:
+            transfer.more = True
+        return list(zip(transfers, pieces, strict=True))
+
     def publish(self, bodies: Iterable[bytes], *, handle: int = 0, **fields: object) -> None:
         """Single-frame deliveries in one piece."""
         self.send_all([self.transfer_frame(body, handle=handle, **fields) for body in bodies])
@@ -310,28 +372,36 @@ class WirePeer:
         } | fields
         self.send(Flow(**given), channel=channel)  # type: ignore[arg-type]
 
-    def grant(self, link_credit: int | None, *, handle: int = 1, delivery_count: int | None = None, **fields: object) -> None:
+    def grant(
+        self,
+        link_credit: int | None,
+        *,
+        handle: int = 1,
+        channel: int = 0,
+        delivery_count: int | None = None,
+        **fields: object,
+    ) -> None:
         """A link flow on a consuming link; the delivery-count is the broker's own unless given."""
         if delivery_count is None:
-            delivery_count = self.link(handle).credit.delivery_count
-        self.flow(handle=handle, delivery_count=delivery_count, link_credit=link_credit, **fields)
+            delivery_count = self.link(handle, channel).credit.delivery_count
+        self.flow(channel=channel, handle=handle, delivery_count=delivery_count, link_credit=link_credit, **fields)
 
-    def dispose(self, first: int, last: int | None = None, **fields: object) -> None:
+    def dispose(self, first: int, last: int | None = None, *, channel: int = 0, **fields: object) -> None:
         """A disposition as the receiver of deliveries."""
         given: dict[str, object] = {"role": True, "first": first, "last": last, "settled": True} | fields
-        self.send(Disposition(**given))  # type: ignore[arg-type]
+        self.send(Disposition(**given), channel=channel)  # type: ignore[arg-type]
 
-    def detach(self, handle: int, *, closed: bool = True) -> None:
+    def detach(self, handle: int, *, closed: bool = True, channel: int = 0) -> None:
         """Detach a link."""
-        self.send(Detach(handle=handle, closed=closed))
+        self.send(Detach(handle=handle, closed=closed), channel=channel)
 
-    def session(self, channel: int = 0):  # noqa: ANN201 - the broker's own object
+    def session(self, channel: int = 0):
         """The broker's end of a session."""
-        return self.front_end.connection._by_incoming.get(channel)  # noqa: SLF001
+        return self.front_end.connection._by_incoming.get(channel)
 
-    def link(self, handle: int, channel: int = 0):  # noqa: ANN201 - the broker's own object
+    def link(self, handle: int, channel: int = 0):
         """The broker's end of a link, by our handle."""
-        return self.session(channel)._links_in[handle]  # noqa: SLF001
+        return self.session(channel)._links_in[handle]
 
     # --- looking at what came ------------------------------------------------------------------------------------------
 
@@ -340,6 +410,14 @@ class WirePeer:
         assert self.frames, f"no frame came; a {kind.__name__} was expected"
         performative = self.frames.pop(0)[1]
         assert isinstance(performative, kind), f"{performative} came; a {kind.__name__} was expected"
+        return performative
+
+    def pick(self, kind: type[P]) -> P:
+        """The first frame of this kind, taken out of the rest; there must be one."""
+        index = next((index for index, row in enumerate(self.frames) if isinstance(row[1], kind)), None)
+        assert index is not None, f"no {kind.__name__} among {[type(row[1]).__name__ for row in self.frames]}"
+        performative = self.frames.pop(index)[1]
+        assert isinstance(performative, kind)
         return performative
 
     def take(self, kind: type[P], where: Callable[[P], bool] = lambda _: True) -> list[P]:

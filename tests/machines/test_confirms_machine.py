@@ -1,7 +1,7 @@
 """Confirms against a model: every message is answered once, and rightly, whatever the queues do.
 
-The model keeps for every message the queues that still owe an answer and whether one of them took it, message by
-message; the engine keeps one number for each run and queue.
+The model keeps for every message the queues that still owe an answer and whether one of them took it, message
+by message; the engine keeps one number for each run and queue.
 """
 
 import hypothesis.strategies as st
@@ -16,7 +16,8 @@ EVERYWHERE = ExchangeTarget("amq.fanout", "")
 
 
 class ConfirmsMachine(RuleBasedStateMachine):
-    """One peer publishes to three queues, by name or all at once; queues stall, slow down, go and come back."""
+    """One peer publishes to three queues, by name or all at once; queues stall, slow down, go and come
+    back."""
 
     def __init__(self) -> None:
         super().__init__()

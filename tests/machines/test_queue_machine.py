@@ -1,8 +1,9 @@
 """A queue against a model: publish, grant, settle, return, cancel, purge, over several consumers.
 
-The model knows where each message is and what its history is, and checks what comes out of every turn: nothing is
-lost or doubled, grants are never exceeded, order and priority hold, nothing that could be delivered is left behind,
-and every grant is answered once with the right numbers. It does not repeat how the queue deals messages out.
+The model knows where each message is and what its history is, and checks what comes out of every turn:
+nothing is lost or doubled, grants are never exceeded, order and priority hold, nothing that could be
+delivered is left behind, and every grant is answered once with the right numbers. It does not repeat how the
+queue deals messages out.
 """
 
 from dataclasses import dataclass, field
@@ -197,9 +198,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     def _check_replies(self, replies: list[GrantReply]) -> None:
         for holder in self.holders:
-            mine = [
-                (reply.available, reply.drained) for reply in replies if reply.consumer is holder.consumer
-            ]
+            mine = [(reply.available, reply.drained) for reply in replies if reply.consumer is holder.consumer]
             assert len(mine) == holder.replies_due
             if mine:
                 drained = holder.grant if holder.drain else 0

@@ -53,6 +53,26 @@ async def test_listeners_and_descriptors_are_shown():
         assert 4 < int(str(row["total_used"])) < total_limit()
 
 
+async def test_totals_are_shown():
+    async with serving(connections_max=1) as s:
+        await s.open()
+        refused = await s.connect()
+        await refused.send(HEADER)
+        await refused.rest()
+        (row,) = s.server.snapshot("server")
+        assert row == {
+            "identity": "server",
+            "accepted": 1,
+            "refused": {"the limit of 1 connections is reached": 1},
+            "wrong_headers": 0,
+            "handshake_time_outs": 0,
+            "faults": 0,
+            "unauthenticated": 0,
+            "bytes_in": 14,
+            "bytes_out": 14,
+        }
+
+
 def test_connections_never_get_the_last_descriptors():
     assert sockets_limit(None) == total_limit() - RESERVED
     assert sockets_limit(10**9) == total_limit() - RESERVED

@@ -36,9 +36,7 @@ def plain(users: Users, response: bytes, *, loopback: bool = True) -> Reply:
     return Plain(users, loopback).start().respond(response)
 
 
-def scram(
-    users: Users, name: str, password: str, *, loopback: bool = True
-) -> tuple[Reply, scramp.ScramClient]:
+def scram(users: Users, name: str, password: str, *, loopback: bool = True) -> tuple[Reply, scramp.ScramClient]:
     """The whole exchange with scramp's client, up to the last reply."""
     exchange = ScramSha256(users, loopback, counting_bytes()).start()
     client = scramp.ScramClient(["SCRAM-SHA-256"], name, password)

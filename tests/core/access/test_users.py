@@ -22,9 +22,7 @@ class Clock:
 def make_users(clock: Clock, cache_seconds: float = 10.0) -> Users:
     alice = UserSettings(name="alice", scram=hash_password("wonderland", salt=SALT))
     slow = UserSettings(name="slow", scram=hash_password("x", salt=SALT, iterations=5000))
-    return Users(
-        [alice, slow], cache_seconds=cache_seconds, monotonic=clock, random_bytes=lambda length: bytes(length)
-    )
+    return Users([alice, slow], cache_seconds=cache_seconds, monotonic=clock, random_bytes=lambda length: bytes(length))
 
 
 def test_keys_follow_the_rfc():

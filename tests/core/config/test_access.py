@@ -22,9 +22,7 @@ def test_keys_survive_their_line(keys: ScramKeys):
     assert ScramKeys.parse(keys.render()) == keys
 
 
-def line(
-    iterations: int = 4096, salt: bytes = b"s" * 16, stored: bytes = b"k" * 32, server: bytes = b"k" * 32
-) -> str:
+def line(iterations: int = 4096, salt: bytes = b"s" * 16, stored: bytes = b"k" * 32, server: bytes = b"k" * 32) -> str:
     parts = [base64.b64encode(part).decode() for part in (salt, stored, server)]
     return f"SCRAM-SHA-256${iterations}:{parts[0]}${parts[1]}:{parts[2]}"
 

@@ -65,9 +65,7 @@ VALUES = st.sampled_from(["1", '"x"', "[1,\n2]", '"""\nb = 1\n"""', "{ q = 1 }"]
 
 
 @given(KEYS, st.lists(VALUES, min_size=5, max_size=5), st.integers(0, 3))
-def test_every_key_of_a_valid_text_has_the_line_where_it_is_written(
-    keys: list[str], values: list[str], blank: int
-):
+def test_every_key_of_a_valid_text_has_the_line_where_it_is_written(keys: list[str], values: list[str], blank: int):
     text = "\n" * blank
     expected: dict[Path, int] = {}
     for key, value in zip(keys, values, strict=False):

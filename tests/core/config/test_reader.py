@@ -27,9 +27,7 @@ def test_nothing_means_the_defaults():
 
 def test_a_file_changes_what_it_says(tmp_path: Path):
     path = tmp_path / "broker.toml"
-    path.write_text(
-        '[amqp10]\nmax_link_credit = 1000\nidle_time_out = "45s"\n[amqp10.flow_reason]\nenabled = false'
-    )
+    path.write_text('[amqp10]\nmax_link_credit = 1000\nidle_time_out = "45s"\n[amqp10.flow_reason]\nenabled = false')
     settings = load(path)
     assert settings.amqp10.max_link_credit == 1000
     assert settings.amqp10.idle_time_out == 45.0
@@ -119,9 +117,7 @@ def test_a_wrong_value_is_not_repeated_at_length(tmp_path: Path):
 @pytest.mark.parametrize("listen", ["0.0.0.0:5672", "[::]:5672", "192.0.2.1:5672", "broker.example:5672"])
 def test_without_users_only_this_machine_may_connect(tmp_path: Path, listen: str):
     (problem,) = problems(tmp_path, f'[server]\nlisten = ["127.0.0.1:1", "{listen}"]')
-    assert problem.startswith(
-        f'broker.toml:2: server.listen = "{listen}": can be reached from other machines'
-    )
+    assert problem.startswith(f'broker.toml:2: server.listen = "{listen}": can be reached from other machines')
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:5672", "127.9.9.9:1", "[::1]:5672", "localhost:0"])

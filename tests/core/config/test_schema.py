@@ -51,9 +51,7 @@ def test_the_generated_file_has_every_key():
 
 
 def test_settings_in_force_can_be_rendered_and_read_again(tmp_path: Path):
-    settings = load(
-        None, {"server.listen": ["127.0.0.1:7"], "amqp10.idle_time_out": "90s", "log.form": "json"}
-    )
+    settings = load(None, {"server.listen": ["127.0.0.1:7"], "amqp10.idle_time_out": "90s", "log.form": "json"})
     path = tmp_path / "broker.toml"
     path.write_text(render(settings))
     assert load(path) == settings

@@ -23,9 +23,7 @@ def test_a_duration_is_a_number_with_a_unit(text: str, seconds: float):
     assert parse_seconds(text) == seconds
 
 
-@pytest.mark.parametrize(
-    "text", ["", "5", "MiB", "-1B", "1 000B", "5 parsecs", "1e3B", "64mib", "5s\n", "٣s", "nan s"]
-)
+@pytest.mark.parametrize("text", ["", "5", "MiB", "-1B", "1 000B", "5 parsecs", "1e3B", "64mib", "5s\n", "٣s", "nan s"])
 def test_anything_else_is_refused(text: str):
     with pytest.raises(ValueError, match="must be a number with a unit"):
         parse_bytes(text)

@@ -59,8 +59,6 @@ def test_parts_adjoin_and_add_up(counts, budgets):
         stage.messages_per_turn = budget
         waiting = stage.waiting
         parts = stage.take_turn()
-        assert (
-            sum(stop - start for _, start, stop in parts) == min(budget, waiting) == waiting - stage.waiting
-        )
+        assert sum(stop - start for _, start, stop in parts) == min(budget, waiting) == waiting - stage.waiting
         left += [(run, place) for run, start, stop in parts for place in range(start, stop)]
     assert left == [(run, place) for run, count in enumerate(counts) for place in range(count)]

@@ -30,7 +30,7 @@ def counts(peer: Peer) -> tuple[int, int]:
     return info.ready, info.unacknowledged
 
 
-# --- grants ------------------------------------------------------------------------------------------------
+# --- grants -------------------------------------------------------------------------------------------------
 
 
 def test_a_consumer_without_a_grant_gets_nothing():
@@ -86,7 +86,7 @@ def test_messages_in_the_stage_are_not_available():
     assert replies(peer.turn(), consumer) == [(2, 0)]
 
 
-# --- drain -------------------------------------------------------------------------------------------------
+# --- drain --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,20 @@ def test_only_the_newest_of_several_grants_drains():
     assert replies(peer.turn(), consumer) == [(0, 0), (0, 3)]
 
 
-# --- turns among consumers ---------------------------------------------------------------------------------
+def test_the_delivered_list_belongs_to_the_front_end():
+    peer = stocked(4)
+    consumer = peer.consume("q", 2)
+    for _ in range(2):
+        for action in peer.turn():
+            if isinstance(action, Delivered):
+                action.entries.clear()
+        peer.broker.grant(consumer, 2, False)
+    peer.broker.settle(consumer, 1, 2, Return(unsent=True))
+    assert counts(peer) == (2, 2)
+    assert entries_for(peer.turn(), consumer) == numbers(1, 2)
+
+
+# --- turns among consumers ----------------------------------------------------------------------------------
 
 
 def test_equal_consumers_are_served_message_by_message():
@@ -209,7 +222,7 @@ def test_a_consumer_needs_a_queue_it_may_use():
         Peer(broker).consume("missing")
 
 
-# --- settlement --------------------------------------------------------------------------------------------
+# --- settlement ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("disposal", [ACCEPTED, REJECTED])
@@ -241,7 +254,7 @@ def test_settling_brings_no_grant():
     assert peer.turn() == []
 
 
-# --- returns -----------------------------------------------------------------------------------------------
+# --- returns ------------------------------------------------------------------------------------------------
 
 
 def test_released_messages_go_back_to_their_positions_before_everything_that_waits():
@@ -352,6 +365,18 @@ def test_a_message_barred_for_everybody_stays_until_somebody_new_comes():
     assert entries_for(peer.turn(), third) == numbers(0)
 
 
+def test_bars_go_with_the_consumer_so_that_its_messages_are_one_run_again():
+    peer = stocked(3)
+    first = peer.consume("q", 3)
+    peer.turn()
+    peer.broker.settle(first, 0, 0, Return())
+    peer.broker.settle(first, 1, 2, Return(undeliverable_here=True))
+    peer.broker.cancel(first)
+    peer.consume("q", 3)
+    delivered = [action.entries for action in peer.turn() if isinstance(action, Delivered)]
+    assert delivered == [bodies(3)]
+
+
 def test_bars_do_not_hide_the_message_from_lower_priority():
     peer = stocked(2)
     high, low = peer.consume("q", 1, priority=1), peer.consume("q", 1)
@@ -365,7 +390,7 @@ def test_bars_do_not_hide_the_message_from_lower_priority():
     assert entries_for(actions, low) == numbers(0)
 
 
-# --- cancel ------------------------------------------------------------------------------------------------
+# --- cancel -------------------------------------------------------------------------------------------------
 
 
 def test_what_a_cancelled_consumer_held_goes_to_the_other_in_order():
@@ -451,7 +476,7 @@ def test_positions_go_on_after_a_purge():
     assert entries_for(peer.turn(), late) == numbers(0, 3, 4)
 
 
-# --- single active consumer --------------------------------------------------------------------------------
+# --- single active consumer ---------------------------------------------------------------------------------
 
 
 def activity(actions: list) -> list[tuple[object, bool]]:

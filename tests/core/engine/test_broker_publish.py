@@ -2,6 +2,7 @@
 
 import pytest
 
+from core.engine.settings import EngineSettings
 from core.errors import Forbidden, Locked, NotFound, ResourceDeleted
 from core.interface import (
     Confirmed,
@@ -172,7 +173,7 @@ def test_more_routing_keys_reach_more_queues_once_each():
     assert [broker.queue_info(name, "x").ready for name in "abc"] == [2, 1, 1]
 
 
-# --- targets that are not there ----------------------------------------------------------------------------
+# --- targets that are not there -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("target", [QueueTarget("missing"), ExchangeTarget("missing", "")])
@@ -374,6 +375,18 @@ def test_a_change_of_the_topology_reaches_the_next_message():
         peer.publish(target, bodies(1))
         outcomes += [outcome for _, _, outcome in confirms(peer.turn())]
     assert outcomes == [RELEASED, ACCEPTED, RELEASED, ACCEPTED, RELEASED, RELEASED]
+
+
+def test_routes_are_kept_once_for_each_key_and_not_without_bound():
+    broker = make_broker("q", settings=EngineSettings(cached_routes_max=3))
+    peer = Peer(broker)
+    broker.bind(binding("amq.topic", "q", "#"), "x")
+    kept = []
+    for key in "aabcd":
+        peer.publish(ExchangeTarget("amq.topic", key), bodies(1), anonymous=True)
+        kept.append(broker.snapshot("engine")[0]["cached_routes"])
+    assert kept == [1, 1, 2, 3, 1]
+    assert confirms(peer.turn()) == [(0, 4, ACCEPTED)]
 
 
 def test_a_run_through_a_deep_graph():

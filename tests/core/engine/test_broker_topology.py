@@ -18,7 +18,7 @@ from tests.kit.engine import Peer, binding, bodies, confirms, entries_for, excha
 ME, YOU = "me", "you"
 
 
-# --- queues ------------------------------------------------------------------------------------------------
+# --- queues -------------------------------------------------------------------------------------------------
 
 
 def test_a_queue_is_made_once():
@@ -174,7 +174,7 @@ def test_limits():
     broker.bind(binding("e", "c"), ME)
 
 
-# --- exchanges ---------------------------------------------------------------------------------------------
+# --- exchanges ----------------------------------------------------------------------------------------------
 
 
 def test_an_exchange_is_made_once():
@@ -251,7 +251,7 @@ def test_an_auto_delete_exchange_that_is_bound_to_itself():
     assert broker.snapshot("exchanges", "e") == []
 
 
-# --- bindings ----------------------------------------------------------------------------------------------
+# --- bindings -----------------------------------------------------------------------------------------------
 
 
 def test_bindings_between_two_nodes():
@@ -307,7 +307,7 @@ def test_bindings_that_differ_in_arguments_only_are_two():
     assert broker.bindings("amq.direct", "q", True) == [binding("amq.direct", "q", "k", own=True)]
 
 
-# --- arguments ---------------------------------------------------------------------------------------------
+# --- arguments ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,8 @@ def test_arguments_that_are_taken(arguments):
         ({"x-queue-version": True}, PreconditionFailed, "1 or 2"),
         ({"x-dead-letter-exchange": 1}, PreconditionFailed, "a string"),
         ({"x-dead-letter-routing-key": "k"}, PreconditionFailed, "needs an x-dead-letter-exchange"),
-        ({"x-max-priority": 5}, PreconditionFailed, "x-max-priority is not supported for type 'classic'"),
+        ({"x-max-priority": 256}, PreconditionFailed, "x-max-priority is 256, it must be an integer from 1 to 255"),
+        ({"x-quorum-initial-group-size": 3}, PreconditionFailed, "is not supported for type 'classic'"),
         ({"x-sync": "always"}, PreconditionFailed, "x-sync"),
     ],
 )

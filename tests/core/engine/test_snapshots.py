@@ -112,6 +112,7 @@ def test_the_engine():
             "bindings": 1,
             "publishers": 2,
             "consumers": 1,
+            "cached_routes": 1,
             "messages_accepted": 10,
             "messages_released": 4,
         }
@@ -124,9 +125,7 @@ def test_kinds_and_identities_that_are_not_ours():
     assert broker.snapshot("queues", "missing") == []
 
 
-@pytest.mark.parametrize(
-    "kind", ["queues", "consumers", "publishers", "exchanges", "bindings", "alarms", "engine"]
-)
+@pytest.mark.parametrize("kind", ["queues", "consumers", "publishers", "exchanges", "bindings", "alarms", "engine"])
 def test_values_are_plain(kind):
     shown = busy_peer().broker.snapshot(kind)
     assert shown != []

@@ -1,0 +1,42 @@
+# The single entry for everything. Logic is in Python and in .ci; this file only names it.
+
+PYTHON ?= python3
+BIN := .venv/bin
+FUZZ_SECONDS ?= 600
+
+.PHONY: run setup test test-all check lint types fuzz interop bench docs
+
+run: ## make the environment and start the broker on 127.0.0.1:5672
+	@$(PYTHON) .ci/environment.py serve
+	@exec $(BIN)/headgate serve --data .headgate
+
+setup: ## make the environment for tests and checks
+	@$(PYTHON) .ci/environment.py test
+
+test: setup ## the whole test suite
+	@$(BIN)/python -m pytest
+
+test-all: setup ## the same, with many more examples for the property tests
+	@$(BIN)/python -m pytest --hypothesis-profile=long
+
+check: lint types test ## everything that a change must pass
+
+lint: setup ## formatting, rules, import contracts
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/lint-imports
+
+types: setup
+	@$(BIN)/mypy
+
+fuzz: setup ## feed the decoder with what a coverage-guided fuzzer invents
+	@$(BIN)/python -m tests.fuzz.decoder -max_total_time=$(FUZZ_SECONDS)
+
+interop: setup ## other projects' clients against the broker
+	@$(BIN)/python -m pytest -m interop
+
+bench: setup ## throughput and latency, beside RabbitMQ where it can be installed
+	@$(BIN)/python -m bench.run
+
+docs: setup ## the generated pages
+	@$(BIN)/python -m core.config config/broker.toml

@@ -1,0 +1,47 @@
+"""``headgate config``: look at a configuration before the broker does."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from amqp10.cli.exits import CommandError, Exit
+from core.config import ConfigError, Settings, load, render
+
+config_app = App(name="config", help="Check and show configurations.")
+
+File = Annotated[Path | None, Parameter(help="A TOML file. Without it: the defaults.")]
+
+
+@config_app.command
+def check(file: File = None) -> None:
+    """Say whether a configuration can be used, and if not, everything that is wrong with it.
+
+    Examples:
+
+        headgate config check broker.toml
+    """
+    read_settings(file)
+    print(f"{file or 'the default configuration'} is good")
+
+
+@config_app.command
+def show(file: File = None) -> None:
+    """Show every setting in force, as a file. The keys of passwords are left out.
+
+    Examples:
+
+        headgate config show
+
+        headgate config show broker.toml > explained.toml
+    """
+    print(render(read_settings(file)), end="")
+
+
+def read_settings(file: Path | None, overrides: Mapping[str, object] | None = None) -> Settings:
+    """The settings in force. Raises CommandError with every problem at once."""
+    try:
+        return load(file, overrides)
+    except ConfigError as error:
+        raise CommandError(Exit.USAGE, "the configuration cannot be used:\n  " + "\n  ".join(error.problems)) from None

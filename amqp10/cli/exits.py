@@ -1,0 +1,53 @@
+"""How a command of ``headgate`` ends: stable exit codes, and mistakes that are told in a line instead of a traceback.
+
+====  ==========================================================================================================
+code  meaning
+====  ==========================================================================================================
+0     done
+1     a fault of headgate itself; the only case with a traceback
+2     the command, the configuration or an address to listen on is wrong
+3     the broker cannot be reached, or the connection to it broke
+4     the broker did not let us in: wrong user or password, or it speaks no AMQP 1.0
+5     what was asked for does not exist
+6     the broker refused, or rejected or released a message
+7     something did not happen in time
+130   interrupted from the keyboard
+====  ==========================================================================================================
+"""
+
+import sys
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """The exit codes."""
+
+    DONE = 0
+    FAULT = 1
+    USAGE = 2
+    UNREACHABLE = 3
+    NOT_LET_IN = 4
+    NOT_FOUND = 5
+    REFUSED = 6
+    TIMED_OUT = 7
+    INTERRUPTED = 130
+
+
+EPILOGUE = (
+    "Exit codes: 0 done, 1 fault of headgate, 2 wrong usage or configuration, 3 broker not reachable, "
+    "4 not let in, 5 not found, 6 refused, 7 timed out, 130 interrupted."
+)
+
+
+class CommandError(Exception):
+    """A command that cannot do what it was asked to. The text says what is wrong and what to do about it."""
+
+    def __init__(self, code: Exit, text: str) -> None:
+        super().__init__(code, text)
+        self.code = code
+        self.text = text
+
+
+def complain(text: str) -> None:
+    """Say on standard error what is wrong."""
+    print(f"headgate: {text}", file=sys.stderr)

@@ -1,0 +1,69 @@
+"""``headgate serve``: run the broker in the foreground."""
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import trio
+from cyclopts import Parameter
+
+from amqp10.cli.config import read_settings
+from amqp10.cli.exits import CommandError, Exit
+from amqp10.serve import headgate_version, serve
+from core.access.users import GUEST
+from core.config import Settings
+
+
+def serve_command(
+    *,
+    config: Annotated[Path | None, Parameter(help="The configuration, a TOML file. Default: none.")] = None,
+    listen: Annotated[
+        tuple[str, ...],
+        Parameter(help="HOST:PORT to listen on; may be given several times. With port 0, any free port."),
+    ] = (),
+    data: Annotated[Path | None, Parameter(help="The data folder.")] = None,
+) -> None:
+    """Run the broker until it is interrupted or terminated.
+
+    One line on standard output says that connections are accepted, and where. The log goes to standard error. Options
+    go before what the configuration says.
+
+    Examples:
+
+        headgate serve
+
+        headgate serve --config broker.toml
+
+        headgate serve --listen 127.0.0.1:0 --data /tmp/headgate
+    """
+    overrides: dict[str, object] = {}
+    if listen:
+        overrides["server.listen"] = list(listen)
+    if data is not None:
+        overrides["data.folder"] = str(data)
+    settings = read_settings(config, overrides)
+
+    def ready(addresses: Sequence[tuple[str, int]]) -> None:
+        print(ready_line(settings, addresses, pid=os.getpid()), flush=True)
+
+    try:
+        trio.run(partial(serve, settings, ready=ready))
+    except* OSError as group:
+        raise CommandError(Exit.USAGE, _first_text(group)) from None
+
+
+def ready_line(settings: Settings, addresses: Sequence[tuple[str, int]], *, pid: int) -> str:
+    """What says that the broker is ready: a URL for each address, with guest in it when guest may connect."""
+    login = "" if settings.users else f"{GUEST}:{GUEST}@"
+    urls = [f"amqp://{login}{f'[{host}]' if ':' in host else host}:{port}" for host, port in addresses]
+    return f"Headgate {headgate_version()} is ready at {' and '.join(urls)} (pid {pid})"
+
+
+def _first_text(group: BaseExceptionGroup[BaseException]) -> str:
+    """The words of the first error in a group."""
+    first = group.exceptions[0]
+    if isinstance(first, BaseExceptionGroup):
+        return _first_text(first)
+    return str(first.args[-1]) if first.args else str(first)

@@ -1,0 +1,345 @@
+"""A connection to a broker for a Trio program: made, kept, made anew when it breaks, and closed.
+
+    async with connect("amqp://guest:guest@localhost") as connection:
+        sender = await connection.open_sender("/queues/orders")
+        await sender.send(Message(b"hello"))
+
+Behind it is the same sans-IO engine that the broker runs on. One background task owns the network connection; all
+other methods only change the engine's state and wake that task.
+
+When the connection breaks and ``reconnect`` is set, it is made anew with a growing delay, its sessions begin again and
+their links attach again. What cannot be carried over is told: outcomes that were open become uncertain, deliveries
+that were not settled come again.
+"""
+
+import secrets
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from itertools import count
+from math import inf
+
+import trio
+
+from amqp10.client.errors import ClientError, ConnectionLost, NotLetIn, TimedOut, Unreachable, told
+from amqp10.client.management import Answer, Management
+from amqp10.client.receiver import Receiver, ReceiverOptions
+from amqp10.client.sender import Sender
+from amqp10.client.session import ClientSession
+from amqp10.client.settings import ClientSettings
+from amqp10.client.standing import Standing
+from amqp10.client.url import Url
+from amqp10.client.wire import Wire
+from amqp10.connection import Connection, ConnectionSettings
+from amqp10.errors import ErrorCondition, LinkFault, SessionFault
+from amqp10.events import (
+    ConnectionClosed,
+    ConnectionOpened,
+    CreditReceived,
+    DeliveriesReceived,
+    DeliveriesSent,
+    DeliveriesSettled,
+    Event,
+    IncomingSettled,
+    LinkDetached,
+    ReceiverAttached,
+    SenderAttached,
+    SenderFlowReceived,
+    SessionBegun,
+    SessionEnded,
+)
+from amqp10.handshake import ClientHandshake
+from amqp10.performatives import Attach
+from amqp10.receiver_link import ReceiverLink
+from amqp10.sasl import Anonymous, Credentials, Plain, ScramSha256
+from amqp10.sender_link import SenderLink
+from amqp10.session import Session
+from amqp10.types import plain
+
+LinkEvent = DeliveriesReceived | SenderFlowReceived | CreditReceived | DeliveriesSettled | DeliveriesSent
+"""What happens on links that are attached."""
+NONCE_BYTES = 18
+"""144 bits, as the broker's own nonce has."""
+NAME_BYTES = 6
+"""Tells clients apart that were given no name: 48 bits."""
+
+
+@asynccontextmanager
+async def connect(url: str | Url, settings: ClientSettings | None = None) -> AsyncIterator["ClientConnection"]:
+    """A connection for the block; closed at its end.
+
+    Raises BadUrl, Unreachable, NotLetIn, TimedOut, and ConnectionLost for a broker that closes it at once.
+    """
+    connection = ClientConnection(Url.parse(url) if isinstance(url, str) else url, settings or ClientSettings())
+    with _single_errors():
+        async with trio.open_nursery() as nursery:
+            await nursery.start(connection.run)
+            try:
+                yield connection
+            finally:
+                await connection.close()
+                nursery.cancel_scope.cancel()
+
+
+class ClientConnection:
+    """A connection and what is on it. Made by :func:`connect`."""
+
+    def __init__(self, url: Url, settings: ClientSettings) -> None:
+        self.url = url
+        self.settings = settings
+        self.standing = Standing()
+        self.container_id = settings.container_id or f"headgate-client-{secrets.token_hex(NAME_BYTES)}"
+        self._names = count(1)
+        self._engine: Connection | None = None
+        self._wire: Wire | None = None
+        self._opening = trio.CancelScope()
+        self._task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+        self._established = False
+        self._closing = False
+        self._failure: ClientError | None = None
+        self._sessions: dict[ClientSession, None] = {}
+        self._default: ClientSession | None = None
+        self._management: Management | None = None
+
+    # --- the user's side -------------------------------------------------------------------------------------------
+
+    @property
+    def broker(self) -> Mapping[str, object]:
+        """What the broker says of itself: product, version and so on, plain values."""
+        remote = None if self._engine is None else self._engine.remote
+        return {} if remote is None else {key: plain(value) for key, value in (remote.properties or {}).items()}
+
+    async def begin_session(self) -> ClientSession:
+        """Begin a session. Links that are opened without one share a session of the connection's."""
+        session = self._new_session()
+        await session.standing.usable()
+        return session
+
+    async def open_sender(self, address: str | None, *, settled: bool = False, name: str | None = None) -> Sender:
+        """Attach a sender on the shared session; see :meth:`ClientSession.open_sender`."""
+        return await self._shared_session().open_sender(address, settled=settled, name=name)
+
+    async def open_receiver(
+        self, address: str | None, *, options: ReceiverOptions | None = None, name: str | None = None
+    ) -> Receiver:
+        """Attach a receiver on the shared session; see :meth:`ClientSession.open_receiver`."""
+        return await self._shared_session().open_receiver(address, options=options, name=name)
+
+    async def request(self, method: str, path: str, body: object = None) -> Answer:
+        """Send a request to the management node; see :meth:`Management.request`."""
+        if self._management is None:
+            self._management = Management(
+                self._new_session(), name=self.new_link_name(), time_out_s=self.settings.request_time_out_s
+            )
+        return await self._management.request(method, path, body)
+
+    async def close(self) -> None:
+        """Close, and wait for the broker's answer for a limited time. Outcomes that are open become uncertain."""
+        self._closing = True
+        if self._engine is not None and self.standing.up:
+            self._engine.close(monotonic=trio.current_time())
+            self.wake()
+            with trio.move_on_after(self.settings.close_time_out_s), suppress(ClientError):
+                while self.standing.up:
+                    await self.standing.change()
+        self._end(ConnectionLost("the connection was closed"))
+
+    # --- the sessions' side ----------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """There is something to send."""
+        if self._wire is not None:
+            self._wire.wake()
+
+    def new_link_name(self) -> str:
+        """A name that no other link of this connection has."""
+        return f"{self.container_id}-{next(self._names)}"
+
+    def forget_session(self, session: ClientSession) -> None:
+        """The session is not to begin again."""
+        self._sessions.pop(session, None)
+        if session is self._default:
+            self._default = None
+
+    # --- the connection's life -------------------------------------------------------------------------------------
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Connect, and again after each loss. Raises only when the first attempt fails."""
+        self._task_status = task_status
+        backoff, attempt = self.settings.reconnect, 0
+        while True:
+            began = trio.current_time()
+            failure = await self._connect_once()
+            if not self._established:
+                raise failure
+            self._lose(failure)
+            if backoff is not None and trio.current_time() - began > backoff.longest_s:
+                attempt = 0
+            if self._closing or backoff is None or isinstance(failure, NotLetIn) or not backoff.allows(attempt):
+                self._end(failure)
+                return
+            await trio.sleep(backoff.delay_s(attempt, self.settings.random_fraction()))
+            attempt += 1
+
+    async def _connect_once(self) -> ClientError:
+        """One network connection, from the look-up of the name to its end. Returns why it ended."""
+        settings, place = self.settings, self.url.place
+        handshake = ClientHandshake(self._credentials(), hostname=self.url.host, frame_size_max=settings.max_frame_size)
+        engine = Connection(self._engine_settings(), handshake)
+        self._failure = None
+        with trio.move_on_after(settings.connect_time_out_s) as self._opening:
+            try:
+                stream = await settings.open_stream(self.url.host, self.url.port)
+            except OSError as error:
+                return Unreachable(f"cannot connect to {place}: {_cause(error)}")
+            self._engine = engine
+            self._wire = Wire(
+                stream,
+                engine,
+                take_event=self._take_event,
+                after_events=self._after_events,
+                write_time_out_s=settings.write_time_out_s,
+            )
+            await self._wire.run()
+        if self._opening.cancelled_caught:
+            return TimedOut(f"no connection to {place} within {settings.connect_time_out_s:g} s")
+        if handshake.refused is not None:
+            return NotLetIn(f"{place}: {handshake.refused}")
+        return self._failure or ConnectionLost(f"the connection to {place} broke")
+
+    def _lose(self, reason: ClientError) -> None:
+        self._engine = self._wire = None
+        for session in list(self._sessions):
+            session.lost(reason)
+        self.standing.went_away(reason)
+
+    def _end(self, reason: ClientError) -> None:
+        for session in list(self._sessions):
+            session.ended(reason)
+        self._sessions.clear()
+        self.standing.ended(reason)
+
+    # --- the engine's events ---------------------------------------------------------------------------------------
+
+    def _after_events(self) -> None:
+        """A batch of events is taken. Only now is an open one: a broker that refuses us opens and closes at once."""
+        engine = self._engine
+        if engine is not None and engine.opened and not self.standing.up:
+            self._opening.deadline = inf
+            for session in self._sessions:
+                session.begin(engine)
+            self.standing.came_up()
+            if not self._established:
+                self._established = True
+                self._task_status.started()
+        for session in self._sessions:
+            session.look_at_closing()
+
+    def _take_event(self, event: Event) -> None:
+        match event:
+            case SenderAttached() | ReceiverAttached():
+                self._attached(event.link, event.attach)
+            case LinkDetached(link, error):
+                if isinstance(link.reference, Sender | Receiver):
+                    link.reference.detached(error)
+            case SessionBegun(session):
+                if isinstance(session.reference, ClientSession):
+                    session.reference.begun()
+                else:
+                    session.fail(SessionFault(ErrorCondition.NOT_ALLOWED, "this client takes no sessions"))
+            case SessionEnded(session, error):
+                if isinstance(session.reference, ClientSession):
+                    session.reference.ended_by_peer(error)
+            case ConnectionClosed(error, by_peer):
+                whose = "the broker closed the connection" if by_peer else "the connection was closed"
+                self._failure = ConnectionLost(*told(whose, error))
+            case ConnectionOpened() | IncomingSettled():
+                pass  # the state of the engine has the one; the other comes only with rcv-settle-mode second
+            case _:
+                _take_link_event(event)
+
+    @staticmethod
+    def _attached(link: SenderLink | ReceiverLink, attach: Attach) -> None:
+        if isinstance(link.reference, Sender | Receiver):
+            link.reference.attach_answered(attach)
+            return
+        session = link.channel
+        assert isinstance(session, Session)
+        if link.end.local is None:
+            session.refuse(link, LinkFault(ErrorCondition.NOT_ALLOWED, "this client takes no links"))
+        else:  # nobody waits for it any more
+            session.detach(link)
+
+    # --- inside ----------------------------------------------------------------------------------------------------
+
+    def _shared_session(self) -> ClientSession:
+        if self._default is None:
+            self._default = self._new_session()
+        return self._default
+
+    def _new_session(self) -> ClientSession:
+        self.standing.check()
+        session = ClientSession(self)
+        self._sessions[session] = None
+        if self._engine is not None and self.standing.up:
+            session.begin(self._engine)
+            self.wake()
+        return session
+
+    def _credentials(self) -> list[Credentials]:
+        user, password = self.url.user, self.url.password
+        if user is None:
+            return [Anonymous()]
+        known: dict[str, Credentials] = {
+            "SCRAM-SHA-256": ScramSha256(user, password, lambda: secrets.token_hex(NONCE_BYTES)),
+            "PLAIN": Plain(user, password),
+        }
+        return [known[mechanism] for mechanism in self.settings.mechanisms]
+
+    def _engine_settings(self) -> ConnectionSettings:
+        settings = self.settings
+        return ConnectionSettings(
+            container_id=self.container_id,
+            hostname=self.url.hostname,
+            max_frame_size=settings.max_frame_size,
+            idle_time_out_ms=settings.idle_time_out_ms,
+            close_time_out_ms=round(settings.close_time_out_s * 1000),
+            properties={"product": "Headgate client"},
+        )
+
+
+def _take_link_event(event: LinkEvent) -> None:
+    """What happens on an attached link goes to its sender or receiver; a link that was closed has none any more."""
+    user = event.link.reference
+    match event:
+        case DeliveriesReceived() if isinstance(user, Receiver):
+            user.received(event)
+        case SenderFlowReceived() if isinstance(user, Receiver):
+            user.flow_received(event)
+        case CreditReceived() if isinstance(user, Sender):
+            user.credit_received(event)
+        case DeliveriesSettled() if isinstance(user, Sender):
+            user.outcomes_received(event)
+        case DeliveriesSent() if isinstance(user, Sender):
+            user.sent(event)
+
+
+def _cause(error: OSError) -> str:
+    """The system's words; Trio keeps them in the errors of the single attempts."""
+    if error.strerror:
+        return error.strerror
+    if isinstance(error.__cause__, BaseExceptionGroup):
+        attempts = [one for one in error.__cause__.exceptions if isinstance(one, OSError) and one.strerror]
+        if attempts:
+            return str(attempts[0].strerror)
+    return str(error)
+
+
+@contextmanager
+def _single_errors() -> Iterator[None]:
+    """A nursery wraps what its block raises; a user of the connection wants to catch it by its own type."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        if len(group.exceptions) == 1:
+            raise group.exceptions[0] from group.exceptions[0].__cause__
+        raise

@@ -1,0 +1,95 @@
+"""Requests to the broker's management node, over a pair of links on a session of their own.
+
+A request is a message that looks like HTTP; its answer comes on the other link [HTTP over AMQP, as RabbitMQ 4 has it].
+One request is under way at a time. The session is its own so that a window that an alarm has closed to publishers does
+not keep an operator out.
+"""
+
+from dataclasses import dataclass
+from itertools import count
+
+import trio
+
+from amqp10.client.errors import RequestRefused, TimedOut
+from amqp10.client.message import Message
+from amqp10.client.receipt import Unsent
+from amqp10.client.receiver import Receiver, ReceiverOptions
+from amqp10.client.sender import Sender
+from amqp10.client.session import ClientSession
+from amqp10.messaging import Accepted
+from amqp10.sections import AMQP_VALUE, Properties
+from amqp10.types import plain
+
+NODE = "/management"
+PAIRED = {"paired": True}
+"""The link property that makes two links of one name a pair."""
+STATUS_REFUSED = 400
+"""From here up a status says that the request was not served."""
+DIGITS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A status as HTTP has them, and a body of plain values."""
+
+    status: int
+    body: object
+
+
+class Management:
+    """The pair of links, attached with the first request."""
+
+    def __init__(self, session: ClientSession, *, name: str, time_out_s: float) -> None:
+        self._session = session
+        self._name = name
+        self._time_out_s = time_out_s
+        self._turn = trio.StrictFIFOLock()
+        self._identities = count(1)
+        self._sender: Sender | None = None
+        self._receiver: Receiver | None = None
+
+    async def request(self, method: str, path: str, body: object = None) -> Answer:
+        """Send a request and wait for its answer; ``path`` is percent-encoded, and may have a query.
+
+        Raises RequestRefused for an answer that is an error, TimedOut for none.
+        """
+        with trio.move_on_after(self._time_out_s):
+            async with self._turn:
+                answer = await self._exchange(method, path, body)
+            if answer.status >= STATUS_REFUSED:
+                text = answer.body if isinstance(answer.body, str) else f"{method} {path} was refused"
+                raise RequestRefused(text, status=answer.status)
+            return answer
+        raise TimedOut(f"{method} {path} was not answered within {self._time_out_s:g} s")
+
+    async def _exchange(self, method: str, path: str, body: object) -> Answer:
+        sender, receiver = await self._links()
+        receiver.grant(1)
+        identity = f"{self._name}-{next(self._identities)}"
+        properties = Properties(message_id=identity, to=path, subject=method, reply_to="$me")
+        fate = await sender.send(Message(body, properties=properties, section=AMQP_VALUE))
+        if not isinstance(fate, Accepted):
+            reason = fate.reason if isinstance(fate, Unsent) else str(fate)
+            raise RequestRefused(f"{method} {path} did not reach the broker: {reason}")
+        while True:
+            answer = (await receiver.receive()).message
+            if answer.properties is not None and answer.properties.correlation_id == identity:
+                return _read(answer)
+            # else it answers a request that was given up
+
+    async def _links(self) -> tuple[Sender, Receiver]:
+        if self._sender is None or self._receiver is None or self._sender.standing.over or self._receiver.standing.over:
+            self._receiver = await self._session.open_receiver(
+                NODE,
+                name=self._name,
+                options=ReceiverOptions(automatic=False, settled=True, properties=PAIRED),
+            )
+            self._sender = await self._session.open_sender(NODE, name=self._name, properties=PAIRED)
+        return self._sender, self._receiver
+
+
+def _read(answer: Message) -> Answer:
+    subject = answer.properties.subject if answer.properties is not None else None
+    if subject is None or not (subject.isascii() and subject.isdigit() and len(subject) == DIGITS):
+        raise RequestRefused(f"the broker's answer has the status {subject!r}, which is none")
+    return Answer(int(subject), plain(answer.body))

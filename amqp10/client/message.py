@@ -1,0 +1,127 @@
+"""A message as its user sees it: a body and what is said about it [3.2].
+
+The client sends and receives encoded messages, and this is the small bridge to values: :meth:`Message.encode` and
+:meth:`Message.decode`. Values inside keep the codec's types: a plain Python value where one AMQP type fits it, a class of
+:mod:`amqp10.types` elsewhere. Keys of annotations, which are symbols on the wire, are plain strings here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from amqp10.codec.decode import DEPTH_MAX, decode_value
+from amqp10.errors import DecodeError
+from amqp10.sections import (
+    AMQP_SEQUENCE,
+    AMQP_VALUE,
+    APPLICATION_PROPERTIES,
+    DATA,
+    DELIVERY_ANNOTATIONS,
+    FOOTER,
+    MESSAGE_ANNOTATIONS,
+    Bounds,
+    Header,
+    Properties,
+    decode_header,
+    decode_map_section,
+    decode_properties,
+    encode_header,
+    encode_properties,
+    encode_section,
+    scan,
+)
+from amqp10.types import Described, Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message.
+
+    ``body`` is one data section when it is bytes, and an amqp-value otherwise; ``section`` says so where that is not
+    meant: :data:`~amqp10.sections.AMQP_VALUE` for a binary value, :data:`~amqp10.sections.AMQP_SEQUENCE` for a list that
+    is a sequence. A body that came in several sections is one here: the bytes, or the items, one after the other.
+    """
+
+    body: object = b""
+    properties: Properties | None = None
+    application_properties: Mapping[str, object] = field(default_factory=dict)
+    annotations: Mapping[str, object] = field(default_factory=dict)
+    """Message annotations; their keys begin with ``x-`` [3.2.10]."""
+    header: Header | None = None
+    delivery_annotations: Mapping[str, object] = field(default_factory=dict)
+    footer: Mapping[str, object] = field(default_factory=dict)
+    section: int | None = None
+
+    def encode(self) -> bytes:
+        """The message as it travels. Raises EncodeError for a value that has no encoding."""
+        sections = []
+        if self.header is not None:
+            sections.append(encode_header(self.header))
+        if self.delivery_annotations:
+            sections.append(encode_section(DELIVERY_ANNOTATIONS, _symbol_keys(self.delivery_annotations)))
+        if self.annotations:
+            sections.append(encode_section(MESSAGE_ANNOTATIONS, _symbol_keys(self.annotations)))
+        if self.properties is not None:
+            sections.append(encode_properties(self.properties))
+        if self.application_properties:
+            sections.append(encode_section(APPLICATION_PROPERTIES, dict(self.application_properties)))
+        sections.append(encode_section(self.body_section, self.body))
+        if self.footer:
+            sections.append(encode_section(FOOTER, _symbol_keys(self.footer)))
+        return b"".join(sections)
+
+    @property
+    def body_section(self) -> int:
+        """The kind of section that the body is."""
+        if self.section is not None:
+            return self.section
+        return DATA if isinstance(self.body, bytes) else AMQP_VALUE
+
+    @classmethod
+    def decode(cls, encoded: bytes) -> Self:
+        """Read a message. Raises DecodeError. A message without any body has the body None."""
+        bounds = scan(encoded)
+        body, section = _decode_body(encoded, bounds.body, bounds.body_code)
+        return cls(
+            body=body,
+            properties=decode_properties(encoded, *bounds.properties) if bounds.properties else None,
+            application_properties=_decode_map(encoded, bounds.application_properties),
+            annotations=_decode_map(encoded, bounds.message_annotations),
+            header=decode_header(encoded, *bounds.header) if bounds.header else None,
+            delivery_annotations=_decode_map(encoded, bounds.delivery_annotations),
+            footer=_decode_map(encoded, bounds.footer),
+            section=section,
+        )
+
+
+def _decode_body(encoded: bytes, bounds: Bounds | None, code: int | None) -> tuple[object, int | None]:
+    """The body, and the kind of section where it does not follow from the body's type."""
+    if bounds is None:
+        return None, None
+    position, end = bounds
+    values: list[object] = []
+    while position < end:
+        described, position = decode_value(encoded, position, end, DEPTH_MAX)
+        assert isinstance(described, Described)  # scan has seen to it
+        values.append(described.value)
+    if code == DATA:
+        return b"".join(value for value in values if isinstance(value, bytes)), None
+    if code == AMQP_SEQUENCE:
+        return [item for value in values if isinstance(value, list) for item in value], AMQP_SEQUENCE
+    return values[0], AMQP_VALUE if isinstance(values[0], bytes) else None
+
+
+def _decode_map(encoded: bytes, bounds: Bounds | None) -> dict[str, object]:
+    if bounds is None:
+        return {}
+    items: dict[str, object] = {}
+    for key, value in decode_map_section(encoded, *bounds).items():
+        name = key.value if isinstance(key, Symbol) else key
+        if not isinstance(name, str):
+            raise DecodeError(f"the key {name!r} is neither a symbol nor a string")
+        items[name] = value
+    return items
+
+
+def _symbol_keys(items: Mapping[str, object]) -> dict[object, object]:
+    return {Symbol(key): value for key, value in items.items()}

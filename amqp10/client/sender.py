@@ -1,0 +1,244 @@
+"""A sending link: messages out, outcomes back in ranges, at the pace that the broker's link credit sets.
+
+``post`` hands messages over as far as link credit allows, waits for more where it must, and returns a receipt; ``send``
+also waits for what became of one message. Messages have numbers, counted from 0 over the life of the sender, across
+reconnects. Posts of several tasks are served in order, one after the other.
+
+Bounds: no message is encoded before there is link credit for it, and at most ``unsettled_max`` wait for their outcome.
+When the connection is lost, messages whose outcome is open become uncertain, or unsent where that is certain; ``post``
+goes on with the rest when the link is attached again.
+"""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Protocol
+
+import trio
+
+from amqp10.client.errors import ClientError, LinkClosed, MessageTooLarge, told
+from amqp10.client.message import Message
+from amqp10.client.receipt import SENT, Fate, FateRange, OpenReceipts, Receipt, Uncertain, Unsent
+from amqp10.client.standing import Standing
+from amqp10.errors import LinkFault
+from amqp10.events import CreditReceived, DeliveriesSent, DeliveriesSettled
+from amqp10.messaging import Error, Source, Target
+from amqp10.performatives import Attach
+from amqp10.sender_link import SenderLink
+from amqp10.session import Session
+from amqp10.types import plain
+
+RUN_MESSAGES_MAX = 256
+"""Messages encoded and handed over at once: a bound on the work between two looks at the other tasks."""
+REASON_PROPERTY = "headgate:reason"
+"""The property of a link's flow by which the broker says why it withholds link credit [2.7.4]."""
+UNSETTLED, SETTLED = 0, 1
+"""snd-settle-mode [2.8.2]."""
+
+Sendable = Message | bytes
+"""A message, or an encoded one."""
+
+
+class SenderSession(Protocol):
+    """What a sender asks of its session."""
+
+    def wake(self) -> None:
+        """There is something to send."""
+
+    async def close_link(self, link: SenderLink | None) -> None:
+        """Detach, and wait for the answer for a limited time."""
+
+    def forget_sender(self, sender: "Sender") -> None:
+        """The sender is not to be attached again."""
+
+
+class Sender:
+    """A sender to one address. Made by ``open_sender``."""
+
+    def __init__(
+        self,
+        session: SenderSession,
+        *,
+        name: str,
+        address: str | None,
+        settled: bool,
+        unsettled_max: int,
+        properties: dict[str, object] | None = None,
+    ) -> None:
+        self.name = name
+        self.address = address
+        """None for the anonymous terminus: then each message says in its ``to`` where it goes."""
+        self.settled = settled
+        self.standing = Standing()
+        self.waiting_reason: str | None = None
+        """Why the broker withholds link credit, as it told us last; None when it did not, or gave some since."""
+        self._session = session
+        self._unsettled_max = unsettled_max
+        self._properties = properties
+        self._link: SenderLink | None = None
+        self._receipts = OpenReceipts()
+        self._next_number = 0
+        self._turn = trio.StrictFIFOLock()
+
+    # --- the user's side -------------------------------------------------------------------------------------------
+
+    @property
+    def link_credit(self) -> int:
+        """Messages that the broker would take now."""
+        return 0 if self._link is None else self._link.credit.link_credit - self._link.waiting
+
+    @property
+    def unsettled(self) -> int:
+        """Messages whose outcome is open."""
+        return self._receipts.missing
+
+    async def send(self, message: Sendable) -> Fate:
+        """Send one message and wait for what became of it."""
+        receipt = await self.post([message])
+        return (await receipt.fates())[0].fate
+
+    async def send_many(self, messages: Iterable[Sendable]) -> list[FateRange]:
+        """Send messages and wait for what became of them; the numbers in the ranges count up in their order."""
+        return await (await self.post(messages)).fates()
+
+    async def post(self, messages: Iterable[Sendable]) -> Receipt:
+        """Hand messages over, waiting for link credit as long as it takes. Their outcomes come with the receipt.
+
+        Raises MessageTooLarge, and LinkClosed and the like when the sender is over; what was handed over before stays
+        sent, and so it does when the call is cancelled.
+        """
+        await trio.lowlevel.checkpoint()
+        async with self._turn:
+            self.standing.check()
+            receipt = Receipt(self._next_number)
+            rest = iter(messages)
+            try:
+                for message in rest:
+                    room = await self._room()
+                    run = [_encoded(message), *map(_encoded, islice(rest, room - 1))]
+                    await self._hand_over(run, receipt)
+            finally:
+                receipt.close()
+        return receipt
+
+    async def close(self) -> None:
+        """Detach for good. Outcomes that are still open become uncertain: wait for the receipts first."""
+        self._session.forget_sender(self)
+        link, self._link = self._link, None
+        await self._session.close_link(link)
+        self._over(LinkClosed(f"the sender to {self.address} was closed"), link)
+
+    # --- the session's side ----------------------------------------------------------------------------------------
+
+    def attach(self, session: Session) -> None:
+        """Attach, for the first time or again."""
+        link = session.new_sender(self.name)
+        link.reference = self
+        self._link = link
+        link.attach(
+            source=Source(),
+            target=Target(address=self.address),
+            snd_settle_mode=SETTLED if self.settled else UNSETTLED,
+            rcv_settle_mode=0,
+            properties=self._properties,
+        )
+
+    def attach_answered(self, attach: Attach) -> None:
+        """The broker attached too. Without a target it has refused, and its reason follows [2.6.3]."""
+        if attach.target is not None:
+            self.standing.came_up()
+
+    def credit_received(self, event: CreditReceived) -> None:
+        """The broker set the link credit, and may have said why it gives none."""
+        properties = event.flow.properties or {}
+        if REASON_PROPERTY in properties:
+            reason = plain(properties[REASON_PROPERTY])
+            self.waiting_reason = reason if isinstance(reason, str) else None
+        elif event.link.credit.link_credit > 0:
+            self.waiting_reason = None
+        if event.link.credit.drain:
+            # What waits is only what the link credit covers, so the answer is right as soon as that is sent.
+            event.link.answer_flow(available=0, drained=True)
+        elif event.flow.echo:
+            event.link.answer_flow(available=0, drained=False)
+        for first, last in event.link.take_back():
+            self._receipts.note(first, last, Unsent("the broker took its link credit back"))
+        self.standing.changed()
+
+    def sent(self, event: DeliveriesSent) -> None:
+        """Messages went out; when they are settled, that is all there will be."""
+        if self.settled:
+            self._receipts.note(event.first, event.last, SENT)
+            self.standing.changed()
+
+    def outcomes_received(self, event: DeliveriesSettled) -> None:
+        """The broker told what became of messages."""
+        fate = event.state if isinstance(event.state, Fate) else Uncertain("the broker settled without an outcome")
+        self._receipts.note(event.first, event.last, fate)
+        self.standing.changed()
+
+    def detached(self, error: Error | None) -> None:
+        """The broker ended the link."""
+        self._session.forget_sender(self)
+        link, self._link = self._link, None
+        self._over(LinkClosed(*told(f"the broker closed the link to {self.address}", error)), link)
+
+    def lost(self, reason: ClientError) -> None:
+        """The connection is gone, for now."""
+        link, self._link = self._link, None
+        if link is not None:
+            link.abandon()
+        self._give_up(reason, link)
+        self.standing.went_away(reason)
+
+    def ended(self, reason: ClientError) -> None:
+        """The session or the connection is over, or nobody waits for the link any more."""
+        link, self._link = self._link, None
+        if link is not None:
+            link.reference = None
+        self._over(reason, link)
+
+    # --- inside ----------------------------------------------------------------------------------------------------
+
+    async def _room(self) -> int:
+        """Wait until at least one message may be handed over; how many may."""
+        while True:
+            await self.standing.usable()
+            room = min(self.link_credit, self._unsettled_max - self.unsettled, RUN_MESSAGES_MAX)
+            if room > 0:
+                return room
+            await self.standing.change()
+
+    async def _hand_over(self, run: list[bytes], receipt: Receipt) -> None:
+        """Give messages to the link. They were counted off before; only a loss in between makes them wait again."""
+        while run:
+            room = await self._room()
+            link, some = self._link, run[:room]
+            assert link is not None
+            try:
+                link.send_run(self._next_number, some, b"")
+            except LinkFault as fault:
+                raise MessageTooLarge(fault.description, fault.condition) from None
+            self._receipts.add(receipt, len(some))
+            self._next_number += len(some)
+            self._session.wake()
+            run = run[room:]
+            await trio.lowlevel.checkpoint()
+
+    def _over(self, reason: ClientError, link: SenderLink | None) -> None:
+        self._give_up(reason, link)
+        self.standing.ended(reason)
+
+    def _give_up(self, reason: ClientError, link: SenderLink | None) -> None:
+        """No outcome will come any more for what was handed over."""
+        self.waiting_reason = None
+        for first, last in [] if link is None else link.unsent:
+            self._receipts.note(first, last, Unsent(str(reason)))
+        self._receipts.give_up(Uncertain(str(reason)))
+
+
+def _encoded(message: Sendable) -> bytes:
+    if isinstance(message, Message):
+        return message.encode()
+    if not message.startswith(b"\x00"):
+        raise ValueError("bytes are an encoded message, which begins with 0x00; for a body write Message(b'…')")
+    return message

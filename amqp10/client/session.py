@@ -1,0 +1,238 @@
+"""A session: the senders and receivers that share one window and one order of frames [2.5].
+
+Links on one session can hold each other up: while the user leaves too much untaken in one receiver, the session's window
+is closed for all of them. Traffic that must keep moving belongs on a session of its own.
+
+A session outlives connections: when a connection is made anew, the session begins again on it and attaches its links
+again, all at once and without waiting for answers.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import trio
+
+from amqp10.client.errors import ClientError, LinkClosed, SessionClosed, told
+from amqp10.client.receiver import Receiver, ReceiverOptions
+from amqp10.client.sender import Sender
+from amqp10.client.settings import ClientSettings
+from amqp10.client.standing import Standing
+from amqp10.connection import Connection
+from amqp10.errors import ConnectionFault
+from amqp10.lifecycle import LinkState
+from amqp10.messaging import Error
+from amqp10.receiver_link import ReceiverLink
+from amqp10.sender_link import SenderLink
+from amqp10.session import Session, SessionLimits
+
+
+class SessionConnection(Protocol):
+    """What a session asks of its connection."""
+
+    settings: ClientSettings
+
+    def wake(self) -> None:
+        """There is something to send."""
+
+    def new_link_name(self) -> str:
+        """A name that no other link has."""
+
+    def forget_session(self, session: "ClientSession") -> None:
+        """The session is not to begin again."""
+
+
+class ClientSession:
+    """A session with its links. Made by ``begin_session``."""
+
+    def __init__(self, connection: SessionConnection) -> None:
+        self.standing = Standing()
+        self._connection = connection
+        self._session: Session | None = None
+        self._senders: dict[Sender, None] = {}
+        self._receivers: dict[Receiver, None] = {}
+        self._closing: dict[SenderLink | ReceiverLink, trio.Event] = {}
+        self._buffered_messages = 0
+        self._buffered_bytes = 0
+
+    # --- the user's side -------------------------------------------------------------------------------------------
+
+    async def open_sender(
+        self,
+        address: str | None,
+        *,
+        settled: bool = False,
+        name: str | None = None,
+        properties: Mapping[str, object] | None = None,
+    ) -> Sender:
+        """Attach a sender to an address, or to the anonymous terminus (None). ``settled`` messages get no outcome.
+
+        Raises LinkClosed when the broker refuses.
+        """
+        sender = Sender(
+            self,
+            name=name or self._connection.new_link_name(),
+            address=address,
+            settled=settled,
+            unsettled_max=self._connection.settings.unsettled_max,
+            properties=dict(properties) if properties else None,
+        )
+        self.standing.check()
+        self._senders[sender] = None
+        if self._session is not None:
+            sender.attach(self._session)
+        await self._attached(sender)
+        return sender
+
+    async def open_receiver(
+        self, address: str | None, *, options: ReceiverOptions | None = None, name: str | None = None
+    ) -> Receiver:
+        """Attach a receiver from an address, or from a queue that the broker makes for it (None).
+
+        Raises LinkClosed when the broker refuses.
+        """
+        receiver = Receiver(
+            self,
+            name=name or self._connection.new_link_name(),
+            address=address,
+            options=options or ReceiverOptions(),
+        )
+        self.standing.check()
+        self._receivers[receiver] = None
+        if self._session is not None:
+            receiver.attach(self._session)
+        await self._attached(receiver)
+        return receiver
+
+    def close(self) -> None:
+        """End the session and every link on it. Outcomes that are open become uncertain."""
+        self._connection.forget_session(self)
+        if self._session is not None:
+            self._session.end()
+        self._over(SessionClosed("the session was closed"))
+        self._connection.wake()
+
+    # --- the connection's side -------------------------------------------------------------------------------------
+
+    def begin(self, connection: Connection) -> None:
+        """Begin on a connection, for the first time or again, and attach every link."""
+        settings = self._connection.settings
+        try:
+            session = connection.new_session(
+                SessionLimits(
+                    max_incoming_window=settings.incoming_window,
+                    window_top_up=settings.incoming_window // 2,
+                    incoming_window_margin=settings.incoming_window,
+                )
+            )
+        except ConnectionFault as fault:
+            self._over(SessionClosed(fault.description, fault.condition))
+            return
+        session.reference = self
+        self._session = session
+        session.begin()
+        for sender in self._senders:
+            sender.attach(session)
+        for receiver in self._receivers:
+            receiver.attach(session)
+
+    def begun(self) -> None:
+        """The broker answered."""
+        self.standing.came_up()
+
+    def lost(self, reason: ClientError) -> None:
+        """The connection is gone, for now."""
+        self._session = None
+        for link in (*self._senders, *self._receivers):
+            link.lost(reason)
+        self._release_closing()
+        self.standing.went_away(reason)
+
+    def ended_by_peer(self, error: Error | None) -> None:
+        """The broker ended the session, or we did for a fault of its."""
+        self._connection.forget_session(self)
+        self._over(SessionClosed(*told("the broker ended the session", error)))
+
+    def ended(self, reason: ClientError) -> None:
+        """The connection is over."""
+        self._over(reason)
+
+    def look_at_closing(self) -> None:
+        """Tell those who wait for the answer to their detach: the engine's state has it, there is no event for it."""
+        for link in [link for link in self._closing if link.end.state is LinkState.GONE]:
+            self._closing.pop(link).set()
+
+    # --- the links' side -------------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """There is something to send."""
+        if self._session is not None:
+            self._session.connection.flush_later(self._session)
+        self._connection.wake()
+
+    def buffered(self, messages: int, size: int) -> None:
+        """Count what waits for the user; close the window above the limit, and open it below half of it."""
+        self._buffered_messages += messages
+        self._buffered_bytes += size
+        session, settings = self._session, self._connection.settings
+        if session is None:
+            return
+        load = max(
+            self._buffered_messages / settings.buffered_messages_max,
+            self._buffered_bytes / settings.buffered_bytes_max,
+        )
+        if load > 1.0:
+            session.close_incoming_window()
+        elif load <= 0.5 and session.window.closed:
+            session.open_incoming_window()
+            self._connection.wake()
+
+    async def close_link(self, link: SenderLink | ReceiverLink | None) -> None:
+        """Detach, and wait for the answer for a limited time."""
+        if link is None or self._session is None or not link.end.attached:
+            return
+        self._session.detach(link)
+        link.reference = None
+        answered = self._closing[link] = trio.Event()
+        self._connection.wake()
+        try:
+            with trio.move_on_after(self._connection.settings.close_time_out_s):
+                await answered.wait()
+        finally:
+            self._closing.pop(link, None)
+
+    def forget_sender(self, sender: Sender) -> None:
+        """The sender is not to be attached again."""
+        self._senders.pop(sender, None)
+
+    def forget_receiver(self, receiver: Receiver) -> None:
+        """The receiver is not to be attached again."""
+        self._receivers.pop(receiver, None)
+
+    # --- inside ----------------------------------------------------------------------------------------------------
+
+    async def _attached(self, link: Sender | Receiver) -> None:
+        """Wait until the broker has attached too; who gives up waiting gives up the link."""
+        self._connection.wake()
+        try:
+            await link.standing.usable()
+        except trio.Cancelled:
+            if isinstance(link, Sender):
+                self.forget_sender(link)
+            else:
+                self.forget_receiver(link)
+            link.ended(LinkClosed("the link was given up before the broker had answered"))
+            raise
+
+    def _release_closing(self) -> None:
+        for answered in self._closing.values():
+            answered.set()
+        self._closing.clear()
+
+    def _over(self, reason: ClientError) -> None:
+        self._session = None
+        for link in (*self._senders, *self._receivers):
+            link.ended(reason)
+        self._senders.clear()
+        self._receivers.clear()
+        self._release_closing()
+        self.standing.ended(reason)

@@ -1,0 +1,69 @@
+"""What can be chosen about a connection, and the bounds of everything that the client keeps.
+
+Durations are seconds and end in ``_s``, except the one that goes out in the open, which is the specification's.
+"""
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import trio
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """How long to wait before connecting again: twice as long each time, and never quite the same.
+
+    The second half of each delay is random, so that many clients that lost the same broker do not come back as one.
+    """
+
+    first_s: float = 0.1
+    longest_s: float = 10.0
+    attempts_max: int | None = None
+    """After so many failures in a row the connection is given up. None: never."""
+
+    def delay_s(self, attempt: int, fraction: float) -> float:
+        """Before attempt 0, 1, 2 …; ``fraction`` is random, from 0 to 1."""
+        whole = min(self.longest_s, self.first_s * 2.0 ** min(attempt, 32))
+        return whole * (1 + fraction) / 2
+
+    def allows(self, attempt: int) -> bool:
+        """Whether there is an attempt of this number."""
+        return self.attempts_max is None or attempt < self.attempts_max
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """How a connection is made and what it may keep in memory."""
+
+    container_id: str | None = None
+    """The client's name, as the broker shows it. None: a random one."""
+    mechanisms: tuple[Literal["SCRAM-SHA-256", "PLAIN"], ...] = ("SCRAM-SHA-256", "PLAIN")
+    """SASL mechanisms for a user with a password, the preferred first. Without a user it is ANONYMOUS."""
+    reconnect: Backoff | None = field(default_factory=Backoff)
+    """None: a connection that is lost stays lost. The first attempt is never repeated."""
+    connect_time_out_s: float = 10.0
+    """From the name's look-up to the broker's open, in all. A broker may take 3 s to refuse a password."""
+    write_time_out_s: float = 60.0
+    """A broker that takes nothing from us for so long is gone."""
+    close_time_out_s: float = 5.0
+    """How long the broker's answer to a close or a detach is waited for."""
+    request_time_out_s: float = 30.0
+    """How long the answer to a management request is waited for."""
+    idle_time_out_ms: int = 30_000
+    """Announced; a broker that is silent for twice as long is gone [2.4.5]."""
+    max_frame_size: int = 131_072
+    """Bytes of the largest frame that we take."""
+    incoming_window: int = 2048
+    """Transfers that the broker may send on a session before it hears from us again; topped up at half."""
+    buffered_messages_max: int = 20_000
+    buffered_bytes_max: int = 64 * 1024 * 1024
+    """When more than so much waits in the receivers of a session for the user to take it, the session's window is
+    closed, until half of it is taken. What is on its way comes on top: at most one window."""
+    unsettled_max: int = 10_000
+    """Messages of one sender whose outcome is open; the next one waits, whatever link credit there is."""
+    open_stream: Callable[[str, int], Awaitable[trio.abc.Stream]] = trio.open_tcp_stream
+    """How to reach a host and port."""
+    random_fraction: Callable[[], float] = random.random
+    """From 0 to 1, for the back-off."""

@@ -1,0 +1,65 @@
+"""Where a broker is and who connects: ``amqp://USER:PASSWORD@HOST:PORT/VIRTUAL-HOST``.
+
+User, password and virtual host are percent-encoded. Without a user, the client connects as ANONYMOUS. The default port
+is 5672. A virtual host that is named is asked for in the open, as ``vhost:NAME``, the form that RabbitMQ has for it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Self
+from urllib.parse import quote, unquote, urlsplit
+
+from amqp10.client.errors import BadUrl
+
+PORT = 5672
+"""IANA's number for AMQP without TLS."""
+FORM = "amqp://USER:PASSWORD@HOST:PORT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Url:
+    """A broker's address and the credentials for it."""
+
+    host: str
+    port: int = PORT
+    user: str | None = None
+    password: str = field(default="", repr=False)
+    virtual_host: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a URL. Raises BadUrl, whose text does not repeat the password."""
+        try:
+            parts = urlsplit(text)
+            port = parts.port
+        except ValueError as error:
+            raise BadUrl(f"this is no URL of the form {FORM}: {error}") from None
+        if parts.scheme == "amqps":
+            raise BadUrl("amqps (TLS) is not supported; use amqp, on a network that you trust")
+        if parts.scheme != "amqp" or not parts.hostname:
+            raise BadUrl(f"a broker's URL must be of the form {FORM}")
+        if parts.query or parts.fragment:
+            raise BadUrl(f"a broker's URL has no query and no fragment; its form is {FORM}")
+        virtual_host = unquote(parts.path.removeprefix("/"))
+        return cls(
+            host=parts.hostname,
+            port=PORT if port is None else port,
+            user=None if parts.username is None else unquote(parts.username),
+            password=unquote(parts.password or ""),
+            virtual_host=virtual_host or None,
+        )
+
+    @property
+    def hostname(self) -> str:
+        """What the open says as its hostname [2.7.1]."""
+        return self.host if self.virtual_host is None else f"vhost:{self.virtual_host}"
+
+    @property
+    def place(self) -> str:
+        """Host and port, as an error text shows them."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def __str__(self) -> str:
+        """The URL without its password."""
+        user = "" if self.user is None else f"{quote(self.user, safe='')}@"
+        path = "" if self.virtual_host is None else f"/{quote(self.virtual_host, safe='')}"
+        return f"amqp://{user}{self.place}{path}"

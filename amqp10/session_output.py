@@ -1,0 +1,143 @@
+"""What a session owes its peer, and in which order it goes out.
+
+Work that follows from a batch of input is only noted here; :meth:`SessionOutput.flush` writes it once per batch:
+dispositions first, link credit next, transfers (with the flows that answer consumers behind the transfers of their
+link), and the session's own flow last. Links that have something to send take turns with equal shares of the window,
+so that neither a blocked link nor a busy one holds up another.
+"""
+
+from typing import Protocol
+
+from amqp10 import serial
+from amqp10.disposition_run import encode_disposition
+from amqp10.link import RECEIVER, SENDER
+from amqp10.messaging import Accepted, DeliveryState, Released
+from amqp10.performatives import Disposition
+from amqp10.receiver_link import ReceiverLink
+from amqp10.sender_link import SenderLink
+from amqp10.session_window import SessionWindow
+from amqp10.unsettled import DispositionBatch
+
+
+class OutputChannel(Protocol):
+    """The part of a session that its output uses."""
+
+    window: SessionWindow
+    outgoing_channel: int
+
+    def write_disposition(self, disposition: Disposition) -> None:
+        """Put a disposition into the output."""
+
+    def write_frames(self, frames: bytes) -> None:
+        """Put encoded frames into the output."""
+
+    def send_flow(self) -> None:
+        """Tell the peer the session's own state [2.7.4]."""
+
+    def output_room(self) -> int:
+        """Bytes that the output may still take before deliveries are held back."""
+
+
+class SessionOutput:
+    """What is due on one session."""
+
+    __slots__ = ("_channel", "_echoes", "_flow_due", "_refills", "_sending", "as_receiver", "as_sender")
+
+    def __init__(self, channel: OutputChannel) -> None:
+        self._channel = channel
+        self.as_receiver: DispositionBatch[DeliveryState | None] = DispositionBatch()
+        """States of deliveries that the peer sent."""
+        self.as_sender: DispositionBatch[DeliveryState | None] = DispositionBatch()
+        """States of our own deliveries, which tell the peer that we have settled."""
+        self._sending: dict[SenderLink, None] = {}
+        self._refills: dict[ReceiverLink, None] = {}
+        self._echoes: dict[ReceiverLink, None] = {}
+        self._flow_due = False
+
+    @property
+    def blocked(self) -> bool:
+        """Deliveries wait for the peer's window or for the socket."""
+        return bool(self._sending)
+
+    def send_later(self, link: SenderLink) -> None:
+        """The link has something to send."""
+        self._sending[link] = None
+
+    def refill_later(self, link: ReceiverLink) -> None:
+        """Look at the link credit of a link, which may be due for a top-up."""
+        self._refills[link] = None
+
+    def echo_later(self, link: ReceiverLink) -> None:
+        """The peer wants to hear the state of a link; a burst of such wishes gets one answer."""
+        self._echoes[link] = None
+
+    def flow_later(self) -> None:
+        """The peer wants to hear, or must hear, the session's own state."""
+        self._flow_due = True
+
+    def forget(self, link: SenderLink | ReceiverLink) -> None:
+        """The link is over; nothing is due on it."""
+        if isinstance(link, SenderLink):
+            self._sending.pop(link, None)
+        else:
+            self._refills.pop(link, None)
+            self._echoes.pop(link, None)
+
+    def flush(self) -> None:
+        """Write everything that is due, as far as the window and the output allow."""
+        self._write_dispositions(self.as_receiver, role=RECEIVER)
+        self._write_dispositions(self.as_sender, role=SENDER)
+        self._write_link_flows()
+        self._transmit()
+        if self._channel.window.top_up() or self._flow_due:
+            self._flow_due = False
+            self._channel.send_flow()
+
+    def _write_dispositions(self, batch: DispositionBatch[DeliveryState | None], *, role: bool) -> None:
+        if not batch:
+            return
+        for pending in batch.take():
+            first, last = pending.first & serial.MASK, pending.last & serial.MASK
+            settled, state = pending.settled, pending.state
+            if state is None or isinstance(state, Accepted | Released):
+                frame = encode_disposition(
+                    channel=self._channel.outgoing_channel,
+                    role=role,
+                    first=first,
+                    last=last,
+                    settled=settled,
+                    state=state,
+                )
+                self._channel.write_frames(frame)
+            else:
+                self._channel.write_disposition(
+                    Disposition(
+                        role=role, first=first, last=None if last == first else last, settled=settled, state=state
+                    )
+                )
+
+    def _write_link_flows(self) -> None:
+        if self._refills:
+            refills, self._refills = self._refills, {}
+            for link in refills:
+                link.refill()
+        if self._echoes:
+            echoes, self._echoes = self._echoes, {}
+            for link in echoes:
+                if link.end.attached:
+                    link.write_flow()
+
+    def _transmit(self) -> None:
+        """Give each link that has something to send an equal share of the window, until all of it is used."""
+        sending, window = self._sending, self._channel.window
+        progress = True
+        while sending and progress:
+            progress = False
+            share = -(-window.remote_incoming_window // len(sending))
+            for link in list(sending):
+                del sending[link]
+                frames = min(share, window.remote_incoming_window)
+                used = link.transmit(frames, self._channel.output_room())
+                progress = progress or used > 0
+                if link.pending:
+                    sending[link] = None

@@ -1,0 +1,210 @@
+"""Settling and outcomes, in both directions, as RabbitMQ's client suite shows them [2.6.12, 3.4]."""
+
+import pytest
+
+from amqp10.messaging import ACCEPTED, RELEASED, Accepted, Modified, Rejected
+from amqp10.performatives import Attach, Detach, Disposition
+from amqp10.sections import Header, decode_header, decode_map_section, encode_header, scan
+from amqp10.types import Described, Symbol, ULong
+from core.interface import Binding
+from tests.kit.cases import case
+from tests.kit.wire import InProcessBroker, WirePeer, body_of, data_message, numbered
+
+
+def both_ways(broker: InProcessBroker, **attach_fields: object) -> WirePeer:
+    """A client with a sender at handle 0 and a receiver at handle 1 on the queue q."""
+    address = broker.queue()
+    peer = broker.connect()
+    peer.begin()
+    peer.attach_sender(address)
+    peer.attach_receiver(address, **attach_fields)
+    peer.frames.clear()
+    return peer
+
+
+def delivered(peer: WirePeer) -> list[tuple[Header, bytes]]:
+    """Header and body of what came."""
+    found = []
+    for _, payload in peer.deliveries():
+        bounds = scan(payload)
+        assert bounds.header is not None
+        found.append((decode_header(payload, *bounds.header), body_of(payload)))
+    return found
+
+
+def settled_ids(dispositions: list[Disposition]) -> list[int]:
+    """The ids that dispositions cover."""
+    return [
+        number for each in dispositions for number in range(each.first, (each.last or each.first) + 1) if each.settled
+    ]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "returns", "failures"),
+    [
+        (ACCEPTED, False, 0),
+        (Modified(), True, 0),
+        (Modified(delivery_failed=True), True, 1),
+        (Modified(delivery_failed=True, undeliverable_here=False), True, 1),
+        (Rejected(), False, 0),
+        (RELEASED, True, 0),
+    ],
+)
+@case("amqp_client_SUITE", "reliable_send_receive_with_outcomes_classic")
+@case("amqp_client_SUITE", "delivery_count_classic")
+@case("amqp_client_SUITE", "modified_classic_queue")
+def test_every_outcome(outcome: object, returns: bool, failures: int):
+    """reliable_send_receive_with_outcomes_classic (amqp_client_SUITE)
+    delivery_count_classic (amqp_client_SUITE)
+    modified_classic_queue (amqp_client_SUITE): undeliverable-here is in test_deviations, annotations are merged."""
+    broker = InProcessBroker()
+    peer = both_ways(broker)
+    message = encode_header(Header(durable=True)) + data_message(b"m")
+    peer.transfer(payload=message)
+    assert peer.expect(Disposition) == Disposition(role=True, first=0, settled=True, state=ACCEPTED)
+    peer.grant(1)
+    ((header, body),) = delivered(peer)
+    assert (header.durable, header.first_acquirer, header.delivery_count, body) == (True, True, 0, b"m")
+    peer.dispose(0, state=outcome)
+    assert broker.unacknowledged() == 0
+    assert broker.ready() == int(returns)
+    peer.grant(1)
+    again = [(header.first_acquirer, header.delivery_count) for header, _ in delivered(peer)]
+    assert again == ([(False, failures)] if returns else [])
+
+
+@case("amqp_client_SUITE", "modified_classic_queue")
+def test_annotations_of_a_modified_outcome_are_merged():
+    """modified_classic_queue (amqp_client_SUITE): message-annotations, which RabbitMQ's classic queues ignore."""
+    broker = InProcessBroker()
+    peer = both_ways(broker)
+    peer.transfer(b"m")
+    for key in ("x-one", "x-two"):
+        peer.grant(1)
+        delivery_id = peer.deliveries()[-1][0].delivery_id
+        peer.dispose(delivery_id, state=Modified(message_annotations={key: "value"}))
+    peer.grant(1)
+    payload = peer.deliveries()[-1][1]
+    bounds = scan(payload)
+    assert bounds.message_annotations is not None
+    assert decode_map_section(payload, *bounds.message_annotations) == {
+        Symbol("x-one"): "value",
+        Symbol("x-two"): "value",
+    }
+    assert body_of(payload) == b"m"
+
+
+@case("amqp_client_SUITE", "sender_settle_mode_unsettled")
+def test_pipelined_unsettled_messages_are_all_accepted():
+    """sender_settle_mode_unsettled (amqp_client_SUITE)"""
+    broker = InProcessBroker()
+    peer = both_ways(broker)
+    peer.publish(numbered(30))
+    dispositions = peer.take(Disposition)
+    assert settled_ids(dispositions) == list(range(30))
+    assert {type(each.state) for each in dispositions} == {Accepted}
+
+
+@case("amqp_client_SUITE", "sender_settle_mode_unsettled_fanout")
+def test_one_answer_for_a_message_that_goes_to_three_queues():
+    """sender_settle_mode_unsettled_fanout (amqp_client_SUITE)"""
+    broker = InProcessBroker()
+    for name in ("a", "b", "c"):
+        broker.queue(name)
+        binding = Binding(
+            source="amq.fanout", destination=name, destination_is_queue=True, binding_key="", arguments={}
+        )
+        broker.engine.bind(binding, broker)
+    peer = broker.connect()
+    peer.begin()
+    peer.attach_sender("/exchanges/amq.fanout")
+    peer.publish(numbered(20))
+    assert settled_ids(peer.take(Disposition)) == list(range(20))
+    assert [broker.ready(name) for name in ("a", "b", "c")] == [20, 20, 20]
+
+
+@case("amqp_client_SUITE", "sender_settle_mode_mixed")
+def test_mixed_settlement():
+    """sender_settle_mode_mixed (amqp_client_SUITE): of 31 messages every third is settled; 20 wait for an answer."""
+    broker = InProcessBroker()
+    peer = both_ways(broker)
+    for number in range(31):
+        peer.transfer(settled=number % 3 == 0)
+    unsettled = [number for number in range(31) if number % 3]
+    assert settled_ids(peer.take(Disposition)) == unsettled
+    assert broker.ready() == 31
+
+
+@case("amqp_client_SUITE", "durable_field_classic")
+def test_durable_is_false_unless_it_is_said():
+    """durable_field_classic (amqp_client_SUITE)"""
+    broker = InProcessBroker()
+    peer = both_ways(broker)
+    for header in (
+        encode_header(Header(durable=True)),
+        encode_header(Header(durable=False)),
+        encode_header(Header()),
+        b"",
+    ):
+        peer.transfer(payload=header + data_message(b"m"))
+    peer.grant(4)
+    assert [bool(header.durable) for header, _ in delivered(peer)] == [True, False, False, False]
+
+
+@pytest.mark.parametrize(("mode", "settled"), [(0, True), (1, False)])
+@case("amqp_client_SUITE", "invalid_transfer_settled_flag")
+def test_a_settled_flag_against_the_mode_of_the_link(mode: int, settled: bool):
+    """invalid_transfer_settled_flag (amqp_client_SUITE)"""
+    broker = InProcessBroker()
+    address = broker.queue()
+    peer = broker.connect()
+    peer.begin()
+    peer.attach_sender(address, snd_settle_mode=mode)
+    peer.transfer(settled=settled)
+    assert peer.detached_with("amqp:invalid-field")
+    assert broker.ready() == 0
+
+
+@case("amqp_client_SUITE", "receiver_settle_mode_first")
+@case("engine", "3.11")
+def test_ranges_of_dispositions_and_settling_moves_no_message():
+    """receiver_settle_mode_first (amqp_client_SUITE): six ranges, over gaps and edges, and beyond what is unsettled.
+    row 3.11: a disposition gives no link credit, so that none of them brings a delivery."""
+    broker = InProcessBroker()
+    peer = both_ways(broker)
+    broker.fill(numbered(20))
+    peer.grant(10)
+    peer.deliveries()
+    left = []
+    for first, last in ((4, 5), (3, 5), (6, 6), (2, 8), (0, 2**31 - 2), (0, 9)):
+        peer.dispose(first, last, state=ACCEPTED)
+        left.append((broker.ready(), broker.unacknowledged()))
+        assert not peer.deliveries()
+    assert left == [(10, 8), (10, 7), (10, 6), (10, 3), (10, 0), (10, 0)]
+
+
+@case("amqp_client_SUITE", "attach_link_to_non_existing_destination")
+def test_attaching_to_what_does_not_exist():
+    """attach_link_to_non_existing_destination (amqp_client_SUITE)"""
+    broker = InProcessBroker()
+    peer = broker.connect()
+    peer.begin()
+    for handle, address in enumerate(("/exchanges/missing", "/exchanges/missing/key", "/queues/missing")):
+        attach = peer.attach_sender(address, handle=handle)
+        assert isinstance(attach, Attach)
+        assert attach.target is None
+        assert peer.detached_with("amqp:not-found")
+    assert peer.attach_receiver("/queues/missing", handle=9).source is None
+    assert peer.detached_with("amqp:not-found")
+    assert not peer.take(Detach)
+
+
+def test_a_state_of_a_kind_that_nobody_knows_ends_the_session():
+    """An outcome outside of those that the source named is refused [3.4]."""
+    broker = InProcessBroker()
+    peer = both_ways(broker)
+    broker.fill([b"m"])
+    peer.grant(1)
+    peer.dispose(0, state=Described(ULong(0x99), []))
+    assert peer.ended_with("amqp:invalid-field")
+    assert broker.ready() == 1

@@ -1,0 +1,198 @@
+"""Several consumers on one queue: single active consumer, priorities, and what goes back when one leaves."""
+
+from amqp10.messaging import ACCEPTED, Released
+from amqp10.performatives import Detach, Flow
+from amqp10.types import Int
+from tests.kit.cases import case
+from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered
+
+
+def bodies_by_handle(peer: WirePeer) -> dict[int, list[bytes]]:
+    """What came, by the link it came on."""
+    received: dict[int, list[bytes]] = {}
+    for transfer, payload in peer.deliveries():
+        received.setdefault(transfer.handle, []).append(body_of(payload))
+    return received
+
+
+def receivers(broker: InProcessBroker, address: str, handles: list[int]) -> WirePeer:
+    """A client with a receiver at each of these handles, without link credit."""
+    peer = broker.connect()
+    peer.begin()
+    for handle in handles:
+        peer.attach_receiver(address, handle=handle)
+    return peer
+
+
+@case("amqp_client_SUITE", "single_active_consumer_classic")
+@case("engine", "3.16")
+def test_the_next_active_consumer_gets_what_the_former_held_in_order():
+    """[FC] single_active_consumer_classic (amqp_client_SUITE)
+    row 3.16: hand-over by detaching: what the former one held comes first, and in order."""
+    broker = InProcessBroker()
+    address = broker.queue(x_single_active_consumer=True)
+    peer = receivers(broker, address, [1, 2, 3])
+    peer.grant(3, handle=1)
+    peer.grant(3, handle=2)
+    broker.fill(numbered(5))
+    assert bodies_by_handle(peer) == {1: numbered(3)}
+    peer.dispose(0, state=ACCEPTED)
+    peer.detach(1)
+    assert peer.pick(Detach).error is None
+    assert bodies_by_handle(peer) == {2: [b"1", b"2", b"3"]}
+    peer.detach(2)
+    peer.grant(9, handle=3)
+    assert bodies_by_handle(peer) == {3: [b"1", b"2", b"3", b"4"]}
+
+
+@case("engine", "3.16")
+def test_a_consumer_that_stops_and_settles_before_it_leaves():
+    """row 3.16: the graceful way: link credit 0 with echo, settle, detach; nothing is delivered twice."""
+    broker = InProcessBroker()
+    address = broker.queue(x_single_active_consumer=True)
+    peer = receivers(broker, address, [1, 2])
+    broker.fill(numbered(6))
+    peer.grant(3, handle=1)
+    peer.grant(9, handle=2)
+    assert bodies_by_handle(peer) == {1: numbered(3)}
+    peer.grant(0, handle=1, echo=True)
+    assert peer.pick(Flow).handle == 1
+    peer.dispose(0, 2, state=ACCEPTED)
+    peer.detach(1)
+    received = peer.deliveries()
+    assert [body_of(payload) for _, payload in received] == [b"3", b"4", b"5"]
+    assert {transfer.handle for transfer, _ in received} == {2}
+
+
+@case("amqp_client_SUITE", "single_active_consumer_drain_classic")
+def test_drain_is_answered_for_the_active_and_for_the_others():
+    """[FC] single_active_consumer_drain_classic (amqp_client_SUITE)"""
+    broker = InProcessBroker()
+    address = broker.queue(x_single_active_consumer=True)
+    broker.fill(numbered(3))
+    peer = receivers(broker, address, [1, 2])
+    peer.grant(100, handle=2, drain=True)
+    flow = peer.pick(Flow)
+    assert (flow.handle, flow.link_credit, flow.delivery_count, flow.drain) == (2, 0, 100, True)
+    peer.grant(2, handle=1, drain=True)
+    assert bodies_by_handle(peer) == {1: [b"0", b"1"]}
+    flow = peer.pick(Flow)
+    assert (flow.handle, flow.link_credit, flow.delivery_count) == (1, 0, 2)
+    peer.grant(5, handle=1, drain=True)
+    assert bodies_by_handle(peer) == {1: [b"2"]}
+    assert peer.pick(Flow).delivery_count == 7
+
+
+@case("amqp_client_SUITE", "consumer_priority_classic")
+def test_consumers_with_link_credit_are_served_by_priority():
+    """[FC] consumer_priority_classic (amqp_client_SUITE)"""
+    broker = InProcessBroker()
+    address = broker.queue()
+    peer = broker.connect()
+    peer.begin()
+    high, default, low = 1, 2, 3
+    peer.attach_receiver(address, handle=low, properties={"rabbitmq:priority": Int(-2_000_000_000)})
+    peer.attach_receiver(address, handle=default)
+    peer.attach_receiver(address, handle=high, properties={"rabbitmq:priority": Int(2_000_000_000)})
+    peer.grant(1, handle=low)
+    peer.grant(1, handle=default)
+    peer.grant(2, handle=high)
+    served = []
+    for number in range(5):
+        broker.fill([b"%d" % number])
+        served += [transfer.handle for transfer, _ in peer.deliveries()]
+    assert served == [high, high, default, low]
+    assert broker.ready() == 1
+
+
+@case("amqp_client_SUITE", "detach_requeues_one_session_classic")
+def test_what_a_detached_receiver_held_goes_to_the_other_in_order():
+    """[FC] detach_requeues_one_session_classic (amqp_client_SUITE)"""
+    broker = InProcessBroker()
+    address = broker.queue()
+    peer = receivers(broker, address, [1, 2])
+    peer.grant(50, handle=1)
+    peer.grant(50, handle=2)
+    for number in range(1, 5):
+        broker.fill([b"m%d" % number])
+    assert bodies_by_handle(peer) == {1: [b"m1", b"m3"], 2: [b"m2", b"m4"]}
+    peer.frames.clear()
+    peer.detach(1)
+    assert isinstance(peer.frames[0][1], Detach), "the detach is answered before what was held goes elsewhere"
+    assert bodies_by_handle(peer) == {2: [b"m1", b"m3"]}
+    peer.dispose(0, 100, state=ACCEPTED)
+    assert peer.session().outgoing.count == 0
+    assert broker.unacknowledged() == broker.ready() == 0
+
+
+@case("amqp_client_SUITE", "detach_requeues_two_connections_classic")
+def test_what_waited_behind_a_window_goes_back_too():
+    """[FC] detach_requeues_two_connections_classic (amqp_client_SUITE): the window of the first client lets one message
+    out, more wait behind it; all of them go to the other client, in order."""
+    broker = InProcessBroker()
+    address = broker.queue()
+    slow = broker.connect()
+    slow.begin(incoming_window=1)
+    slow.attach_receiver(address)
+    slow.grant(50, incoming_window=1)
+    quick = broker.connect()
+    quick.begin()
+    quick.attach_receiver(address)
+    quick.grant(50)
+    broker.fill(numbered(6))
+    assert (slow.bodies(), quick.bodies()) == ([b"0"], [b"1", b"3", b"5"])
+    slow.detach(1)
+    returned = quick.deliveries()
+    assert [body_of(payload) for _, payload in returned] == [b"0", b"2", b"4"]
+    quick.dispose(0, 10, state=ACCEPTED)
+    assert broker.ready() == broker.unacknowledged() == 0
+
+
+@case("amqp_client_SUITE", "release_multiple_message_order_classic")
+def test_released_messages_come_back_in_order():
+    """release_multiple_message_order_classic (amqp_client_SUITE)"""
+    broker = InProcessBroker()
+    peer = receivers(broker, broker.queue(), [1])
+    broker.fill(numbered(4, first=1))
+    peer.grant(4)
+    assert peer.bodies() == [b"1", b"2", b"3", b"4"]
+    peer.dispose(3, state=ACCEPTED)
+    peer.dispose(1, 2, state=Released())
+    peer.dispose(0, state=ACCEPTED)
+    peer.grant(4)
+    assert peer.bodies() == [b"2", b"3"]
+
+
+@case("amqp_client_SUITE", "accept_multiple_message_order_classic")
+def test_ranges_accepted_out_of_order():
+    """accept_multiple_message_order_classic (amqp_client_SUITE)"""
+    broker = InProcessBroker()
+    peer = receivers(broker, broker.queue(), [1])
+    broker.fill(numbered(5))
+    peer.grant(5)
+    left = []
+    for first, last in ((1, 3), (4, 4), (0, 0)):
+        peer.dispose(first, last, state=ACCEPTED)
+        left.append(broker.unacknowledged())
+    assert left == [2, 1, 0]
+    assert broker.ready() == 0
+
+
+@case("engine", "3.17")
+def test_available_tells_the_ready_messages_and_nothing_for_who_waits():
+    """row 3.17: the ready count of a classic queue; a consumer that waits behind the single active one is told 0,
+    since none of them is for it; what a publisher says of itself is taken without effect."""
+    broker = InProcessBroker()
+    address = broker.queue(x_single_active_consumer=True)
+    broker.fill(numbered(8))
+    peer = receivers(broker, address, [1, 2])
+    peer.grant(5, handle=1, echo=True)
+    assert peer.pick(Flow).available == 3
+    peer.grant(5, handle=2, echo=True)
+    assert peer.pick(Flow).available == 0
+    peer.attach_sender(address)
+    peer.frames.clear()
+    peer.flow(handle=0, delivery_count=0, link_credit=0, available=1_000_000)
+    assert peer.nothing_came()
+    peer.publish([b"x"])
+    assert broker.ready() == 4

@@ -1,0 +1,196 @@
+"""The rules of the house that a machine can check: docs/style.md has the reasons."""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("amqp10", "core", "bench", "tests", ".ci", "examples")
+
+MODULE_LINES_MAX = 600
+FUNCTION_LINES_MAX = 70
+
+BANNED_STEMS = frozenset({"utils", "util", "helpers", "helper", "common", "misc", "manager"})
+BANNED_DEFINITIONS = re.compile(r"process_data|do_\w+|\w+_impl|\w*Manager|\w+Handler|\w*(Utils|Helper)s?")
+QUALIFIED = re.compile(r"\b(link|stage|queue|sender|receiver)[ -]$", re.IGNORECASE)
+"""Link credit and stage credit are different things; the bare word says nothing."""
+
+ALLOWED_BASES = re.compile(
+    r"(\w*Error|\w*Exception|\w*Fault|Protocol(\[.*\])?|Generic\[.*\]|(Int|Str)?Enum|IntFlag|NamedTuple|TypedDict"
+    r"|Section|BaseModel)"
+)
+TEXT_SUFFIXES = frozenset({"", ".md", ".py", ".toml", ".txt", ".yml"})
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+PRODUCT = [path for path in FILES if path.relative_to(ROOT).parts[0] not in ("tests", ".ci")]
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@cache
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def comments(path: Path) -> Iterator[tuple[int, str]]:
+    """Each comment with its line."""
+    with io.StringIO(path.read_text(encoding="utf-8")) as text:
+        for token in tokenize.generate_tokens(text.readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string
+
+
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """Comments, and texts that stand by themselves: docstrings of whatever kind."""
+    yield from comments(path)
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
+
+
+def length_without_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    assert function.end_lineno is not None
+    length = function.end_lineno - function.lineno + 1
+    first = function.body[0]
+    if ast.get_docstring(function) is not None:
+        assert first.end_lineno is not None
+        length -= first.end_lineno - first.lineno + 1
+    return length
+
+
+def assert_none(offences: Iterable[str]) -> None:
+    """All offences at once."""
+    found = list(offences)
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_modules_are_short_and_named_by_what_they_hold():
+    assert_none(
+        f"{name(path)}: {lines} lines"
+        for path in FILES
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > MODULE_LINES_MAX
+    )
+    assert_none(name(path) for path in FILES if path.stem in BANNED_STEMS)
+
+
+def test_a_module_says_what_it_is():
+    assert_none(name(path) for path in FILES if parse(path).body and ast.get_docstring(parse(path)) is None)
+
+
+def test_functions_are_short():
+    assert_none(
+        f"{name(path)}:{node.lineno}: {node.name} has {length} lines"
+        for path in FILES
+        for node in ast.walk(parse(path))
+        if isinstance(node, FUNCTION) and (length := length_without_docstring(node)) > FUNCTION_LINES_MAX
+    )
+
+
+def test_functions_and_classes_are_named_by_what_they_do_or_are():
+    assert_none(
+        f"{name(path)}:{node.lineno}: {node.name}"
+        for path in FILES
+        for node in ast.walk(parse(path))
+        if isinstance(node, (*FUNCTION, ast.ClassDef)) and BANNED_DEFINITIONS.fullmatch(node.name)
+    )
+
+
+def test_nothing_is_left_for_later_or_silenced_without_saying_what():
+    assert_none(
+        f"{name(path)}:{line}: {comment}"
+        for path in FILES
+        for line, comment in comments(path)
+        if re.search(r"\b(TODO|FIXME|XXX|HACK)\b|type: ignore(?!\[)|noqa(?!: [A-Z]+[0-9]+)", comment)
+    )
+
+
+def test_credit_is_never_named_without_saying_which():
+    assert_none(
+        f"{name(path)}:{line}: …{before[-40:]}{word}"
+        for path in FILES
+        for line, text in prose(path)
+        for before, word in bare_credit(text)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "bare"),
+    [
+        ("gives credit", True),
+        ("Credits are set", True),
+        ("gives link credit", False),
+        ("stage\n    credit", False),
+        ("the ``credit`` field", False),
+        ("credit_flow", False),
+    ],
+)
+def test_the_rule_about_credit_finds_what_it_should(text: str, bare: bool):
+    assert bool(list(bare_credit(text))) is bare
+
+
+def bare_credit(text: str) -> Iterator[tuple[str, str]]:
+    """Each place where a text uses the word alone: what comes before, and the word."""
+    words = re.sub(r"\s+", " ", re.sub(r"`+[^`]*`+", "", text))
+    for found in re.finditer(r"(?<![\w.-])credits?(?![\w(-]|\.\w)", words, re.IGNORECASE):
+        if not QUALIFIED.search(words[: found.start()]):
+            yield words[: found.start()], found[0]
+
+
+def test_modules_hold_no_state():
+    """What a function of the module could change has a CONSTANT_NAME, which says that none does."""
+    assert_none(
+        f"{name(path)}:{node.lineno}"
+        for path in PRODUCT
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Global)
+        or (
+            node in parse(path).body
+            and isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.List | ast.Dict | ast.Set)
+            and not all(re.fullmatch(r"[A-Z0-9_]+|__\w+__", ast.unparse(target)) for target in node.targets)
+        )
+    )
+
+
+def test_nothing_inherits_but_what_a_library_wants_to():
+    """Exceptions, Protocols, enums, named tuples, generics and the schema of the configuration."""
+    assert_none(
+        f"{name(path)}:{node.lineno}: {node.name}({ast.unparse(base)})"
+        for path in PRODUCT
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.ClassDef) and "Protocol" not in map(ast.unparse, node.bases)
+        for base in node.bases
+        if not ALLOWED_BASES.fullmatch(ast.unparse(base))
+    )
+
+
+def test_no_file_names_the_machine_it_was_written_on():
+    texts = [path for folder in (*FOLDERS, "docs", "config") for path in (ROOT / folder).rglob("*") if path.is_file()]
+    texts += [path for path in ROOT.iterdir() if path.is_file()]
+    assert_none(
+        f"{name(path)}: {found[0]}"
+        for path in texts
+        if path.suffix in TEXT_SUFFIXES and path != Path(__file__)
+        for found in re.finditer(r"/(home|root|Users|work)/\w+", path.read_text(encoding="utf-8", errors="replace"))
+    )
+
+
+def test_the_changelog_has_its_shape():
+    """https://keepachangelog.com/en/1.1.0/: unreleased first, versions below, changes by kind."""
+    lines = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "# Changelog"
+    versions = [line for line in lines if line.startswith("## ")]
+    assert versions[0] == "## [Unreleased]"
+    for version in versions[1:]:
+        assert re.fullmatch(r"## \[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", version)
+    kinds = {line.removeprefix("### ") for line in lines if line.startswith("### ")}
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
