@@ -65,6 +65,8 @@ class ConnectionSettings:
     """Bytes that may wait for the socket before deliveries are held back."""
     run_frames_max: int = 256
     """Frames that the fast path takes as one run: a bound on the work between two looks at the time."""
+    frames_per_turn_max: int = 2**31
+    """Frames (a run counts as one) before others get their turn; who has no others needs no limit."""
     session: SessionLimits = field(default_factory=SessionLimits)
     properties: Mapping[str, object] = field(default_factory=dict)
     offered_capabilities: tuple[str, ...] = ()
@@ -87,6 +89,7 @@ class Connection:
         """Bytes that the socket has not taken; kept up to date by whoever owns the socket."""
         self.frames_received = 0
         self.frames_sent = 0
+        self._frames_left = settings.frames_per_turn_max
         self._buffer = ReceiveBuffer()
         self._events: deque[Event] = deque()
         self._output: list[bytes] = []
@@ -107,28 +110,44 @@ class Connection:
     def receive_data(self, data: bytes, monotonic: float) -> None:
         """Take bytes from the peer. Ask for events next."""
         self._heard_at = monotonic
+        self._frames_left = self.settings.frames_per_turn_max
         self._buffer.feed(data)
 
+    @property
+    def input_left(self) -> bool:
+        """The turn ended before the bytes did. Call ``go_on``, and receive no more before this is False."""
+        return self._frames_left == 0 and not self._finished
+
+    def go_on(self) -> None:
+        """A new turn for the bytes that are left. Ask for events next."""
+        self._frames_left = self.settings.frames_per_turn_max
+
     def receive_eof(self) -> None:
-        """The peer will send nothing more, whether it said so or not."""
+        """The peer will send nothing more, whether it said so or not. What it sent before has been taken."""
         if self.state is not ConnectionState.END and not self._finished:
             self._over(self.error, by_peer=True)
         self._finished = True
 
     def next_event(self) -> Event | None:
-        """The next event, or None when the bytes so far hold no more."""
+        """The next event, or None when the bytes so far hold no more, or the turn is over."""
         while not self._events:
-            if self._finished or not self._advance():
+            if self._finished or self._frames_left == 0 or not self._advance():
                 return None
+            self._frames_left -= 1
         return self._events.popleft()
 
     def data_to_send(self, monotonic: float) -> bytes:
-        """Everything that is due, as bytes for the socket; b"" when there is nothing."""
+        """What is due, as bytes for the socket, up to about ``unsent_bytes_max``; b"" when there is nothing.
+
+        Ask again until nothing comes, as long as the socket takes it.
+        """
         while self._to_flush:
             sessions, self._to_flush = self._to_flush, {}
             for session in sessions:
                 session.flush()
         output = self.handshake.take_output()
+        if self._output_bytes and self.output_room() <= 0:
+            self._flush_blocked()
         if self._output:
             output += b"".join(self._output)
             self._output.clear()
@@ -142,9 +161,7 @@ class Connection:
         shrunk = waiting_bytes < self.backlog_bytes
         self.backlog_bytes = waiting_bytes
         if shrunk:
-            for session in self._by_outgoing.values():
-                if session.blocked:
-                    self._to_flush[session] = None
+            self._flush_blocked()
 
     def deadline(self) -> float | None:
         """The monotonic time at which ``tick`` has something to do."""
@@ -250,7 +267,7 @@ class Connection:
         if change_bytes > 0 and held > self.settings.partial_delivery_bytes_max:
             raise LinkFault(
                 ErrorCondition.RESOURCE_LIMIT_EXCEEDED,
-                f"more than {self.settings.partial_delivery_bytes_max} bytes of incomplete deliveries on this connection",
+                f"more than {self.settings.partial_delivery_bytes_max} bytes of deliveries that are not complete",
             )
         self._partial_bytes = held
 
@@ -259,6 +276,12 @@ class Connection:
 
     def flush_later(self, session: Session) -> None:
         self._to_flush[session] = None
+
+    def _flush_blocked(self) -> None:
+        """There is, or will be, room for deliveries that were held back."""
+        for session in self._by_outgoing.values():
+            if session.blocked:
+                self._to_flush[session] = None
 
     # --- input -----------------------------------------------------------------------------------------------------
 

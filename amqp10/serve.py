@@ -65,6 +65,10 @@ def front_end_settings(settings: Settings) -> FrontEndSettings:
         pre_open_frame_size_max=own.pre_open_frame_size_max,
         channel_max=own.channel_max,
         idle_time_out_ms=round(own.idle_time_out * 1000),
+        idle_time_out_min_ms=round(own.idle_time_out_min * 1000),
+        close_time_out_ms=round(own.close_time_out * 1000),
+        partial_delivery_bytes_max=own.partial_delivery_bytes_max,
+        frames_per_turn_max=own.frames_per_turn_max,
         session=SessionLimits(
             max_incoming_window=own.max_incoming_window,
             window_top_up=own.window_top_up,
@@ -102,6 +106,7 @@ def connection_settings(settings: FrontEndSettings) -> ConnectionSettings:
         close_time_out_ms=settings.close_time_out_ms,
         pre_open_frame_size_max=settings.pre_open_frame_size_max,
         partial_delivery_bytes_max=settings.partial_delivery_bytes_max,
+        frames_per_turn_max=settings.frames_per_turn_max,
         unsent_bytes_max=settings.unsent_bytes_max,
         session=settings.session,
         properties=settings.properties,
@@ -135,6 +140,7 @@ def amqp10_factory(
             management=node,
             settings=settings,
             unique=lambda: secrets.token_hex(UNIQUE_BYTES),
+            wake=notify,
         )
 
     return FrontEndFactory(

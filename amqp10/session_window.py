@@ -1,7 +1,7 @@
 """The session's flow state: four numbers that say how many transfer frames each side may still send [2.5.6].
 
-The unit is the transfer *frame*: a message cut into five frames takes five. Ids are serial numbers and wrap; windows are
-plain counts and do not.
+The unit is the transfer *frame*: a message cut into five frames takes five. Ids are serial numbers and wrap; windows
+are plain counts and do not.
 
 Towards the peer we announce ``incoming_window`` and count it down; when no more than ``top_up_at`` are left it is
 set (not added) to its maximum again. An alarm closes the window: we announce 0 and tolerate ``margin`` transfers that
@@ -88,7 +88,7 @@ class SessionWindow:
         if next_outgoing_id != self.next_incoming_id:
             raise SessionFault(
                 ErrorCondition.WINDOW_VIOLATION,
-                f"next-outgoing-id {next_outgoing_id} in flow, but the next transfer expected is {self.next_incoming_id}",
+                f"next-outgoing-id {next_outgoing_id} in flow, but transfer {self.next_incoming_id} is expected next",
             )
         seen = self.initial_outgoing_id if next_incoming_id is None else next_incoming_id
         in_flight = serial.diff(self.next_outgoing_id, seen)

@@ -15,10 +15,10 @@ File = Annotated[Path | None, Parameter(help="A TOML file. Without it: the defau
 
 
 @config_app.command
-def check(file: File = None) -> None:
+def check(file: File = None, /) -> None:
     """Say whether a configuration can be used, and if not, everything that is wrong with it.
 
-    Examples:
+    For example:
 
         headgate config check broker.toml
     """
@@ -27,13 +27,12 @@ def check(file: File = None) -> None:
 
 
 @config_app.command
-def show(file: File = None) -> None:
+def show(file: File = None, /) -> None:
     """Show every setting in force, as a file. The keys of passwords are left out.
 
-    Examples:
+    For example:
 
         headgate config show
-
         headgate config show broker.toml > explained.toml
     """
     print(render(read_settings(file)), end="")

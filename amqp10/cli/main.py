@@ -4,14 +4,37 @@ Each noun is a file of its own beside this one; all but ``serve``, ``config`` an
 running broker by way of :mod:`amqp10.client` and know nothing else of it.
 """
 
+import os
 import sys
 
 from cyclopts import App, CycloptsError
 
+from amqp10.cli.alarms import alarms_app
+from amqp10.cli.bindings import bindings_app
 from amqp10.cli.config import config_app
+from amqp10.cli.connections import connections_app
+from amqp10.cli.consume import consume_command
+from amqp10.cli.exchanges import exchanges_app
 from amqp10.cli.exits import EPILOGUE, CommandError, Exit, complain
+from amqp10.cli.hash_password import hash_password_command
+from amqp10.cli.links import links_app
+from amqp10.cli.publish import publish_command
+from amqp10.cli.queues import queues_app
 from amqp10.cli.serve import serve_command
+from amqp10.cli.sessions import sessions_app
+from amqp10.cli.status import status_command
 from amqp10.serve import headgate_version
+
+NOUNS = (
+    queues_app,
+    exchanges_app,
+    bindings_app,
+    connections_app,
+    sessions_app,
+    links_app,
+    alarms_app,
+    config_app,
+)
 
 
 def command_line() -> App:
@@ -20,10 +43,16 @@ def command_line() -> App:
         name="headgate",
         help="Headgate, an AMQP 1.0 message broker that tells why a publisher waits.",
         help_epilogue=EPILOGUE,
+        help_format="markdown",
         version=headgate_version,
     )
     app.command(serve_command, name="serve")
-    app.command(config_app)
+    app.command(status_command, name="status")
+    app.command(publish_command, name="publish")
+    app.command(consume_command, name="consume")
+    for noun in NOUNS:
+        app.command(noun)
+    app.command(hash_password_command, name="hash-password")
     return app
 
 
@@ -35,12 +64,14 @@ def main() -> None:
 def run(words: list[str]) -> Exit:
     """Run one command. Prints what is wrong with it, if anything is."""
     try:
-        command_line()(words, exit_on_error=False, print_error=True, result_action="return_value")
+        command_line()(words, exit_on_error=False, result_action="return_value")
     except CycloptsError:
-        return Exit.USAGE
+        return Exit.USAGE  # told already
     except CommandError as error:
         complain(error.text)
         return error.code
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return Exit.DONE

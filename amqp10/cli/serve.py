@@ -30,12 +30,10 @@ def serve_command(
     One line on standard output says that connections are accepted, and where. The log goes to standard error. Options
     go before what the configuration says.
 
-    Examples:
+    For example:
 
         headgate serve
-
         headgate serve --config broker.toml
-
         headgate serve --listen 127.0.0.1:0 --data /tmp/headgate
     """
     overrides: dict[str, object] = {}

@@ -1,8 +1,8 @@
 """A message as its user sees it: a body and what is said about it [3.2].
 
 The client sends and receives encoded messages, and this is the small bridge to values: :meth:`Message.encode` and
-:meth:`Message.decode`. Values inside keep the codec's types: a plain Python value where one AMQP type fits it, a class of
-:mod:`amqp10.types` elsewhere. Keys of annotations, which are symbols on the wire, are plain strings here.
+:meth:`Message.decode`. Values inside keep the codec's types: a plain Python value where one AMQP type fits it, a class
+of :mod:`amqp10.types` elsewhere. Keys of annotations, which are symbols on the wire, are plain strings here.
 """
 
 from collections.abc import Mapping
@@ -38,8 +38,8 @@ class Message:
     """One message.
 
     ``body`` is one data section when it is bytes, and an amqp-value otherwise; ``section`` says so where that is not
-    meant: :data:`~amqp10.sections.AMQP_VALUE` for a binary value, :data:`~amqp10.sections.AMQP_SEQUENCE` for a list that
-    is a sequence. A body that came in several sections is one here: the bytes, or the items, one after the other.
+    meant: :data:`~amqp10.sections.AMQP_VALUE` for a binary value, :data:`~amqp10.sections.AMQP_SEQUENCE` for a list
+    that is a sequence. A body that came in several sections is one here: the bytes, or the items, one after the other.
     """
 
     body: object = b""

@@ -50,8 +50,8 @@ class FateRange(NamedTuple):
     fate: Fate
 
     @property
-    def count(self) -> int:
-        """Messages in the range."""
+    def messages(self) -> int:
+        """How many they are."""
         return self.last - self.first + 1
 
 

@@ -1,9 +1,9 @@
 """A receiving link: messages in, at the pace that link credit allows, which is in the user's hands.
 
-Two ways to give link credit. *By hand*: ``grant(n)`` sets it to exactly ``n``; nothing else ever changes it but messages
-that come. *Automatic*: it is set to 200, and again when it falls below 100, but never for messages that wait here
-untaken. ``pause`` takes all of it back and waits until nothing is on its way any more; ``resume`` gives it again; ``drain``
-asks for what is there now and takes the rest back.
+Two ways to give link credit. *By hand*: ``grant(n)`` sets it to exactly ``n``; nothing else ever changes it but
+messages that come. *Automatic*: it is set to 200, and again when it falls below 100, but not while as many as that wait
+here untaken. ``pause`` takes all of it back and waits until nothing is on its way any more; ``resume`` gives it again;
+``drain`` asks for what is there now and takes the rest back.
 
 Deliveries have numbers, counted from 0 over the life of the receiver, across reconnects; an outcome is given to a range
 of them. What was not settled when the connection was lost comes again, under new numbers, so deliveries that wait here

@@ -1,7 +1,7 @@
 """A session: the senders and receivers that share one window and one order of frames [2.5].
 
-Links on one session can hold each other up: while the user leaves too much untaken in one receiver, the session's window
-is closed for all of them. Traffic that must keep moving belongs on a session of its own.
+Links on one session can hold each other up: while the user leaves too much untaken in one receiver, the session's
+window is closed for all of them. Traffic that must keep moving belongs on a session of its own.
 
 A session outlives connections: when a connection is made anew, the session begins again on it and attaches its links
 again, all at once and without waiting for answers.
@@ -142,8 +142,10 @@ class ClientSession:
     def lost(self, reason: ClientError) -> None:
         """The connection is gone, for now."""
         self._session = None
-        for link in (*self._senders, *self._receivers):
-            link.lost(reason)
+        for sender in self._senders:
+            sender.lost(reason)
+        for receiver in self._receivers:
+            receiver.lost(reason)
         self._release_closing()
         self.standing.went_away(reason)
 
@@ -230,8 +232,10 @@ class ClientSession:
 
     def _over(self, reason: ClientError) -> None:
         self._session = None
-        for link in (*self._senders, *self._receivers):
-            link.ended(reason)
+        for sender in self._senders:
+            sender.ended(reason)
+        for receiver in self._receivers:
+            receiver.ended(reason)
         self._senders.clear()
         self._receivers.clear()
         self._release_closing()

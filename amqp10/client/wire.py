@@ -1,10 +1,11 @@
 """One network connection while it lasts: a byte stream, the sans-IO engine behind it, and the time.
 
 Two tasks: one reads, one writes and keeps the engine's deadlines. They decide nothing. Events of the engine go to
-``take_event`` as they come, and ``after_events`` hears when those at hand are taken; whoever gives the engine something to send calls :meth:`Wire.wake`.
+``take_event`` as they come, and ``after_events`` hears when those at hand are taken. Whoever gives the engine something
+to send calls :meth:`Wire.wake`.
 
-Bounds: the reader takes one read at a time, and the engine holds deliveries back while more than its ``unsent_bytes_max``
-waits for the stream.
+Bounds: the reader takes one read at a time, and the engine holds deliveries back while more than its
+``unsent_bytes_max`` waits for the stream.
 """
 
 from collections.abc import Callable
@@ -60,7 +61,7 @@ class Wire:
                 data = await self._stream.receive_some(READ_BYTES)
                 if not data:
                     break
-                self._engine.receive_data(data, trio.current_time())
+                self._engine.receive_data(bytes(data), trio.current_time())
                 self._take_events()
                 self.wake()
         except (trio.BrokenResourceError, trio.ClosedResourceError):

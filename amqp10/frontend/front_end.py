@@ -81,8 +81,9 @@ class Amqp10FrontEnd:
         management: ManagementNode,
         settings: FrontEndSettings,
         unique: Callable[[], str],
+        wake: Callable[[], None],
     ) -> None:
-        """``unique`` gives the part of a dynamic node's name that nobody can guess."""
+        """``unique`` gives the part of a dynamic node's name that nobody can guess; ``wake`` asks for another turn."""
         self.info = info
         self.connection = connection
         self.settings = settings
@@ -92,6 +93,7 @@ class Amqp10FrontEnd:
         self._topology = topology
         self._management = management
         self._unique = unique
+        self._wake = wake
         self._attributes = AttributesByHeader()
         self._headers = HeaderByAttributes()
         self._dynamic: dict[SenderLink | ReceiverLink, str] = {}
@@ -108,12 +110,17 @@ class Amqp10FrontEnd:
         self._answer_events(now)
 
     def receive_eof(self, now: Now) -> None:
+        while self.connection.input_left:  # at most what one read brought
+            self.connection.go_on()
+            self._answer_events(now)
         self.connection.receive_eof()
         self._answer_events(now)
 
     def take_actions(self, now: Now) -> None:
         for action in self._mailbox.take():
             self._take_action(action)
+        if self.connection.input_left:
+            self.connection.go_on()
         self._answer_events(now)
 
     def data_to_send(self, now: Now) -> bytes:
@@ -140,8 +147,7 @@ class Amqp10FrontEnd:
         self.connection.close(ConnectionFault(ErrorCondition.CONNECTION_FORCED, reason), monotonic=now.monotonic)
 
     def connection_lost(self, now: Now) -> None:
-        self.connection.receive_eof()
-        self._answer_events(now)
+        self.receive_eof(now)
         self._release_all()
 
     @property
@@ -154,7 +160,7 @@ class Amqp10FrontEnd:
 
     @property
     def reading(self) -> bool:
-        return True
+        return not self.connection.input_left
 
     def snapshot(self, kind: str) -> list[dict[str, object]]:
         match kind:
@@ -172,6 +178,8 @@ class Amqp10FrontEnd:
     def _answer_events(self, now: Now) -> None:
         while (event := self.connection.next_event()) is not None:
             self._answer(event, now)
+        if self.connection.input_left:
+            self._wake()
 
     def _answer(self, event: Event, now: Now) -> None:
         match event:

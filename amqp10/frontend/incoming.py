@@ -141,6 +141,8 @@ class PublisherLink:
         if event.checked:
             # one body section and nothing else: no `to`, so only the anonymous terminus comes here
             return Unrouted(LinkFault(ErrorCondition.PRECONDITION_FAILED, "the message has no properties with a 'to'"))
+        if not payload:
+            raise LinkFault(ErrorCondition.DECODE_ERROR, "a delivery without a message: it has no section at all")
         try:
             bounds = scan(payload)
             attributes = self._attributes.of(payload[slice(*bounds.header)] if bounds.header else b"")
@@ -192,13 +194,19 @@ class PublisherLink:
             return Unrouted(LinkFault(ErrorCondition.PRECONDITION_FAILED, str(error)))
 
     def _unrouted(self, number: int, unrouted: Unrouted, event: DeliveriesReceived) -> None:
-        """Reject the message; a settled one cannot be rejected, so the link goes [anonymous terminus 2.2.2]."""
+        """Reject the message; one that cannot be rejected takes the link with it [anonymous terminus 2.2.2]."""
         fault = unrouted.fault
-        if event.settled:
+        if event.settled or not self._may_be_rejected():
             self.link.confirmed(1)
             tag = event.delivery_tag(number - event.first)
             raise LinkFault(fault.condition, fault.description, {"delivery-tag": tag})
         self._settle(number, number, Rejected(error=error_from(fault)))
+
+    def _may_be_rejected(self) -> bool:
+        """False for a source that names its outcomes, and rejected is not one of them [3.5.3]."""
+        remote = self.link.end.remote
+        source = remote.source if remote is not None else None
+        return not isinstance(source, Source) or not source.outcomes or REJECTED_SYMBOL in source.outcomes
 
 
 def fault_of(error: EngineError | AmqpError) -> AmqpError:

@@ -83,6 +83,18 @@ class Amqp10Settings(Section):
     idle_time_out: Seconds = Field(default=30.0, ge=1.0, le=86400.0)
     """Announced to the peer, which must send something so often; it is cut off after twice as long."""
 
+    idle_time_out_min: Seconds = Field(default=0.1, ge=0.001, le=60.0)
+    """The shortest idle-time-out that a peer may ask for; clients use half a second."""
+
+    close_time_out: Seconds = Field(default=5.0, ge=0.1, le=600.0)
+    """How long the broker waits for the answer to its close."""
+
+    partial_delivery_bytes_max: Bytes = Field(default=64 * 2**20, ge=1)
+    """Deliveries of one connection that are not complete, all links together."""
+
+    frames_per_turn_max: Annotated[int, Unit("frames, a run counts as one")] = Field(default=512, ge=1, le=2**20)
+    """What one connection may have done before the others get their turn."""
+
     flow_reason: FlowReasonSettings = FlowReasonSettings()
 
     @field_validator("window_top_up")

@@ -30,6 +30,9 @@ from core.server.surroundings import Surroundings
 READ_BYTES = 65536
 """One read. 16 KiB and 256 KiB made no difference beyond noise in either load shape (docs/benchmarks.md)."""
 
+ASK_AGAIN_BYTES = 16384
+"""An output this large may have been cut at the front end's own limit, which is not below this: there may be more."""
+
 TICK_SECONDS_MIN = 0.001
 """A deadline that a tick did not move cannot spin the loop."""
 
@@ -138,12 +141,13 @@ class Peer:
 
     def _read(self, now: Now) -> None:
         try:
-            data = self._socket.recv(READ_BYTES)
+            size = self._socket.recv_into(self._shared.read_buffer)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
             self._close(now, reason=f"reading failed: {error.strerror}")
             return
+        data = bytes(self._shared.read_buffer[:size])
         if not data:
             self._end_of_input = True
         if self._phase is Phase.LINGERING:
@@ -207,6 +211,8 @@ class Peer:
                 output = front_end.data_to_send(now)
                 if output:
                     self._send(output, now)
+                if len(output) >= ASK_AGAIN_BYTES:
+                    self.touch()
             if self._phase is Phase.SERVING:
                 self._look(front_end, now)
         except Exception as error:  # a bug of ours: see the module's docstring

@@ -15,6 +15,11 @@ from core.server.pump import Pump
 from core.server.timers import Timers
 
 
+READ_BYTES = 262_144
+"""One read at most. 64 KiB is as good for small messages; frames of 64 KiB cost half as much with four to a read
+(docs/benchmarks)."""
+
+
 @dataclass(slots=True)
 class Counters:
     """Plain integers that only grow; whoever shows them reads them."""
@@ -46,3 +51,5 @@ class Surroundings:
     nursery: trio.Nursery
     """Where tasks of peers run."""
     log: structlog.typing.FilteringBoundLogger
+    read_buffer: memoryview = field(default_factory=lambda: memoryview(bytearray(READ_BYTES)))
+    """Where every read lands first: one buffer for all connections, since only one reads at a time."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10.disposition_run import DispositionRun, DispositionRunParser, encode_disposition
@@ -330,7 +330,6 @@ streams = st.lists(like_frames() | other_frames, min_size=1, max_size=6).map(
 limits = st.sampled_from([1, 2, 5, 1000])
 
 
-@settings(max_examples=150, deadline=None)
 @given(streams, limits)
 def test_random_mixes_are_read_as_the_generic_codec_reads_them(data, limit):
     runs = parser()
@@ -338,7 +337,6 @@ def test_random_mixes_are_read_as_the_generic_codec_reads_them(data, limit):
     assert list(read_through(data, runs, limit)) == first_time, "what it remembers changes what it says"
 
 
-@settings(max_examples=300, deadline=None)
 @given(streams, limits, st.data())
 def test_broken_input_is_declined_or_read_as_the_generic_codec_reads_it(whole, limit, data):
     runs = parser()

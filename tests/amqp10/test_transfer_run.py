@@ -4,7 +4,7 @@ import tracemalloc
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amqp10 import sections, serial
@@ -445,7 +445,6 @@ streams = st.lists(like_frames() | others.map(lambda frame: [frame]), max_size=6
 limits = st.sampled_from([1, 2, 5, 1000])
 
 
-@settings(max_examples=150, deadline=None)
 @given(streams, limits)
 def test_random_mixes_are_read_as_the_generic_codec_reads_them(stream, limit):
     data = b"".join(stream)
@@ -455,7 +454,6 @@ def test_random_mixes_are_read_as_the_generic_codec_reads_them(stream, limit):
     assert list(read_through(data, parser(), limit)) == first_time
 
 
-@settings(max_examples=300, deadline=None)
 @given(streams.filter(bool), limits, st.data())
 def test_broken_input_is_declined_or_read_as_the_generic_codec_reads_it(stream, limit, data):
     whole = b"".join(stream)
@@ -500,7 +498,6 @@ def test_every_byte_of_a_frame_in_many_wrong_ways(client, payload):
 # --- encoding -----------------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     channel=st.sampled_from([0, 1, 65535]),
     handle=st.sampled_from([0, 1, 255, 256, 2**32 - 1]),

@@ -138,8 +138,8 @@ def test_a_disposition_that_crosses_a_detach():
 
 @case("amqp_credit_api_v2_SUITE", "credit_api_v2")
 def test_attaching_again_on_the_same_handle_and_draining():
-    """[FC] credit_api_v2 (amqp_credit_api_v2_SUITE): there is one credit interface here; what is left of the case is the
-    handle that is used again, with a fresh delivery-count, and a drain behind it."""
+    """[FC] credit_api_v2 (amqp_credit_api_v2_SUITE): there is one interface for queue grants here; what is left
+    of the case is the handle that is used again, with a fresh delivery-count, and a drain behind it."""
     broker = InProcessBroker()
     peer = both_ways(broker)
     broker.fill(numbered(5))

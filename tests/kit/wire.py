@@ -199,12 +199,13 @@ class WirePeer:
             management=broker.node,
             settings=broker.settings,
             unique=lambda: f"u{len(self.front_end.connection.all_sessions)}",
+            wake=lambda: broker.touch(self),
         )
         broker.peers.append(self)
         self.frames: list[tuple[int, Performative, bytes]] = []
         self.raw = b""
         self.lost = False
-        self.socket_full = False
+        self._writes_left: int | None = None
         self._buffer = ReceiveBuffer()
         self._in_frames = False
         self._next_outgoing_id = 0
@@ -223,23 +224,25 @@ class WirePeer:
         if self.lost:
             return
         self.front_end.take_actions(self.broker.now)
-        if self.socket_full:
-            return
-        data = self.front_end.data_to_send(self.broker.now)
-        self.raw += data
-        if self._in_frames:
-            self._buffer.feed(data)
-            self._decode()
+        while self._writes_left != 0 and (data := self.front_end.data_to_send(self.broker.now)):
+            self.raw += data
+            if self._in_frames:
+                self._buffer.feed(data)
+                self._decode()
+            if self._writes_left is not None:
+                self._writes_left -= 1
+                self.front_end.output_backlog(len(data))
         if self.front_end.finished:
             self.disconnect()
 
-    def stop_reading(self) -> None:
-        """The client reads no more: the socket takes nothing."""
-        self.socket_full = True
+    def stop_reading(self, *, writes: int = 0) -> None:
+        """The client reads no more: the socket takes so many writes of the broker, and is full then."""
+        self._writes_left = writes
 
     def go_on_reading(self) -> None:
         """The client reads again."""
-        self.socket_full = False
+        self._writes_left = None
+        self.front_end.output_backlog(0)
         self.broker.touch(self)
         self.broker.run()
 
@@ -363,6 +366,11 @@ class WirePeer:
 
     def flow(self, *, channel: int = 0, **fields: object) -> None:
         """A flow with sensible session fields, unless they are given."""
+        frame, _ = self.flow_frame(channel=channel, **fields)
+        self.send(frame, channel=channel)
+
+    def flow_frame(self, *, channel: int = 0, **fields: object) -> tuple[Flow, bytes]:
+        """The frame of a flow, for :meth:`send_all`."""
         session = self.session(channel)
         given: dict[str, object] = {
             "next_incoming_id": session.window.next_outgoing_id if session else 0,
@@ -370,21 +378,19 @@ class WirePeer:
             "next_outgoing_id": session.window.next_incoming_id if session else 0,
             "outgoing_window": 2**31 - 1,
         } | fields
-        self.send(Flow(**given), channel=channel)  # type: ignore[arg-type]
+        return Flow(**given), b""  # type: ignore[arg-type]
 
-    def grant(
-        self,
-        link_credit: int | None,
-        *,
-        handle: int = 1,
-        channel: int = 0,
-        delivery_count: int | None = None,
-        **fields: object,
-    ) -> None:
-        """A link flow on a consuming link; the delivery-count is the broker's own unless given."""
-        if delivery_count is None:
-            delivery_count = self.link(handle, channel).credit.delivery_count
-        self.flow(channel=channel, handle=handle, delivery_count=delivery_count, link_credit=link_credit, **fields)
+    def grant(self, link_credit: int | None, *, channel: int = 0, **fields: object) -> None:
+        """A link flow on a consuming link."""
+        frame, _ = self.grant_frame(link_credit, channel=channel, **fields)
+        self.send(frame, channel=channel)
+
+    def grant_frame(
+        self, link_credit: int | None, *, handle: int = 1, channel: int = 0, **fields: object
+    ) -> tuple[Flow, bytes]:
+        """The frame of a link flow, for :meth:`send_all`; the delivery-count is the broker's own unless given."""
+        given = {"delivery_count": self.link(handle, channel).credit.delivery_count} | fields
+        return self.flow_frame(channel=channel, handle=handle, link_credit=link_credit, **given)
 
     def dispose(self, first: int, last: int | None = None, *, channel: int = 0, **fields: object) -> None:
         """A disposition as the receiver of deliveries."""

@@ -1,0 +1,35 @@
+"""``headgate alarms``: while one is on, nobody can publish."""
+
+from amqp10.addresses import percent_encode
+from amqp10.cli.listing import noun
+from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
+
+alarms_app = noun(
+    "alarms",
+    columns=("name", "on", "since", "sources"),
+    help_text="Alarms: while one is on, publishers wait. Raise and clear them by hand.",
+)
+
+
+@alarms_app.command(name="set")
+def set_(name: str, /, *, url: Url = DEFAULT_URL) -> None:
+    """Raise an alarm by hand: publishers wait until it is cleared.
+
+    For example:
+
+        headgate alarms set memory
+    """
+    with_broker(url, lambda connection: connection.request("PUT", f"/headgate/alarms/{percent_encode(name)}"))
+    print(f"alarm {name} is on")
+
+
+@alarms_app.command
+def clear(name: str, /, *, url: Url = DEFAULT_URL) -> None:
+    """Clear an alarm that was raised by hand. It stays on while what it measures is still bad.
+
+    For example:
+
+        headgate alarms clear memory
+    """
+    with_broker(url, lambda connection: connection.request("DELETE", f"/headgate/alarms/{percent_encode(name)}"))
+    print(f"alarm {name} is cleared")

@@ -1,0 +1,30 @@
+"""``headgate hash-password``: the line that a user's password is kept as."""
+
+import getpass
+import secrets
+import sys
+
+from amqp10.cli.exits import CommandError, Exit
+from core.access.passwords import hash_password
+from core.access.users import SALT_BYTES
+
+
+def hash_password_command() -> None:
+    """Read a password and print its keys, for ``scram`` in a ``[[users]]`` table of the configuration.
+
+    The password is asked for on a terminal, and read as one line from anywhere else. It cannot be got back from the
+    keys.
+
+    For example:
+
+        headgate hash-password
+        pwgen 20 1 | tee password.txt | headgate hash-password
+    """
+    password = getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().removesuffix("\n")
+    if not password:
+        raise CommandError(Exit.USAGE, "the password is empty")
+    try:
+        keys = hash_password(password, salt=secrets.token_bytes(SALT_BYTES))
+    except ValueError as error:
+        raise CommandError(Exit.USAGE, f"this password cannot be used: {error}") from None
+    print(keys.render())

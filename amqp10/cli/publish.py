@@ -1,0 +1,127 @@
+"""``headgate publish``: messages from the command line, with confirms."""
+
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field
+from itertools import chain, islice, repeat
+from typing import Annotated
+
+import trio
+from cyclopts import Parameter
+
+from amqp10.addresses import AddressError, parse_target
+from amqp10.cli.exits import CommandError, Exit, complain
+from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
+from amqp10.client import ClientConnection, Fate, FateRange, Message, Sender
+from amqp10.messaging import Accepted, Rejected, Released
+
+BATCH_MESSAGES = 10_000
+"""Messages between two looks at what became of them."""
+COMPLAIN_AFTER_S = 2.0
+"""So long without progress, and the user is told what the broker waits for."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of messages, by name of the outcome, and why the first that was not accepted was not."""
+
+    fates: Counter[str] = field(default_factory=Counter)
+    problem: str | None = None
+
+    def add(self, ranges: Iterable[FateRange]) -> None:
+        """Count messages."""
+        for piece in ranges:
+            self.fates[type(piece.fate).__name__.lower()] += piece.messages
+            if self.problem is None and not isinstance(piece.fate, Accepted):
+                self.problem = _why(piece.fate)
+
+    def __str__(self) -> str:
+        named = ", ".join(f"{n} {name}" for name, n in self.fates.items())
+        return f"{self.fates.total()} sent: {named}" if named else "nothing sent"
+
+
+def publish_command(
+    address: str,
+    /,
+    *body: str,
+    count: Annotated[int, Parameter(help="Send everything so many times.")] = 1,
+    size: Annotated[int | None, Parameter(help="Instead of a BODY: one of so many bytes.")] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Send messages and wait until the broker has accepted all of them.
+
+    Each BODY is one message. Without BODY and --size, every line of standard input is.
+
+    For example:
+
+        headgate publish /queues/orders hello world
+        headgate publish /exchanges/amq.topic/orders.new hello
+        headgate publish /queues/orders --size 4096 --count 100000
+        journalctl -f | headgate publish /queues/log
+    """
+    _check(address, body, count=count, size=size)
+    bodies = [b"x" * size] if size is not None else [text.encode() for text in body]
+    batches = _repeated(bodies, count) if bodies else _lines(count)
+    tally = with_broker(url, lambda connection: _publish(connection, address, batches))
+    print(tally)
+    if tally.problem is not None:
+        raise CommandError(Exit.REFUSED, tally.problem)
+
+
+def _check(address: str, body: tuple[str, ...], *, count: int, size: int | None) -> None:
+    try:
+        parse_target(address)
+    except AddressError as error:
+        raise CommandError(Exit.USAGE, str(error)) from None
+    if count < 1:
+        raise CommandError(Exit.USAGE, f"--count {count}: must be 1 or more")
+    if size is not None and (size < 0 or body):
+        raise CommandError(Exit.USAGE, f"--size {size}: must be 0 or more, and goes without BODY")
+
+
+async def _repeated(bodies: list[bytes], count: int) -> AsyncIterator[list[bytes]]:
+    """Encoded messages, in batches."""
+    messages = chain.from_iterable(repeat([Message(body).encode() for body in bodies], count))
+    while batch := list(islice(messages, BATCH_MESSAGES)):
+        yield batch
+
+
+async def _lines(count: int) -> AsyncIterator[list[bytes]]:
+    """The lines of standard input as encoded messages, each as soon as it is there."""
+    while line := await trio.to_thread.run_sync(sys.stdin.buffer.readline, abandon_on_cancel=True):
+        yield [Message(line.rstrip(b"\r\n")).encode()] * count
+
+
+async def _publish(connection: ClientConnection, address: str, batches: AsyncIterator[list[bytes]]) -> Tally:
+    sender = await connection.open_sender(address)
+    tally = Tally()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_complain_when_stuck, sender)
+        async for batch in batches:
+            tally.add(await sender.send_many(batch))
+        nursery.cancel_scope.cancel()
+    await sender.close()
+    return tally
+
+
+async def _complain_when_stuck(sender: Sender) -> None:
+    """Say why nothing moves, once each time it stops."""
+    told = False
+    while True:
+        before = (sender.link_credit, sender.unsettled)
+        await trio.sleep(COMPLAIN_AFTER_S)
+        stuck = before == (sender.link_credit, sender.unsettled) == (0, 0)
+        if stuck and not told:
+            complain(f"waiting for link credit; {sender.waiting_reason or 'the broker has not said why'}")
+        told = stuck
+
+
+def _why(fate: Fate) -> str:
+    match fate:
+        case Released():
+            return "the broker could not route a message: bind a queue to the exchange, with this routing key"
+        case Rejected(error=error) if error is not None:
+            return f"the broker rejected a message: {error.description or error.condition}"
+        case _:
+            return f"a message was not accepted: {fate}"

@@ -1,0 +1,31 @@
+"""``headgate status``: the broker at a glance."""
+
+from amqp10.cli.listing import AsJson, Row, print_one
+from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
+from amqp10.client import ClientConnection
+
+
+def status_command(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Show version, process id, listeners, alarms that are on, and file descriptors.
+
+    For example:
+
+        headgate status --json
+    """
+
+    async def ask(connection: ClientConnection) -> object:
+        return (await connection.request("GET", "/headgate/status")).body
+
+    status = with_broker(url, ask)
+    row: Row = status if isinstance(status, dict) else {}
+    print_one(row if json else _brief(row), as_json=json)
+
+
+def _brief(status: Row) -> Row:
+    """Listeners as addresses, and only the alarms that are on."""
+    brief = dict(status)
+    if isinstance(listeners := status.get("listeners"), list):
+        brief["listeners"] = " ".join(f"{one['host']}:{one['port']}" for one in listeners)
+    if isinstance(alarms := status.get("alarms"), list):
+        brief["alarms"] = " ".join(str(one["name"]) for one in alarms if one["on"]) or "none"
+    return brief

@@ -1,0 +1,171 @@
+"""What tests of hostile peers share: an arena with a bystander whom no attack may touch, and bytes that no honest
+encoder writes.
+
+The bystander publishes to a queue of its own and consumes from it, on a connection of its own, and keeps a ledger.
+Whatever an attacker does, the bystander's next round must go exactly as the one before, and nothing may be lost.
+"""
+
+from collections.abc import Iterable
+
+from amqp10.connection import Connection
+from amqp10.frontend.settings import FrontEndSettings
+from amqp10.handshake import ServerHandshake
+from amqp10.messaging import ACCEPTED
+from amqp10.performatives import Disposition, Flow
+from amqp10.sasl import SaslMechanism
+from core.engine.settings import EngineSettings
+from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered
+
+ROUND = 7
+"""Messages of one round of the bystander."""
+VICTIMS = 20
+"""Messages that lie in the queue of :attr:`Arena.address` from the start."""
+
+
+class Bystander:
+    """A well-behaved client, with a ledger of what it sent and what became of it."""
+
+    def __init__(self, broker: InProcessBroker) -> None:
+        self.address = broker.queue("bystander")
+        self.rounds = 0
+        self._sent: list[bytes] = []
+        self._received: list[bytes] = []
+        self._peer = broker.connect(container_id="bystander")
+        self._peer.begin()
+        self._peer.attach_sender(self.address)
+        self._peer.attach_receiver(self.address)
+        self._peer.frames.clear()
+
+    def round(self) -> None:
+        """Publish, have it confirmed, consume, settle: every message once, in order, and nothing else comes."""
+        peer, bodies = self._peer, numbered(ROUND, ROUND * self.rounds)
+        self.rounds += 1
+        assert not peer.lost
+        peer.grant(ROUND)
+        frames = [peer.transfer_frame(body) for body in bodies]
+        peer.send_all(frames)
+        self._sent += bodies
+        deliveries = peer.deliveries()
+        self._received += [body_of(payload) for _, payload in deliveries]
+        assert self._received == self._sent
+        (confirmed,) = peer.take(Disposition)
+        assert (confirmed.first, confirmed.last) == (frames[0][0].delivery_id, frames[-1][0].delivery_id)
+        assert confirmed.settled
+        assert confirmed.state == ACCEPTED
+        peer.dispose(deliveries[0][0].delivery_id, deliveries[-1][0].delivery_id, state=ACCEPTED)
+        peer.take(Flow)
+        assert peer.nothing_came()
+
+
+class Arena:
+    """A broker with a bystander, a queue with messages to attack, and the attackers' connections."""
+
+    def __init__(self, settings: FrontEndSettings | None = None, engine: EngineSettings | None = None) -> None:
+        self.broker = InProcessBroker(settings, engine)
+        self.address = self.broker.queue("q")
+        self.broker.fill(numbered(VICTIMS))
+        self.bystander = Bystander(self.broker)
+        self.bystander.round()
+        self.expected = numbered(VICTIMS)
+        """What must be in the queue when every attacker is gone; a test that publishes or accepts changes it."""
+
+    def attacker(self, **open_fields: object) -> WirePeer:
+        """A connection that is open, with one session."""
+        peer = self.broker.connect(**open_fields)
+        peer.begin()
+        return peer
+
+    def stranger(self) -> WirePeer:
+        """A connection that has said nothing yet."""
+        return WirePeer(self.broker)
+
+    def anonymous_stranger(self, mechanisms: Iterable[SaslMechanism], *, bare_allowed: bool = False) -> WirePeer:
+        """A stranger at a broker with other rules for getting in."""
+        peer = WirePeer(self.broker)
+        peer.front_end.connection = Connection(
+            peer.front_end.connection.settings,
+            ServerHandshake(
+                list(mechanisms),
+                bare_allowed=bare_allowed,
+                refusal_delay_s=lambda: 1.0,
+                frame_size_max=self.broker.settings.pre_open_frame_size_max,
+            ),
+        )
+        return peer
+
+    def finish(self) -> None:
+        """The attack is over: the bystander goes on, nothing is lost, and nothing of the attackers is left."""
+        self.bystander.round()
+        for peer in self.broker.peers[1:]:
+            peer.disconnect()
+        self.bystander.round()
+        engine = self.broker.engine
+        assert len(engine.snapshot("publishers")) == 1
+        assert len(engine.snapshot("consumers")) == 1
+        assert {row["name"] for row in engine.snapshot("queues")} == {"q", "bystander"}
+        assert self.broker.ready("bystander") == self.broker.unacknowledged("bystander") == 0
+        assert self.remaining() == self.expected
+
+    def remaining(self) -> list[bytes]:
+        """What lies in the attacked queue, in the order in which the next consumer gets it."""
+        peer = self.broker.connect()
+        peer.begin()
+        peer.attach_receiver(self.address, snd_settle_mode=1)
+        peer.grant(100_000)
+        bodies = peer.bodies()
+        peer.disconnect()
+        return bodies
+
+
+# --- bytes that no honest encoder writes -----------------------------------------------------------------------------
+
+
+def nested_lists(depth: int) -> bytes:
+    """Lists in lists, so deep, the innermost empty."""
+    encoded = b"\x45"
+    for _ in range(depth - 1):
+        encoded = b"\xd0" + (len(encoded) + 4).to_bytes(4) + b"\x00\x00\x00\x01" + encoded
+    return encoded
+
+
+def nested_descriptors(depth: int) -> bytes:
+    """A null, described so many times."""
+    return b"\x00\x44" * depth + b"\x40"
+
+
+def zero_width_array(count: int) -> bytes:
+    """An array that claims so many empty lists, and has the bytes of none."""
+    return b"\xf0" + (5).to_bytes(4) + count.to_bytes(4) + b"\x45"
+
+
+def list_claiming(count: int) -> bytes:
+    """A list that claims so many elements and holds one."""
+    return b"\xd0" + (5).to_bytes(4) + count.to_bytes(4) + b"\x40"
+
+
+def map_claiming(count: int) -> bytes:
+    """A map that claims so many keys and values and holds one of each."""
+    return b"\xd1" + (8).to_bytes(4) + count.to_bytes(4) + b"\xa3\x01k\x40"
+
+
+def map_of_pairs(*pairs: bytes) -> bytes:
+    """A map of encoded keys and values, whether they may be in one or not."""
+    content = b"".join(pairs)
+    return b"\xd1" + (len(content) + 4).to_bytes(4) + len(pairs).to_bytes(4) + content
+
+
+def composite(code: int, *fields: bytes) -> bytes:
+    """A described list of encoded fields."""
+    content = b"".join(fields)
+    return b"\x00\x53" + bytes([code]) + b"\xd0" + (len(content) + 4).to_bytes(4) + len(fields).to_bytes(4) + content
+
+
+def section(code: int, value: bytes) -> bytes:
+    """A section of a message with an encoded value."""
+    return b"\x00\x53" + bytes([code]) + value
+
+
+def frame(body: bytes, *, channel: int = 0, size: int | None = None, doff: int = 2, kind: int = 0) -> bytes:
+    """A frame whose header may lie."""
+    size = len(body) + 8 if size is None else size
+    return size.to_bytes(4) + bytes([doff, kind]) + channel.to_bytes(2) + body
