@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from amqp10.codec.decode import DEPTH_MAX
+from amqp10.codec.decode import DEPTH_BEFORE_OPEN, DEPTH_MAX
 from amqp10.disposition_run import DispositionRun, DispositionRunParser
 from amqp10.errors import AmqpError, ConnectionFault, DecodeError, ErrorCondition, LinkFault, SessionFault
 from amqp10.events import ConnectionClosed, ConnectionOpened, Event
@@ -103,6 +103,7 @@ class Connection:
         self._heard_at: float | None = None
         self._spoke_at = 0.0
         self._close_by: float | None = None
+        self._close_written = False
         self._finished = False
 
     # --- the owner's side --------------------------------------------------------------------------------------------
@@ -111,7 +112,8 @@ class Connection:
         """Take bytes from the peer. Ask for events next."""
         self._heard_at = monotonic
         self._frames_left = self.settings.frames_per_turn_max
-        self._buffer.feed(data)
+        if not self._finished and self.handshake.refuse_at is None:  # else nobody will ever look at it
+            self._buffer.feed(data)
 
     @property
     def input_left(self) -> bool:
@@ -165,6 +167,8 @@ class Connection:
 
     def deadline(self) -> float | None:
         """The monotonic time at which ``tick`` has something to do."""
+        if self._finished:
+            return None
         times = [self.handshake.refuse_at, self._close_by]
         if self.settings.idle_time_out_ms and self._heard_at is not None:
             times.append(self._heard_at + 2 * self.settings.idle_time_out_ms / 1000)
@@ -188,12 +192,23 @@ class Connection:
                 )
             )
         if self._heartbeat_s is not None and monotonic >= self._spoke_at + self._heartbeat_s:
-            self.write_frames(EMPTY_FRAME)
+            self._spoke_at = monotonic
+            if not self.backlog_bytes:  # else what waits for the socket will say that we are alive
+                self.write_frames(EMPTY_FRAME)
 
     @property
     def finished(self) -> bool:
         """Nothing more will be read; the socket can go once the output has gone."""
         return self._finished
+
+    @property
+    def overdue(self) -> bool:
+        """The peer asks for answers and does not read them: it should not be listened to until it does.
+
+        Deliveries stop at half of this. So a consumer that does not read can always settle what it has, and only
+        answers to its own attaches, begins and the like get this far.
+        """
+        return self.backlog_bytes + self._output_bytes > 2 * self.settings.unsent_bytes_max
 
     @property
     def opened(self) -> bool:
@@ -230,7 +245,14 @@ class Connection:
         )
 
     def close(self, fault: AmqpError | None = None, *, monotonic: float) -> None:
-        """Close on our own account, with a reason if there is one [2.4.3]. An unopened connection is opened first."""
+        """Close on our own account, with a reason if there is one [2.4.3]. An unopened connection is opened first.
+
+        Before the end of the handshake there is nobody to tell: then this is the end.
+        """
+        if not self.handshake.complete:
+            self._finished = True
+            self._over(None if fault is None else error_from(fault), by_peer=False)
+            return
         if self.state in (ConnectionState.START, ConnectionState.OPEN_RCVD):
             self.open()
         if self.state not in (ConnectionState.OPENED, ConnectionState.OPEN_SENT):
@@ -240,7 +262,7 @@ class Connection:
         self._step(Input.CLOSING_SENT)
         self._close_by = monotonic + self.settings.close_time_out_ms / 1000
         self.error = None if fault is None else error_from(fault)
-        self._write(Close(error=self.error))
+        self._write_close(self.error)
 
     def new_session(self, limits: SessionLimits | None = None) -> Session:
         """A session of our own making; call its ``begin``."""
@@ -255,6 +277,8 @@ class Connection:
         self.write_frames(encode_frame(channel, encode_performative(performative), payload))
 
     def write_frames(self, frames: bytes) -> None:
+        if self._close_written:
+            return  # nothing may follow a close [2.4.3]
         self.frames_sent += 1
         self._output.append(frames)
         self._output_bytes += len(frames)
@@ -345,16 +369,15 @@ class Connection:
         return True
 
     def _take_frame(self, channel: int, data: bytes, start: int, end: int) -> None:
-        performative, payload_start = decode_performative(data, start, end, DEPTH_MAX)
-        if self.remote is None:
+        depth = DEPTH_BEFORE_OPEN if self.remote is None else DEPTH_MAX
+        performative, payload_start = decode_performative(data, start, end, depth)
+        if self._close_written and not isinstance(performative, Close):
+            return  # sent before our close had come [2.4.6]
+        if self.remote is None and not self._close_written:
             self._take_open(channel, performative)
             return
         if channel > self.settings.channel_max:
-            raise ConnectionFault(
-                ErrorCondition.FRAMING_ERROR, f"channel {channel} is above the channel-max {self.settings.channel_max}"
-            )
-        if self.state is ConnectionState.DISCARDING and not isinstance(performative, Close):
-            return
+            raise self._channel_fault(channel)
         match performative:
             case Open():
                 raise ConnectionFault(ErrorCondition.ILLEGAL_STATE, "a second open")
@@ -419,7 +442,7 @@ class Connection:
             if self.frames_sent == 0:
                 self.open()
             self._step(Input.CLOSING_SENT)
-            self._write(Close())
+            self._write_close(None)
         else:
             self._over(self.error, by_peer=False)
         self._finished = True
@@ -427,6 +450,8 @@ class Connection:
     def _session(self, channel: int) -> Session:
         session = self._by_incoming.get(channel)
         if session is None:
+            if channel > self.settings.channel_max:
+                raise self._channel_fault(channel)
             raise ConnectionFault(ErrorCondition.NOT_ALLOWED, f"frame on channel {channel}, where no session was begun")
         return session
 
@@ -443,7 +468,7 @@ class Connection:
                 session.flush()
             if self.state in (ConnectionState.OPENED, ConnectionState.OPEN_SENT):
                 self._step(Input.FAULT)
-                self._write(Close(error=error_from(fault)))
+                self._write_close(error_from(fault))
         self._finished = True
         self._over(error_from(fault), by_peer=False)
 
@@ -455,13 +480,24 @@ class Connection:
     def _write(self, performative: Performative) -> None:
         self.write(0, performative, b"")
 
+    def _write_close(self, error: Error | None) -> None:
+        """Our last frame."""
+        self._write(Close(error=error))
+        self._close_written = True
+
+    def _channel_fault(self, channel: int) -> ConnectionFault:
+        return ConnectionFault(
+            ErrorCondition.FRAMING_ERROR, f"channel {channel} is above the channel-max {self.settings.channel_max}"
+        )
+
     def _free_channel(self, wanted: int | None) -> OutgoingChannel:
-        if wanted is not None and wanted not in self._by_outgoing:
+        """A channel that the peer takes [2.7.1]: the wanted one if possible, else the lowest."""
+        limit = min(self.settings.channel_max, self.remote.channel_max if self.remote else 0xFFFF)
+        if wanted is not None and wanted <= limit and wanted not in self._by_outgoing:
             return OutgoingChannel(wanted)
         channel = 0
         while channel in self._by_outgoing:
             channel += 1
-        limit = min(self.settings.channel_max, self.remote.channel_max if self.remote else 0xFFFF)
         if channel > limit:
             raise ConnectionFault(
                 ErrorCondition.RESOURCE_LIMIT_EXCEEDED, f"no channel is free: {limit + 1} sessions are begun"

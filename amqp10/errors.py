@@ -94,6 +94,19 @@ class EncodeError(Exception):
     """A value that has no encoding: our own caller's mistake, never a peer's."""
 
 
+DESCRIPTION_BYTES_MAX = 400
+"""Every peer takes frames of 512 bytes [2.4.1]. Frame header, performative, handle, condition and the
+constructors of all of them stay under 110."""
+
+
+def cut(description: str) -> str:
+    """An error's text, cut so that a frame with it fits every peer."""
+    encoded = description.encode(errors="replace")
+    if len(encoded) <= DESCRIPTION_BYTES_MAX:
+        return description
+    return encoded[: DESCRIPTION_BYTES_MAX - 3].decode(errors="ignore") + "…"
+
+
 QUOTED_CHARACTERS_MAX = 48
 """Enough to recognise a name or an address in a log line, too little to flood it."""
 

@@ -11,7 +11,7 @@ flight, until the peer's detach has come.
 from collections.abc import Mapping
 from typing import NewType, Protocol
 
-from amqp10.errors import AmqpError, ErrorCondition, SessionFault
+from amqp10.errors import AmqpError, ErrorCondition, SessionFault, cut
 from amqp10.events import Event
 from amqp10.lifecycle import LINK, IllegalTransition, Input, LinkState, step
 from amqp10.messaging import Coordinator, Error, Source, Target
@@ -57,7 +57,7 @@ class LinkChannel(Protocol):
 def error_from(fault: AmqpError) -> Error:
     """A fault in the form that close, end and detach carry it."""
     info = dict(fault.info) if fault.info else None
-    return Error(condition=str(fault.condition), description=fault.description, info=info)
+    return Error(condition=str(fault.condition), description=cut(fault.description), info=info)
 
 
 class LinkEnd:

@@ -40,7 +40,8 @@ class SenderCredit:
         if link_credit is None:
             return
         seen = self.initial_delivery_count if delivery_count is None else delivery_count
-        self.link_credit = max(0, link_credit + serial.diff(seen, self.delivery_count))
+        # A receiver that claims to have seen more than was sent would get more than a uint holds.
+        self.link_credit = min(serial.MASK, max(0, link_credit + serial.diff(seen, self.delivery_count)))
 
     def sent(self, n: int) -> None:
         """Count ``n`` messages whose first frame goes out."""

@@ -27,6 +27,11 @@ SECOND = 1
 """rcv-settle-mode: the receiver settles after the sender [2.8.3]."""
 FRAMES_PER_DELIVERY_MAX = 262_144
 """More frames than this for one delivery are taken for an attack: a maximum message in frames of 64 bytes."""
+EMPTY_FRAMES_PER_DELIVERY_MAX = 1024
+"""So are so many frames without payload: they carry nothing on, and nobody has a reason to send more than one."""
+FRAME_OVERHEAD_BYTES = 64
+"""What keeping the payload of one frame costs besides it, so that many small ones cannot hide: an object of 33 bytes,
+rounded up to 48, and its place in a list that has room to grow."""
 
 
 class ReceivingChannel(LinkChannel, Protocol):
@@ -52,7 +57,9 @@ class PartialDelivery:
         "chunks",
         "delivery_id",
         "delivery_tag",
+        "empty_frames",
         "frames",
+        "held",
         "message_format",
         "settled",
         "size",
@@ -68,6 +75,9 @@ class PartialDelivery:
         self.chunks: list[bytes] = []
         self.size = 0
         self.frames = 0
+        self.empty_frames = 0
+        self.held = 0
+        """Bytes of memory, as far as they have been counted."""
 
 
 class ReceiverLink:
@@ -184,15 +194,16 @@ class ReceiverLink:
             partial.settled = True
             self.channel.incoming.settle(partial.delivery_id, partial.delivery_id)
         if payload:
-            partial.chunks.append(payload)
-            partial.size += len(payload)
-            self.channel.hold_partial(len(payload))
+            self._keep(partial, payload)
+        else:
+            partial.empty_frames += 1
         if self.max_message_size and partial.size > self.max_message_size:
             raise self._too_large(partial.size)
-        if partial.frames > FRAMES_PER_DELIVERY_MAX:
+        if partial.frames > FRAMES_PER_DELIVERY_MAX or partial.empty_frames > EMPTY_FRAMES_PER_DELIVERY_MAX:
             raise LinkFault(
                 ErrorCondition.TRANSFER_LIMIT_EXCEEDED,
-                f"a delivery of more than {FRAMES_PER_DELIVERY_MAX} frames; send larger frames",
+                f"a delivery of more than {FRAMES_PER_DELIVERY_MAX} frames, or more than"
+                f" {EMPTY_FRAMES_PER_DELIVERY_MAX} empty ones; send larger frames",
             )
         if not transfer.more:
             self._complete(partial)
@@ -291,9 +302,16 @@ class ReceiverLink:
         self.credit.confirmed(1)
         self.channel.refill_later(self)
 
+    def _keep(self, partial: PartialDelivery, payload: bytes) -> None:
+        cost = len(payload) + FRAME_OVERHEAD_BYTES
+        self.channel.hold_partial(cost)
+        partial.held += cost
+        partial.chunks.append(payload)
+        partial.size += len(payload)
+
     def _drop_partial(self) -> None:
         if self._partial is not None:
-            self.channel.hold_partial(-self._partial.size)
+            self.channel.hold_partial(-self._partial.held)
             self._partial = None
 
     def _adopt_initial_delivery_count(self) -> None:

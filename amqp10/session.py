@@ -513,11 +513,17 @@ class Session:
         return None
 
     def _free_handle(self, wanted: int | None) -> OutputHandle:
-        if wanted is not None and OutputHandle(wanted) not in self._links_out:
+        """A handle that the peer takes [2.7.2]: the wanted one if possible, else the lowest."""
+        limit = self.remote.handle_max if self.remote is not None else serial.MASK
+        if wanted is not None and wanted <= limit and OutputHandle(wanted) not in self._links_out:
             return OutputHandle(wanted)
         handle = 0
         while OutputHandle(handle) in self._links_out:
             handle += 1
+        if handle > limit:
+            raise SessionFault(
+                ErrorCondition.RESOURCE_LIMIT_EXCEEDED, f"no handle is free: the handle-max of the peer is {limit}"
+            )
         return OutputHandle(handle)
 
     def _let_go(self, link: Link) -> None:

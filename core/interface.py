@@ -141,7 +141,7 @@ class Delivered:
     first_acquirer: bool
     """True when none of them was ever handed to anybody before [3.2.1]."""
     annotations: Mapping[object, object] | None = None
-    """Annotations that earlier consumers added with modified; a run of one when not None."""
+    """Annotations that earlier consumers added with modified, the same for each of these messages."""
 
 
 @dataclass(eq=False, slots=True)

@@ -6,6 +6,7 @@ so its fields are those that :mod:`amqp10.control` describes.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -16,6 +17,11 @@ from amqp10.addresses import percent_encode
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.client import ClientConnection
+
+FILE_WIDTH = 1000
+"""Characters of a line that is not for a terminal: tables are only as wide as they need to be."""
+TIMES = ("since", "accepted_at")
+"""Columns that are wall-clock times, in seconds."""
 
 Row = Mapping[str, object]
 
@@ -83,7 +89,7 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], *, as_json: bool) ->
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(_shown(row.get(column)) for column in columns))
+        table.add_row(*(_shown(column, row.get(column)) for column in columns))
     _console().print(table)
 
 
@@ -94,7 +100,7 @@ def print_one(row: Row, *, as_json: bool) -> None:
         return
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, value in _flat(row):
-        table.add_row(name, _shown(value))
+        table.add_row(name, _shown(name, value))
     _console().print(table)
 
 
@@ -112,16 +118,21 @@ def _flat(row: Row, prefix: str = "") -> Iterator[tuple[str, object]]:
             yield prefix + name, value
 
 
-def _shown(value: object) -> str:
+def _shown(name: str, value: object) -> str:
     if value is None or value in ({}, []):
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if name in TIMES and isinstance(value, int | float):
+        return datetime.fromtimestamp(value, UTC).isoformat(timespec="seconds")
     if isinstance(value, dict | list):
         return json.dumps(value, default=str, ensure_ascii=False)
     return str(value)
 
 
 def _console() -> Console:
-    """Names come from users: they are neither markup nor to be highlighted."""
-    return Console(markup=False, highlight=False, soft_wrap=False)
+    """Names come from users: they are neither markup nor to be highlighted. Only a terminal has a width."""
+    console = Console(markup=False, highlight=False)
+    if not console.is_terminal:
+        console.width = FILE_WIDTH
+    return console

@@ -109,11 +109,12 @@ async def _complain_when_stuck(sender: Sender) -> None:
     """Say why nothing moves, once each time it stops."""
     told = False
     while True:
-        before = (sender.link_credit, sender.unsettled)
+        before = (sender.posted, sender.unsettled)
         await trio.sleep(COMPLAIN_AFTER_S)
-        stuck = before == (sender.link_credit, sender.unsettled) == (0, 0)
+        stuck = before == (sender.posted, sender.unsettled) and (sender.posting or sender.unsettled > 0)
         if stuck and not told:
-            complain(f"waiting for link credit; {sender.waiting_reason or 'the broker has not said why'}")
+            reason = sender.waiting_reason
+            complain(f"waiting; the broker says why: {reason}" if reason else "waiting; the broker has not said why")
         told = stuck
 
 

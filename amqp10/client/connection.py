@@ -12,6 +12,7 @@ their links attach again. What cannot be carried over is told: outcomes that wer
 that were not settled come again.
 """
 
+import os
 import secrets
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -324,14 +325,13 @@ def _take_link_event(event: LinkEvent) -> None:
 
 
 def _cause(error: OSError) -> str:
-    """The system's words; Trio keeps them in the errors of the single attempts."""
-    if error.strerror:
-        return error.strerror
+    """The system's words alone; Trio has the addresses in them, and the errors of single attempts in a group."""
     if isinstance(error.__cause__, BaseExceptionGroup):
-        attempts = [one for one in error.__cause__.exceptions if isinstance(one, OSError) and one.strerror]
-        if attempts:
-            return str(attempts[0].strerror)
-    return str(error)
+        attempts = [one for one in error.__cause__.exceptions if isinstance(one, OSError)]
+        return _cause(attempts[0]) if attempts else str(error)
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)  # a name that cannot be looked up has an error number of its own kind
 
 
 @contextmanager

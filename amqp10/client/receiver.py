@@ -21,6 +21,7 @@ import trio
 
 from amqp10.client.errors import ClientError, LinkClosed, TimedOut, told
 from amqp10.client.message import Message
+from amqp10.client.sender import REASON_PROPERTY
 from amqp10.client.standing import Standing
 from amqp10.events import DeliveriesReceived, SenderFlowReceived
 from amqp10.link_credit import ReceiverCredit
@@ -114,7 +115,7 @@ class Receiver:
         """For a dynamic node, None until the broker has named it."""
         self.standing = Standing()
         self.waiting_reason: str | None = None
-        """Why the broker sends nothing although it may, as it told us last."""
+        """Why the broker sends nothing although it may; None when it does, or has not said why."""
         self._session = session
         self._options = options
         self._dynamic = address is None
@@ -321,7 +322,6 @@ class Receiver:
         self._buffer.extend(
             Delivery(first + index, entry, event.settled, self, event.link) for index, entry in enumerate(entries)
         )
-        self.waiting_reason = None
         self._session.buffered(n, sum(map(len, entries)))
         self.standing.changed()
 
@@ -331,8 +331,10 @@ class Receiver:
         self._drained += event.drained
         if flow.link_credit == 0 and flow.delivery_count == credit.delivery_count:
             self._quiet = True
-        reason = plain((flow.properties or {}).get("headgate:reason"))
-        self.waiting_reason = reason if isinstance(reason, str) else None
+        properties = flow.properties or {}
+        if REASON_PROPERTY in properties:
+            reason = plain(properties[REASON_PROPERTY])
+            self.waiting_reason = reason if isinstance(reason, str) else None
         self.standing.changed()
 
     def detached(self, error: Error | None) -> None:
@@ -346,6 +348,7 @@ class Receiver:
         untaken = sum(not delivery.settled for delivery in self._buffer)
         self._to_grant = (self._to_grant if self._paused else self.link_credit) + untaken
         self._link = None
+        self.waiting_reason = None
         self._drop_unsettled()
         self.standing.went_away(reason)
 

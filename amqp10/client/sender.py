@@ -30,7 +30,8 @@ from amqp10.types import plain
 RUN_MESSAGES_MAX = 256
 """Messages encoded and handed over at once: a bound on the work between two looks at the other tasks."""
 REASON_PROPERTY = "headgate:reason"
-"""The property of a link's flow by which the broker says why it withholds link credit [2.7.4]."""
+"""The property of a link's flow by which the broker says why the link waits, and with null that it does no more; it is
+told once each [2.7.4]."""
 UNSETTLED, SETTLED = 0, 1
 """snd-settle-mode [2.8.2]."""
 
@@ -70,7 +71,7 @@ class Sender:
         self.settled = settled
         self.standing = Standing()
         self.waiting_reason: str | None = None
-        """Why the broker withholds link credit, as it told us last; None when it did not, or gave some since."""
+        """Why the broker makes this sender wait; None when it does not, or has not said why."""
         self._session = session
         self._unsettled_max = unsettled_max
         self._properties = properties
@@ -87,9 +88,19 @@ class Sender:
         return 0 if self._link is None else self._link.credit.link_credit - self._link.waiting
 
     @property
+    def posted(self) -> int:
+        """Messages handed over so far; the number of the next one."""
+        return self._next_number
+
+    @property
     def unsettled(self) -> int:
         """Messages whose outcome is open."""
         return self._receipts.missing
+
+    @property
+    def posting(self) -> bool:
+        """Somebody is in ``post``, and waits if nothing moves."""
+        return self._turn.locked()
 
     async def send(self, message: Sendable) -> Fate:
         """Send one message and wait for what became of it."""
@@ -153,8 +164,6 @@ class Sender:
         if REASON_PROPERTY in properties:
             reason = plain(properties[REASON_PROPERTY])
             self.waiting_reason = reason if isinstance(reason, str) else None
-        elif event.link.credit.link_credit > 0:
-            self.waiting_reason = None
         if event.link.credit.drain:
             # What waits is only what the link credit covers, so the answer is right as soon as that is sent.
             event.link.answer_flow(available=0, drained=True)

@@ -6,7 +6,7 @@ accident.
 
 from collections.abc import Mapping
 
-from amqp10.errors import ErrorCondition, LinkFault
+from amqp10.errors import ErrorCondition, LinkFault, cut
 from core.errors import (
     EngineError,
     Forbidden,
@@ -30,19 +30,7 @@ CONDITIONS: Mapping[type[EngineError], ErrorCondition] = {
     ResourceDeleted: ErrorCondition.RESOURCE_DELETED,
 }
 
-DESCRIPTION_BYTES_MAX = 400
-"""Every peer takes frames of 512 bytes [2.4.1]. Frame header, performative, handle, condition and the
-constructors of all of them stay under 110."""
-
 
 def link_fault(error: EngineError) -> LinkFault:
     """The detach that tells a peer about an engine error."""
-    return LinkFault(CONDITIONS[type(error)], description(error))
-
-
-def description(error: EngineError) -> str:
-    """The error's text, cut so that a frame with it fits every peer."""
-    encoded = str(error).encode()
-    if len(encoded) <= DESCRIPTION_BYTES_MAX:
-        return str(error)
-    return encoded[: DESCRIPTION_BYTES_MAX - 3].decode(errors="ignore") + "…"
+    return LinkFault(CONDITIONS[type(error)], cut(str(error)))

@@ -145,6 +145,7 @@ class Amqp10FrontEnd:
 
     def shut_down(self, reason: str, now: Now) -> None:
         self.connection.close(ConnectionFault(ErrorCondition.CONNECTION_FORCED, reason), monotonic=now.monotonic)
+        self._release_all()  # nothing can be sent to it or settled by it any more
 
     def connection_lost(self, now: Now) -> None:
         self.receive_eof(now)
@@ -160,7 +161,7 @@ class Amqp10FrontEnd:
 
     @property
     def reading(self) -> bool:
-        return not self.connection.input_left
+        return not (self.connection.input_left or self.connection.overdue)
 
     def snapshot(self, kind: str) -> list[dict[str, object]]:
         match kind:
@@ -186,13 +187,11 @@ class Amqp10FrontEnd:
             case DeliveriesReceived():
                 self._deliveries_received(event, now)
             case DeliveriesSettled():
-                consumer = event.link.reference
-                if isinstance(consumer, ConsumerLink):
-                    consumer.settled(event)
+                self._deliveries_settled(event)
             case DeliveriesSent():
-                consumer = event.link.reference
-                if isinstance(consumer, ConsumerLink):
-                    consumer.sent(event)
+                user = event.link.reference
+                if isinstance(user, ConsumerLink | ManagementLinks):
+                    user.sent(event)
             case CreditReceived():
                 self._credit_received(event)
             case ConnectionOpened():
@@ -238,9 +237,21 @@ class Amqp10FrontEnd:
         except LinkFault as fault:
             self._session_of(link).fail_link(link, fault)
 
+    def _deliveries_settled(self, event: DeliveriesSettled) -> None:
+        consumer = event.link.reference
+        try:
+            if isinstance(consumer, ConsumerLink):
+                consumer.settled(event)
+        except LinkFault as fault:
+            self._session_of(event.link).fail_link(event.link, fault)
+
     def _credit_received(self, event: CreditReceived) -> None:
         user = event.link.reference
-        if isinstance(user, (ConsumerLink, ManagementLinks)):
+        if isinstance(user, ConsumerLink):
+            user.credit_received(event)
+            if user.consumer is not None and not user.consumer.active:
+                self._blocks.look_at(user)
+        elif isinstance(user, ManagementLinks):
             user.credit_received(event)
 
     # --- attaching ---------------------------------------------------------------------------------------------------
@@ -356,8 +367,10 @@ class Amqp10FrontEnd:
                 consumer = self._consumer(action.consumer.reference)
                 consumer.consumer = None
                 self._detach(consumer.link, link_fault(action.error))
-            case PublisherBlocked() | ActivityChanged():
-                pass
+            case ActivityChanged():
+                self._blocks.look_at(self._consumer(action.consumer.reference))
+            case PublisherBlocked():
+                pass  # no stage of the memory engine gives a reason of its own yet
 
     def _delivered(self, action: Delivered) -> None:
         consumer = self._consumer(action.consumer.reference)
@@ -396,10 +409,8 @@ class Amqp10FrontEnd:
     def _release(self, link: SenderLink | ReceiverLink) -> None:
         """The link is over: the engine hears of it once."""
         user, link.reference = link.reference, None
-        if isinstance(user, PublisherLink):
+        if isinstance(user, PublisherLink | ConsumerLink):
             self._blocks.forget(user)
-            user.release()
-        elif isinstance(user, ConsumerLink):
             user.release()
         elif isinstance(user, ManagementLinks):
             user.released(link)

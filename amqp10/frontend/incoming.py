@@ -6,6 +6,7 @@ by message: sections in order, no annotation that is reserved, a user-id that is
 alike in header, target and routing keys go on as one run.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amqp10.addresses import AddressError, parse_target
@@ -13,6 +14,7 @@ from amqp10.errors import AmqpError, DecodeError, ErrorCondition, LinkFault
 from amqp10.events import DeliveriesReceived
 from amqp10.frontend.conditions import link_fault
 from amqp10.frontend.headers import AttributesByHeader
+from amqp10.frontend.reasons import Reason, reason_of_alarms
 from amqp10.link import error_from
 from amqp10.messaging import ACCEPTED, RELEASED, DeliveryState, Rejected, Source
 from amqp10.receiver_link import ReceiverLink
@@ -66,6 +68,18 @@ class PublisherLink:
         self._identity = identity
         self._attributes = attributes
         self._target = publisher.fixed_target
+
+    def blocked_by(self, alarms: frozenset[str]) -> Reason | None:
+        """Why this publisher can send nothing now; None when it can."""
+        if alarms:
+            return reason_of_alarms(alarms)
+        if self.link.credit.link_credit > 0:
+            return None
+        return Reason.PAUSED if self.link.credit.withheld else Reason.UNCONFIRMED_LIMIT
+
+    def tell(self, properties: Mapping[str, object]) -> None:
+        """Say why, or that it is over."""
+        self.link.write_flow(properties=properties)
 
     def release(self) -> None:
         """The link is over: what was published stays."""

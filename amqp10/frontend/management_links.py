@@ -3,10 +3,13 @@
 Both links have the same name, both say ``paired``, and either may attach first. Requests are answered one at a time, in
 order, and an answer needs link credit that the client has given before. A client that breaks these rules loses the
 pair's link, not its session.
+
+A request counts against the link credit for requests until its answer has gone to the socket. So a client that asks and
+does not listen is soon not listened to either, and what waits for it is bounded.
 """
 
 from amqp10.errors import ErrorCondition, LinkFault
-from amqp10.events import CreditReceived, DeliveriesReceived
+from amqp10.events import CreditReceived, DeliveriesReceived, DeliveriesSent
 from amqp10.frontend.settings import FrontEndSettings
 from amqp10.link_credit import ReceiverCredit
 from amqp10.management import ManagementNode, RequestError
@@ -18,14 +21,22 @@ from amqp10.session import Session
 
 
 class Pair:
-    """The two links of one name, as far as they are attached; ``answers`` counts what was sent."""
+    """The two links of one name, as far as they are attached."""
 
-    __slots__ = ("answers", "receiver", "sender")
+    __slots__ = ("answers", "receiver", "sender", "unsent")
 
     def __init__(self) -> None:
         self.receiver: ReceiverLink | None = None
         self.sender: SenderLink | None = None
         self.answers = 0
+        """Answers so far: the delivery number of the next."""
+        self.unsent: dict[int, ReceiverLink] = {}
+        """Answers that have not gone to the socket, and the link that each one's request came on."""
+
+    def answers_gone(self, first: int, last: int) -> None:
+        """These answers were sent, or never will be."""
+        for number in range(first, last + 1):
+            self.unsent.pop(number).confirmed(1)
 
 
 class ManagementLinks:
@@ -83,9 +94,14 @@ class ManagementLinks:
         pair = self._pairs[link.end.name]
         for index, entry in enumerate(event.entries):
             number = event.first + index
-            self._answer(pair, event.header + entry if event.checked else entry)
+            self._answer(pair, link, event.header + entry if event.checked else entry)
             link.settle(number, number, ACCEPTED)
-            link.confirmed(1)
+
+    def sent(self, event: DeliveriesSent) -> None:
+        """Answers have gone to the socket."""
+        pair = self._pairs.get(event.link.end.name)
+        if pair is not None:
+            pair.answers_gone(event.first, event.last)
 
     def credit_received(self, event: CreditReceived) -> None:
         """The client gave link credit for answers, or asks for what is left of it."""
@@ -103,6 +119,8 @@ class ManagementLinks:
             pair.receiver = None
         if pair.sender is link:
             pair.sender = None
+            if pair.unsent:
+                pair.answers_gone(min(pair.unsent), max(pair.unsent))
         if pair.receiver is None and pair.sender is None:
             del self._pairs[link.end.name]
 
@@ -113,7 +131,7 @@ class ManagementLinks:
             )
         return self._pairs.setdefault(attach.name, Pair())
 
-    def _answer(self, pair: Pair, request: bytes) -> None:
+    def _answer(self, pair: Pair, link: ReceiverLink, request: bytes) -> None:
         sender = pair.sender
         if sender is None or not sender.end.attached:
             raise LinkFault(ErrorCondition.PRECONDITION_FAILED, "the half of the pair for answers is not attached")
@@ -127,4 +145,5 @@ class ManagementLinks:
         except RequestError as error:
             raise LinkFault(error.condition, str(error)) from error
         sender.send_run(pair.answers, [answer], b"")
+        pair.unsent[pair.answers] = link
         pair.answers += 1

@@ -6,9 +6,14 @@ the socket, and none while too much waits there. What the client asked to hear o
 batch is due any more, behind the transfers that it brought.
 """
 
+from collections.abc import Mapping
+
+from amqp10.codec.encode import encode_value
+from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.events import CreditReceived, DeliveriesSent, DeliveriesSettled
 from amqp10.frontend.annotations import merge_message_annotations
 from amqp10.frontend.headers import HeaderByAttributes
+from amqp10.frontend.reasons import Reason
 from amqp10.link_credit import QueueGrant
 from amqp10.messaging import Accepted, DeliveryState, Modified, Rejected
 from amqp10.sender_link import SenderLink
@@ -16,6 +21,8 @@ from core.interface import Consumer, Delivered, Disposal, Engine, GrantReply
 from core.message import Return
 
 UNSENT = Return(unsent=True)
+ADDED_ANNOTATIONS_BYTES_MAX = 4096
+"""Of one modified: room for a reason and a stack trace's head, not for growing every message of a queue."""
 
 
 def disposal_of(state: DeliveryState | None) -> Disposal | Return:
@@ -34,6 +41,18 @@ def disposal_of(state: DeliveryState | None) -> Disposal | Return:
             )
         case _:
             return Return()
+
+
+def check_added_annotations(state: DeliveryState | None) -> None:
+    """Raises LinkFault for a modified with annotations that are too large: they are kept for every message."""
+    if not isinstance(state, Modified) or not state.message_annotations:
+        return
+    size = len(encode_value(state.message_annotations))
+    if size > ADDED_ANNOTATIONS_BYTES_MAX:
+        raise LinkFault(
+            ErrorCondition.RESOURCE_LIMIT_EXCEEDED,
+            f"modified with {size} bytes of message-annotations; at most {ADDED_ANNOTATIONS_BYTES_MAX} are kept",
+        )
 
 
 class ConsumerLink:
@@ -62,6 +81,15 @@ class ConsumerLink:
         self._drain_due = False
         self._drained = False
         self._available = 0
+
+    def blocked_by(self, alarms: frozenset[str]) -> Reason | None:
+        """Another consumer is the single active one, while this one has given link credit."""
+        waits = self.consumer is not None and not self.consumer.active and self.link.credit.link_credit > 0
+        return Reason.INACTIVE if waits else None
+
+    def tell(self, properties: Mapping[str, object]) -> None:
+        """Say why, or that it is over."""
+        self.link.write_flow(properties=properties)
 
     def release(self) -> None:
         """The link is over: everything that is not settled goes back to the queue, in order."""
@@ -109,8 +137,9 @@ class ConsumerLink:
         self.go_on()
 
     def settled(self, event: DeliveriesSettled) -> None:
-        """The client disposed of deliveries."""
+        """The client disposed of deliveries. Raises LinkFault for more annotations than a message may be given."""
         if self.consumer is not None:
+            check_added_annotations(event.state)
             self._engine.settle(self.consumer, event.first, event.last, disposal_of(event.state))
 
     def go_on(self) -> None:

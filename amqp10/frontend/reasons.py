@@ -1,8 +1,9 @@
-"""Why a publisher waits, told on its link: the beginning of a feature that no other broker has.
+"""Why a link waits, told to its peer: the beginning of a feature that no other broker has.
 
-A publishing link is *blocked* while it can send nothing: its link credit is 0, or its session's window is closed. The
-first reason of the closed list that holds is told, in the properties of a link flow, once when the block has lasted
-a while, and once when it ends. A short block is nobody's business: it is how flow control works.
+A publishing link is *blocked* while it can send nothing: its link credit is 0, or its session's window is closed. A
+consuming link is blocked by us while another consumer is the single active one. The first reason of the closed list
+that holds is told, in the properties of a link flow, once when the block has lasted a while, and once when it ends. A
+short block is nobody's business: it is how flow control works.
 
 This is a state machine over the time that it is handed; it sends nothing itself.
 """
@@ -10,8 +11,8 @@ This is a state machine over the time that it is handed; it sends nothing itself
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
-from amqp10.frontend.incoming import PublisherLink
 from amqp10.types import Symbol, Timestamp
 from core.clock import Now
 
@@ -20,12 +21,13 @@ SINCE_KEY = "headgate:since"
 
 
 class Reason(StrEnum):
-    """The reasons for which the broker makes a publisher wait, in the order of precedence."""
+    """The reasons for which the broker makes a link wait, in the order of precedence."""
 
     MEMORY = "memory"
     DISK = "disk"
     PAUSED = "paused"
     UNCONFIRMED_LIMIT = "unconfirmed-limit"
+    INACTIVE = "inactive"
 
 
 def reason_of_alarms(alarms: frozenset[str]) -> Reason:
@@ -41,8 +43,18 @@ class Telling:
     interval_s: float
 
 
+class Waiting(Protocol):
+    """A link that may be blocked by us."""
+
+    def blocked_by(self, alarms: frozenset[str]) -> Reason | None:
+        """Why it is blocked now; None when it is not."""
+
+    def tell(self, properties: Mapping[str, object]) -> None:
+        """Send a link flow with these properties."""
+
+
 class BlockWatch:
-    """One publishing link: blocked or not, since when, and what its peer has been told."""
+    """One link: blocked or not, since when, and what its peer has been told."""
 
     __slots__ = ("_next_telling", "_since", "_told", "reason")
 
@@ -88,23 +100,23 @@ class BlockWatch:
 
 
 class BlockWatches:
-    """The publishing links of one connection that are blocked, or have been told so."""
+    """The links of one connection that are blocked, or have been told so."""
 
     __slots__ = ("_telling", "_watches")
 
     def __init__(self, telling: Telling | None) -> None:
         """Without ``telling`` nothing is watched."""
         self._telling = telling
-        self._watches: dict[PublisherLink, BlockWatch] = {}
+        self._watches: dict[Waiting, BlockWatch] = {}
 
-    def look_at(self, publisher: PublisherLink) -> None:
+    def look_at(self, link: Waiting) -> None:
         """Something changed on this link: see with the next ``tell`` whether it is blocked."""
-        if self._telling is not None and publisher not in self._watches:
-            self._watches[publisher] = BlockWatch()
+        if self._telling is not None and link not in self._watches:
+            self._watches[link] = BlockWatch()
 
-    def forget(self, publisher: PublisherLink) -> None:
+    def forget(self, link: Waiting) -> None:
         """The link is over."""
-        self._watches.pop(publisher, None)
+        self._watches.pop(link, None)
 
     def deadline(self) -> float | None:
         """The monotonic time at which there may be something to tell."""
@@ -118,22 +130,12 @@ class BlockWatches:
         if self._telling is None or not self._watches:
             return False
         said = False
-        for publisher, watch in list(self._watches.items()):
-            watch.observe(reason_for(publisher, alarms), now)
+        for link, watch in list(self._watches.items()):
+            watch.observe(link.blocked_by(alarms), now)
             properties = watch.due(self._telling, now)
             if properties is not None:
-                publisher.link.write_flow(properties=properties)
+                link.tell(properties)
                 said = True
             if watch.settled:
-                del self._watches[publisher]
+                del self._watches[link]
         return said
-
-
-def reason_for(publisher: PublisherLink, alarms: frozenset[str]) -> Reason | None:
-    """Why this publisher can send nothing now; None when it can."""
-    if alarms:
-        return reason_of_alarms(alarms)
-    credit = publisher.link.credit
-    if credit.link_credit > 0:
-        return None
-    return Reason.PAUSED if credit.withheld else Reason.UNCONFIRMED_LIMIT

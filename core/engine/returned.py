@@ -20,6 +20,9 @@ Heap = list[tuple[int, Stretch]]
 JOINED_MAX = 256
 """Joining copies the positions joined so far; this bounds it. The largest queue grant that front ends give."""
 
+ANNOTATIONS_MAX = 256
+"""Keys of annotations that consumers may have added to one message."""
+
 NOBODY: frozenset[object] = frozenset()
 
 
@@ -43,11 +46,13 @@ class Returned:
         self.count += len(stretch)
 
     def add_annotated(self, stretch: Stretch, annotations: Mapping[object, object]) -> None:
-        """Take messages back with annotations, which are merged over those that each has already."""
-        for place in range(len(stretch)):
-            single = stretch.part(place, place + 1)
-            single.annotations = {**(single.annotations or {}), **annotations}
-            self.add(single)
+        """Take messages back with annotations, which are merged over those that they have already.
+
+        Where one message gathers too many keys, the oldest go: a consumer that returns it for ever adds for ever.
+        """
+        merged = {**(stretch.annotations or {}), **annotations}
+        stretch.annotations = dict(list(merged.items())[-ANNOTATIONS_MAX:])
+        self.add(stretch)
 
     def fetch(self, n: int) -> Stretch | None:
         """The first messages, ``n`` at most and alike. Only for when no message ``has_barred``."""

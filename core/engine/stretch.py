@@ -28,7 +28,7 @@ class Stretch:
     delivery_count: int = 0
     first_acquirer: bool = True
     annotations: Mapping[object, object] | None = None
-    """What consumers added with modified; a stretch with annotations has one message."""
+    """What consumers added with modified, shared by all messages and never changed."""
     barred: frozenset[object] = frozenset()
     """The consumers that must not get these messages again."""
 

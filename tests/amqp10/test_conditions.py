@@ -2,8 +2,8 @@
 
 import pytest
 
-from amqp10.errors import ErrorCondition, LinkFault
-from amqp10.frontend.conditions import CONDITIONS, DESCRIPTION_BYTES_MAX, link_fault
+from amqp10.errors import DESCRIPTION_BYTES_MAX, ErrorCondition, LinkFault
+from amqp10.frontend.conditions import CONDITIONS, link_fault
 from amqp10.messaging import Error
 from amqp10.performatives import Detach, encode_performative
 from core import errors

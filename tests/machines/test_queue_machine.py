@@ -166,7 +166,6 @@ class QueueMachine(RuleBasedStateMachine):
         assert places
         assert action.first == holder.next_number
         assert len(places) <= holder.grant
-        assert action.annotations is None or len(places) == 1
         holder.next_number += len(places)
         holder.grant -= len(places)
         for number, place in enumerate(places, action.first):

@@ -316,7 +316,7 @@ def test_messages_with_different_histories_come_apart():
     ]
 
 
-def test_annotations_are_merged_and_such_messages_come_alone():
+def test_annotations_are_merged_and_such_messages_come_apart_from_others():
     peer = stocked(3)
     consumer = peer.consume("q", 3)
     peer.turn()

@@ -1,0 +1,48 @@
+"""Tutorial 3: every subscriber gets every message, through the exchange amq.fanout.
+
+This one uses Headgate's own client, because a binding is made by a management request:
+
+    python examples/03_publish_subscribe.py
+"""
+
+import os
+from urllib.parse import unquote
+
+import trio
+
+from amqp10.client import ClientConnection, Message, Receiver, connect
+
+URL = os.environ.get("HEADGATE_URL", "amqp://guest:guest@127.0.0.1:5672")
+EXCHANGE = "amq.fanout"
+
+
+async def subscribe(connection: ClientConnection) -> Receiver:
+    """A queue of our own, with a name that the broker chooses, bound to the exchange."""
+    receiver = await connection.open_receiver(None)
+    assert receiver.address is not None
+    queue = unquote(receiver.address.removeprefix("/queues/"))
+    await connection.request(
+        "POST",
+        "/bindings",
+        {"source": EXCHANGE, "destination_queue": queue, "binding_key": "", "arguments": {}},
+    )
+    return receiver
+
+
+async def main() -> None:
+    """Publish once without subscribers, and once with two."""
+    async with connect(URL) as connection:
+        sender = await connection.open_sender(f"/exchanges/{EXCHANGE}")
+        print("nobody listens:", type(await sender.send(Message("first"))).__name__)
+
+        subscribers = [await subscribe(connection), await subscribe(connection)]
+        print("two subscribers:", type(await sender.send(Message("second"))).__name__)
+
+        for number, receiver in enumerate(subscribers):
+            delivery = await receiver.receive()
+            print("subscriber", number, "received", delivery.message.body)
+            delivery.accept()
+
+
+if __name__ == "__main__":
+    trio.run(main)

@@ -1,0 +1,172 @@
+"""A real broker for the client's tests, behind memory streams: no socket, and time is the test's clock.
+
+:class:`StreamBroker` puts :class:`tests.kit.wire.InProcessBroker` at the other end of whatever the client opens. A test
+can take it down, cut connections, and make it deaf; everything else is the broker itself.
+"""
+
+import errno
+import math
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import trio
+import trio.testing
+
+from amqp10.client import Backoff, ClientConnection, ClientSettings, connect
+from amqp10.frontend.authentication import Mechanism
+from amqp10.frontend.settings import FrontEndSettings
+from core.access.mechanisms import offered
+from core.access.users import Users
+from core.clock import Now
+from tests.kit.wire import InProcessBroker, WirePeer
+
+URL = "amqp://guest:guest@broker"
+WALL = 1_700_000_000.0
+
+
+class Served:
+    """One connection as the broker has it."""
+
+    def __init__(self, stream: trio.StapledStream, peer: WirePeer) -> None:
+        self.stream = stream
+        self.peer = peer
+        self.has_output = trio.Event()
+        self.deaf = False
+
+
+class StreamBroker:
+    """The broker, and the far ends of the client's streams."""
+
+    def __init__(self, nursery: trio.Nursery, settings: FrontEndSettings | None = None) -> None:
+        self.broker = InProcessBroker(settings)
+        self.served: list[Served] = []
+        self.opened = 0
+        """Streams that clients have opened, or tried to."""
+        self.down = False
+        self.deaf = False
+        """New connections are accepted, and nothing is read from them."""
+        self._nursery = nursery
+        self._users = Users((), cache_seconds=60.0, monotonic=trio.current_time, random_bytes=secrets.token_bytes)
+
+    def settings(self, **chosen: object) -> ClientSettings:
+        """Settings for clients of this broker; without reconnect unless it is chosen."""
+        base = ClientSettings(open_stream=self.open_stream, reconnect=None, random_fraction=lambda: 1.0)
+        return replace(base, **chosen)  # type: ignore[arg-type]
+
+    async def open_stream(self, host: str, port: int) -> trio.abc.Stream:
+        """What the client calls instead of opening a socket."""
+        self.opened += 1
+        await trio.lowlevel.checkpoint()
+        if self.down:
+            raise OSError(errno.ECONNREFUSED, "refused")
+        near, far = trio.testing.memory_stream_pair()
+        mechanisms = offered(self._users, loopback=True, anonymous=True, random_bytes=secrets.token_bytes)
+        served = Served(far, WirePeer(self.broker, [Mechanism(one) for one in mechanisms]))
+        served.deaf = self.deaf
+        self.served.append(served)
+        self._nursery.start_soon(self._read, served)
+        self._nursery.start_soon(self._write, served)
+        self._nursery.start_soon(self._tick, served)
+        return near
+
+    def pump(self) -> None:
+        """Let the broker finish what a test or a client began, and send what came of it."""
+        self._tell_time()
+        self.broker.run()
+        for served in self.served:
+            served.has_output.set()
+
+    def cut(self) -> None:
+        """Every connection breaks, without a word."""
+        for served in self.served:
+            if not served.peer.lost:
+                self._tell_time()
+                served.peer.disconnect()
+                served.has_output.set()
+        self.pump()
+
+    def make_deaf(self) -> None:
+        """Nothing is read from the connections there are; what they have got is sent."""
+        for served in self.served:
+            served.deaf = True
+
+    async def hear_again(self) -> None:
+        """They are read again."""
+        for served in self.served:
+            served.deaf = False
+        await settle()
+
+    def _tell_time(self) -> None:
+        self.broker.now = Now(trio.current_time(), WALL + trio.current_time())
+
+    async def _read(self, served: Served) -> None:
+        try:
+            while not served.peer.lost and (data := await served.stream.receive_some()):
+                while served.deaf:
+                    await trio.sleep(0.01)
+                if served.peer.lost:
+                    break
+                self._tell_time()
+                served.peer.send_bytes(bytes(data))
+                self.pump()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        self._tell_time()
+        served.peer.disconnect()
+        self.pump()
+
+    async def _write(self, served: Served) -> None:
+        try:
+            while True:
+                output, served.peer.raw = served.peer.raw, b""
+                if output:
+                    await served.stream.send_all(output)
+                elif served.peer.lost:
+                    break
+                else:
+                    await served.has_output.wait()
+                    served.has_output = trio.Event()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        await trio.aclose_forcefully(served.stream)
+
+    async def _tick(self, served: Served) -> None:
+        while not served.peer.lost:
+            deadline = served.peer.front_end.deadline()
+            now = trio.current_time()
+            if deadline is not None and deadline <= now:
+                self._tell_time()
+                served.peer.front_end.tick(self.broker.now)
+                self.broker.touch(served.peer)
+                self.pump()
+            else:
+                # A deadline may come closer while we sleep: look again after a second of the test's time.
+                await trio.sleep_until(min(now + 1.0, math.inf if deadline is None else deadline))
+
+
+@asynccontextmanager
+async def stream_broker(settings: FrontEndSettings | None = None) -> AsyncIterator[StreamBroker]:
+    """A broker with a queue "q", for the block."""
+    async with trio.open_nursery() as nursery:
+        broker = StreamBroker(nursery, settings)
+        broker.broker.queue()
+        yield broker
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def connected(**chosen: object) -> AsyncIterator[tuple[StreamBroker, ClientConnection]]:
+    """A broker with a queue "q", and a client that is connected to it."""
+    async with stream_broker() as broker, connect(URL, broker.settings(**chosen)) as connection:
+        yield broker, connection
+
+
+PATIENT = Backoff(first_s=1.0, longest_s=8.0)
+"""Round numbers for tests of reconnecting; with the random fraction of 1.0 the delays are 1, 2, 4, 8, 8 s."""
+
+
+async def settle() -> None:
+    """Let everything that can happen without time passing happen."""
+    await trio.testing.wait_all_tasks_blocked(0.0)
