@@ -98,7 +98,7 @@ class ReceiverCredit:
         return self.link_credit + self.margin
 
     def received(self, n: int) -> None:
-        """Count ``n`` whole messages. Raises LinkFault transfer-limit-exceeded when there was no link credit for them."""
+        """Count ``n`` whole messages. Raises LinkFault transfer-limit-exceeded when nothing was granted for them."""
         if n > self.room:
             raise LinkFault(
                 ErrorCondition.TRANSFER_LIMIT_EXCEEDED,

@@ -85,6 +85,9 @@ _PLACES = {
     FOOTER: 6,
 }
 
+BODY_SECTIONS_MAX = 16_384
+"""Sections of one body: a message of 16 MiB in pieces of 1 KiB. Finding them takes 1 µs each, while others wait."""
+
 _SMALL_DATA = bytes((code.DESCRIBED, code.SMALL_ULONG, DATA, code.BINARY_8))
 
 Bounds = tuple[int, int]
@@ -118,19 +121,23 @@ def scan(payload: bytes, depth_left: int = DEPTH_MAX, *, ordered: bool = True) -
     found: list[Bounds | None] = [None] * 7
     last_place = -1
     body_code = None
+    body_sections = 1
     position = 0
     while position < end:
         start = position
         section, position = _section_code(payload, start, end, depth_left)
         place = _PLACES[section]
         position = _skip_section(payload, position, section, depth_left)
-        if place > last_place or (not ordered and found[place] is None):
+        if found[place] is None and (place > last_place or not ordered):
             found[place] = (start, position)
             if place == _BODY_PLACE:
                 body_code = section
         elif place == last_place == _BODY_PLACE and section == body_code != AMQP_VALUE:
             body = found[place]
             found[place] = (body[0] if body else start, position)
+            body_sections += 1
+            if body_sections > BODY_SECTIONS_MAX:
+                raise DecodeError(f"a body of more than {BODY_SECTIONS_MAX} sections")
         else:
             raise DecodeError(f"section 0x{section:02x} at offset {start} is there twice or out of order")
         last_place = place

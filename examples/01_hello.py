@@ -1,5 +1,7 @@
 """Tutorial 1: publish and consume on one connection, with python-qpid-proton.
 
+To run it:
+
     headgate queues declare hello
     python examples/01_hello.py
 """

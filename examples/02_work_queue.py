@@ -1,5 +1,7 @@
 """Tutorial 2: two workers share a queue, and link credit decides who gets how much.
 
+To run it:
+
     headgate queues declare tasks
     python examples/02_work_queue.py 10
     python examples/02_work_queue.py 1

@@ -1,5 +1,7 @@
 """Tutorial 4: ask and be answered, through a node that the broker makes for the asker.
 
+To run it:
+
     headgate queues declare requests
     python examples/04_request_reply.py
 """

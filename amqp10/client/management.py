@@ -10,7 +10,7 @@ from itertools import count
 
 import trio
 
-from amqp10.client.errors import RequestRefused, TimedOut
+from amqp10.client.errors import ConnectionLost, RequestRefused, TimedOut
 from amqp10.client.message import Message
 from amqp10.client.receipt import Unsent
 from amqp10.client.receiver import Receiver, ReceiverOptions
@@ -47,6 +47,8 @@ class Management:
         self._identities = count(1)
         self._sender: Sender | None = None
         self._receiver: Receiver | None = None
+        self._unanswered = 0
+        """Requests whose answers may still come; after a loss it may be too high, which grants too much."""
 
     async def request(self, method: str, path: str, body: object = None) -> Answer:
         """Send a request and wait for its answer; ``path`` is percent-encoded, and may have a query.
@@ -64,18 +66,32 @@ class Management:
 
     async def _exchange(self, method: str, path: str, body: object) -> Answer:
         sender, receiver = await self._links()
-        receiver.grant(1)
         identity = f"{self._name}-{next(self._identities)}"
         properties = Properties(message_id=identity, to=path, subject=method, reply_to="$me")
-        fate = await sender.send(Message(body, properties=properties, section=AMQP_VALUE))
-        if not isinstance(fate, Accepted):
-            reason = fate.reason if isinstance(fate, Unsent) else str(fate)
-            raise RequestRefused(f"{method} {path} did not reach the broker: {reason}")
+        request = Message(body, properties=properties, section=AMQP_VALUE)
         while True:
-            answer = (await receiver.receive()).message
-            if answer.properties is not None and answer.properties.correlation_id == identity:
-                return _read(answer)
-            # else it answers a request that was given up
+            await receiver.standing.usable()
+            losses = receiver.standing.losses
+            self._unanswered += 1
+            receiver.grant(self._unanswered)  # it is set, not added: answers to requests that were given up count too
+            fate = await sender.send(request)
+            if not isinstance(fate, Unsent):
+                break
+        if not isinstance(fate, Accepted):
+            raise ConnectionLost(f"whether {method} {path} was served is not known: {fate}")
+        return await self._answer(receiver, identity, losses)
+
+    async def _answer(self, receiver: Receiver, identity: str, losses: int) -> Answer:
+        """Wait for the answer to a request; those to requests that were given up before are passed over."""
+        while True:
+            for delivery in receiver.receive_nowait(1):
+                self._unanswered = max(0, self._unanswered - 1)
+                answer = delivery.message
+                if answer.properties is not None and answer.properties.correlation_id == identity:
+                    return _read(answer)
+            receiver.standing.check(losses)
+            if not receiver.waiting:
+                await receiver.standing.change()
 
     async def _links(self) -> tuple[Sender, Receiver]:
         if self._sender is None or self._receiver is None or self._sender.standing.over or self._receiver.standing.over:

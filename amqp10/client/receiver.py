@@ -386,11 +386,9 @@ class Receiver:
 
     async def _until(self, reached: Callable[[], bool], losses: int, time_out_s: float, complaint: str) -> None:
         with trio.move_on_after(time_out_s) as scope:
-            while not reached():
-                if self.standing.losses != losses:
-                    assert self.standing.reason is not None
-                    raise self.standing.reason
+            while self.standing.losses == losses and not reached():
                 await self.standing.change()
+        self.standing.check(losses)
         if scope.cancelled_caught:
             raise TimedOut(f"{complaint} within {time_out_s:g} s")
 

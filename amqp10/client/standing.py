@@ -68,9 +68,9 @@ class Standing:
         """Something about the thing changed: those who wait look again."""
         self._waiters.unpark_all()
 
-    def check(self) -> None:
-        """Raise the reason when it is over."""
-        if self.state is State.OVER:
+    def check(self, losses: int | None = None) -> None:
+        """Raise the reason when it is over, or was lost since there were so many losses."""
+        if self.state is State.OVER or losses not in (None, self.losses):
             assert self.reason is not None
             raise type(self.reason)(self.reason.text, self.reason.condition)
 

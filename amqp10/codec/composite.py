@@ -144,6 +144,8 @@ def _open_list(buffer: bytes, position: int, end: int) -> tuple[int, int, int]:
         raise wrong_type("list", buffer, position)
     if stop > end:
         raise DecodeError(f"the list at offset {position} would end at {stop}, behind the end at {end}")
+    if count > stop - start:
+        raise DecodeError(f"the list at offset {position} has {count} fields in {stop - start} bytes")
     return count, start, stop
 
 

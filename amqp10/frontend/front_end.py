@@ -37,7 +37,7 @@ from amqp10.frontend.management_links import ManagementLinks
 from amqp10.frontend.outgoing import ConsumerLink
 from amqp10.frontend.reasons import BlockWatches, Telling
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.frontend.snapshots import connection_snapshot, link_snapshots, session_snapshots
+from amqp10.frontend.snapshots import connection_snapshot, link_identity, link_snapshots, session_snapshots
 from amqp10.link_credit import ReceiverCredit
 from amqp10.management import ManagementNode
 from amqp10.performatives import Attach, Open
@@ -273,6 +273,7 @@ class Amqp10FrontEnd:
         link.reference = PublisherLink(
             link,
             publisher,
+            name=link_identity(self.info, session, link),
             engine=self._engine,
             identity=self.connection.handshake.identity,
             attributes=self._attributes,

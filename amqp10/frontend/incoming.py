@@ -9,7 +9,7 @@ alike in header, target and routing keys go on as one run.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from amqp10.addresses import AddressError, parse_target
+from amqp10.addresses import NAME_BYTES_MAX, AddressError, parse_target
 from amqp10.errors import AmqpError, DecodeError, ErrorCondition, LinkFault
 from amqp10.events import DeliveriesReceived
 from amqp10.frontend.conditions import link_fault
@@ -25,8 +25,12 @@ from core.errors import EngineError
 from core.interface import Confirmed, Engine, Outcome, Publisher, Target
 from core.message import Attributes, Run
 
+LOOKED_INTO_BYTES_MAX = 65_536
+"""Of a section that has to be decoded: at 0.2 µs a byte that is 13 ms in which nobody else is served, and a maximum
+message of annotations would be 3 s. Sections that only pass through may have any size."""
 CC = "x-cc"
 """Message annotation with more routing keys: a list of strings."""
+CC_KEYS_MAX = 256
 REJECTED_SYMBOL = "amqp:rejected:list"
 """The descriptor of rejected, as a source names it among its outcomes [3.4.3]."""
 
@@ -51,23 +55,29 @@ class Looked:
 class PublisherLink:
     """A publishing link: the peer's sender, our receiving end, the engine's publisher."""
 
-    __slots__ = ("_attributes", "_engine", "_identity", "_target", "link", "publisher")
+    __slots__ = ("_attributes", "_engine", "_identity", "_target", "link", "name", "publisher")
 
     def __init__(
         self,
         link: ReceiverLink,
         publisher: Publisher,
         *,
+        name: str,
         engine: Engine,
         identity: str,
         attributes: AttributesByHeader,
     ) -> None:
+        """``name`` is the broker's own name of the link, ``identity`` the user that a message's user-id must be."""
+        self.name = name
         self.link = link
         self.publisher = publisher
         self._engine = engine
         self._identity = identity
         self._attributes = attributes
         self._target = publisher.fixed_target
+
+    def __str__(self) -> str:
+        return self.name
 
     def blocked_by(self, alarms: frozenset[str]) -> Reason | None:
         """Why this publisher can send nothing now; None when it can."""
@@ -159,6 +169,7 @@ class PublisherLink:
             raise LinkFault(ErrorCondition.DECODE_ERROR, "a delivery without a message: it has no section at all")
         try:
             bounds = scan(payload)
+            check_sizes(bounds)
             attributes = self._attributes.of(payload[slice(*bounds.header)] if bounds.header else b"")
             routing_keys = self._routing_keys(payload, bounds)
             target = self._checked_target(payload, bounds)
@@ -184,6 +195,10 @@ class PublisherLink:
             return ()
         if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
             raise LinkFault(ErrorCondition.INVALID_FIELD, f"{CC} must be a list of strings")
+        if len(keys) > CC_KEYS_MAX or any(len(key.encode()) > NAME_BYTES_MAX for key in keys):
+            raise LinkFault(
+                ErrorCondition.INVALID_FIELD, f"{CC} may have {CC_KEYS_MAX} keys of {NAME_BYTES_MAX} bytes at most"
+            )
         return tuple(str(key) for key in keys)
 
     def _checked_target(self, payload: bytes, bounds: SectionBounds) -> Target | Unrouted:
@@ -221,6 +236,17 @@ class PublisherLink:
         remote = self.link.end.remote
         source = remote.source if remote is not None else None
         return not isinstance(source, Source) or not source.outcomes or REJECTED_SYMBOL in source.outcomes
+
+
+def check_sizes(bounds: SectionBounds) -> None:
+    """Raises LinkFault for a message whose sections cannot be looked into without holding up everybody else."""
+    for looked_into in (bounds.header, bounds.message_annotations, bounds.properties):
+        if looked_into is not None and looked_into[1] - looked_into[0] > LOOKED_INTO_BYTES_MAX:
+            raise LinkFault(
+                ErrorCondition.RESOURCE_LIMIT_EXCEEDED,
+                f"a section of {looked_into[1] - looked_into[0]} bytes; header, message-annotations and properties may"
+                f" have {LOOKED_INTO_BYTES_MAX} each",
+            )
 
 
 def fault_of(error: EngineError | AmqpError) -> AmqpError:

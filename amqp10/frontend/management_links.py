@@ -35,7 +35,7 @@ class Pair:
 
     def answers_gone(self, first: int, last: int) -> None:
         """These answers were sent, or never will be."""
-        for number in range(first, last + 1):
+        for number in [number for number in self.unsent if first <= number <= last]:
             self.unsent.pop(number).confirmed(1)
 
 
@@ -106,7 +106,8 @@ class ManagementLinks:
     def credit_received(self, event: CreditReceived) -> None:
         """The client gave link credit for answers, or asks for what is left of it."""
         link = event.link
-        link.take_back()
+        for first, last in link.take_back():
+            self._pairs[link.end.name].answers_gone(first, last)
         if link.credit.drain or event.flow.echo:
             link.answer_flow(available=0, drained=link.credit.drain)
 
@@ -119,8 +120,7 @@ class ManagementLinks:
             pair.receiver = None
         if pair.sender is link:
             pair.sender = None
-            if pair.unsent:
-                pair.answers_gone(min(pair.unsent), max(pair.unsent))
+            pair.answers_gone(0, pair.answers)
         if pair.receiver is None and pair.sender is None:
             del self._pairs[link.end.name]
 

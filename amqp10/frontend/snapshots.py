@@ -31,6 +31,11 @@ def session_identity(info: PeerInfo, session: Session) -> str:
     return f"{info.identity}/{session.outgoing_channel}"
 
 
+def link_identity(info: PeerInfo, session: Session, link: Link) -> str:
+    """The broker's own name of a link: connection, channel and handle."""
+    return f"{session_identity(info, session)}/{link.end.handle}"
+
+
 def session_snapshots(info: PeerInfo, connection: Connection) -> list[Snapshot]:
     """Every session with both its windows."""
     return [
@@ -61,7 +66,7 @@ def _link_snapshot(info: PeerInfo, session: Session, link: Link) -> Snapshot:
     local = link.end.local
     terminus = None if local is None else local.source if isinstance(link, SenderLink) else local.target
     shown: Snapshot = {
-        "identity": f"{session_identity(info, session)}/{link.end.handle}",
+        "identity": link_identity(info, session, link),
         "session": session_identity(info, session),
         "connection": info.identity,
         "name": link.end.name,

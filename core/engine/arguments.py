@@ -22,6 +22,7 @@ x-expires                       integer > 0, milliseconds           later
 x-dead-letter-exchange          string                              later
 x-dead-letter-routing-key       string, needs the exchange          later
 alternate-exchange              string (exchanges)                  now
+x-delayed-type                  string (exchanges)                  never: these types take no delay
 ==============================  ==================================  =====================================
 
 Other arguments with the prefix ``x-`` are refused, because whoever sets one expects something of it.
@@ -80,6 +81,10 @@ QUEUE_ARGUMENTS: Mapping[str, tuple[Check, str]] = {
 """Besides the type: the check that a value passes, and what to say when it does not."""
 
 
+EXCHANGE_ARGUMENTS = ("alternate-exchange", "x-delayed-type")
+"""Both are names, so both must be strings."""
+
+
 def queue_type(arguments: Mapping[str, object]) -> str:
     """The type that a queue's arguments name, or the default."""
     return str(arguments.get("x-queue-type", CLASSIC))
@@ -109,7 +114,7 @@ def check_queue_arguments(queue: str, arguments: Mapping[str, object]) -> None:
 def check_exchange_arguments(exchange: str, arguments: Mapping[str, object]) -> None:
     """Raises PreconditionFailed for an argument that cannot be met."""
     for name, value in arguments.items():
-        if name == "alternate-exchange":
+        if name in EXCHANGE_ARGUMENTS:
             if not isinstance(value, str):
                 raise PreconditionFailed(f"exchange '{exchange}': argument {name} is {value!r}, it must be a string")
         elif name.startswith("x-"):

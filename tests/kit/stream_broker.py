@@ -7,7 +7,7 @@ can take it down, cut connections, and make it deaf; everything else is the brok
 import errno
 import math
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -18,8 +18,10 @@ from amqp10.client import Backoff, ClientConnection, ClientSettings, connect
 from amqp10.frontend.authentication import Mechanism
 from amqp10.frontend.settings import FrontEndSettings
 from core.access.mechanisms import offered
+from core.access.passwords import hash_password
 from core.access.users import Users
 from core.clock import Now
+from core.config import UserSettings
 from tests.kit.wire import InProcessBroker, WirePeer
 
 URL = "amqp://guest:guest@broker"
@@ -33,7 +35,7 @@ class Served:
         self.stream = stream
         self.peer = peer
         self.has_output = trio.Event()
-        self.deaf = False
+        self.hears = trio.Event()
 
 
 class StreamBroker:
@@ -48,7 +50,7 @@ class StreamBroker:
         self.deaf = False
         """New connections are accepted, and nothing is read from them."""
         self._nursery = nursery
-        self._users = Users((), cache_seconds=60.0, monotonic=trio.current_time, random_bytes=secrets.token_bytes)
+        self._users = self._make_users([])
 
     def settings(self, **chosen: object) -> ClientSettings:
         """Settings for clients of this broker; without reconnect unless it is chosen."""
@@ -64,7 +66,8 @@ class StreamBroker:
         near, far = trio.testing.memory_stream_pair()
         mechanisms = offered(self._users, loopback=True, anonymous=True, random_bytes=secrets.token_bytes)
         served = Served(far, WirePeer(self.broker, [Mechanism(one) for one in mechanisms]))
-        served.deaf = self.deaf
+        if not self.deaf:
+            served.hears.set()
         self.served.append(served)
         self._nursery.start_soon(self._read, served)
         self._nursery.start_soon(self._write, served)
@@ -84,19 +87,28 @@ class StreamBroker:
             if not served.peer.lost:
                 self._tell_time()
                 served.peer.disconnect()
-                served.has_output.set()
+                served.hears.set()
         self.pump()
+
+    def change_users(self) -> None:
+        """Nobody has the password that they had."""
+        keys = hash_password("another", salt=secrets.token_bytes(16))
+        self._users = self._make_users([UserSettings(name="guest", scram=keys)])
 
     def make_deaf(self) -> None:
         """Nothing is read from the connections there are; what they have got is sent."""
         for served in self.served:
-            served.deaf = True
+            served.hears = trio.Event()
 
     async def hear_again(self) -> None:
         """They are read again."""
         for served in self.served:
-            served.deaf = False
+            served.hears.set()
         await settle()
+
+    @staticmethod
+    def _make_users(users: Sequence[UserSettings]) -> Users:
+        return Users(users, cache_seconds=60.0, monotonic=trio.current_time, random_bytes=secrets.token_bytes)
 
     def _tell_time(self) -> None:
         self.broker.now = Now(trio.current_time(), WALL + trio.current_time())
@@ -104,8 +116,7 @@ class StreamBroker:
     async def _read(self, served: Served) -> None:
         try:
             while not served.peer.lost and (data := await served.stream.receive_some()):
-                while served.deaf:
-                    await trio.sleep(0.01)
+                await served.hears.wait()
                 if served.peer.lost:
                     break
                 self._tell_time()

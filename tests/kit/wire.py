@@ -95,8 +95,9 @@ class InProcessBroker:
         """Put messages into a queue, past every publisher's flow control."""
         target = QueueTarget(name)
         publisher = self.engine.publisher(Mailbox(lambda: None), self, target, None)
-        run = Run(0, [data_message(body) for body in bodies], Attributes())
-        self.engine.publish(publisher, target, run, self.now)
+        entries = [data_message(body) for body in bodies]
+        if entries:
+            self.engine.publish(publisher, target, Run(0, entries, Attributes()), self.now)
         self.engine.retire(publisher)
         self.run()
 

@@ -135,7 +135,7 @@ async def test_the_anonymous_terminus_and_ranges_of_different_outcomes(autojump_
 
 
 async def test_a_large_message_travels_in_many_frames(autojump_clock):
-    async with connected() as (broker, connection):
+    async with connected() as (_, connection):
         sender = await connection.open_sender("/queues/q")
         receiver = await connection.open_receiver("/queues/q")
         body = bytes(range(256)) * 8192  # 2 MiB: more than the engine lets wait for the stream
@@ -144,13 +144,13 @@ async def test_a_large_message_travels_in_many_frames(autojump_clock):
 
 
 async def test_a_message_that_is_too_large_is_not_sent(autojump_clock):
-    async with stream_broker(FrontEndSettings(max_message_size=1000)) as broker:
-        async with connect(URL, broker.settings()) as connection:
-            sender = await connection.open_sender("/queues/q")
-            with pytest.raises(MessageTooLarge, match="at most 1000"):
-                await sender.send(Message(b"x" * 2000))
-            assert await sender.send(Message(b"x" * 900)) == ACCEPTED
-            assert broker.broker.ready() == 1
+    small = FrontEndSettings(max_message_size=1000)
+    async with stream_broker(small) as broker, connect(URL, broker.settings()) as connection:
+        sender = await connection.open_sender("/queues/q")
+        with pytest.raises(MessageTooLarge, match="at most 1000"):
+            await sender.send(Message(b"x" * 2000))
+        assert await sender.send(Message(b"x" * 900)) == ACCEPTED
+        assert broker.broker.ready() == 1
 
 
 async def test_settled_messages_have_the_fate_of_having_been_sent(autojump_clock):

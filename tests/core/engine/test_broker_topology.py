@@ -357,7 +357,7 @@ def test_arguments_that_are_refused(arguments, error, text):
     assert broker.snapshot("queues") == []
 
 
-@pytest.mark.parametrize("arguments", [{"alternate-exchange": 1}, {"x-delayed-type": "direct"}])
+@pytest.mark.parametrize("arguments", [{"alternate-exchange": 1}, {"x-delayed-type": 1}, {"x-later": "direct"}])
 def test_exchange_arguments_that_are_refused(arguments):
     with pytest.raises(PreconditionFailed):
         make_broker().declare_exchange(exchange("e", **arguments))

@@ -1,0 +1,58 @@
+"""A broker's URL."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10.client import BadUrl, Url
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("amqp://localhost", Url(host="localhost")),
+        ("amqp://localhost:1234", Url(host="localhost", port=1234)),
+        ("amqp://guest:guest@127.0.0.1:5672", Url(host="127.0.0.1", user="guest", password="guest")),
+        ("amqp://alice@host", Url(host="host", user="alice")),
+        ("amqp://a%40b:p%2Fq%3A@host/", Url(host="host", user="a@b", password="p/q:")),
+        ("amqp://[::1]:5673", Url(host="::1", port=5673)),
+        ("amqp://host/%2F", Url(host="host", virtual_host="/")),
+        ("amqp://host/tests", Url(host="host", virtual_host="tests")),
+    ],
+)
+def test_what_a_url_means(text, url):
+    assert Url.parse(text) == url
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("localhost", "must be of the form amqp://USER:PASSWORD@HOST:PORT"),
+        ("", "must be of the form"),
+        ("http://localhost", "must be of the form"),
+        ("amqp://", "must be of the form"),
+        ("amqp://:5672", "must be of the form"),
+        ("amqps://localhost", "TLS"),
+        ("amqp://host:port", "Port could not be cast"),
+        ("amqp://host:99999", "0-65535"),
+        ("amqp://host?heartbeat=5", "no query"),
+        ("amqp://[::1", "no URL"),
+    ],
+)
+def test_what_is_no_url_of_a_broker(text, complaint):
+    with pytest.raises(BadUrl, match=complaint):
+        Url.parse(text)
+
+
+def test_what_the_open_says_as_its_hostname():
+    assert Url.parse("amqp://example.org").hostname == "example.org"
+    assert Url.parse("amqp://example.org/tests").hostname == "vhost:tests"
+
+
+@given(st.text(min_size=1), st.text(), st.text(min_size=1))
+def test_a_url_is_shown_without_its_password_and_reads_the_same_otherwise(user, password, virtual_host):
+    url = Url(host="::1", port=1, user=user, password=password, virtual_host=virtual_host)
+    assert password not in repr(url) or password in repr(Url(host="::1", port=1, user=user, virtual_host=virtual_host))
+    read = Url.parse(str(url))
+    assert (read.host, read.port, read.user, read.virtual_host) == ("::1", 1, user, virtual_host)
+    assert read.password == ""

@@ -1,0 +1,82 @@
+"""What an operator looks at and does: status, connections, sessions, links, alarms."""
+
+import json
+import subprocess
+import time
+
+import pytest
+
+from amqp10.cli.exits import Exit
+from tests.cli.conftest import HEADGATE
+
+
+def test_status_shows_version_listeners_alarms_and_descriptors(headgate, broker_url):
+    lines = dict(line.split(maxsplit=1) for line in headgate("status").out.splitlines())
+    assert lines["product"] == "Headgate"
+    assert lines["listeners"] == broker_url.rpartition("@")[2]
+    assert lines["alarms"].strip() == "none"
+    status = json.loads(headgate("status", "--json").out)
+    descriptors = status["descriptors"]
+    assert set(descriptors) >= {"total_limit", "total_used", "sockets_limit", "sockets_used"}
+    assert 0 < descriptors["sockets_used"] <= descriptors["sockets_limit"] < descriptors["total_limit"]
+    assert {"version", "pid", "listeners", "alarms"} <= set(status)
+
+
+@pytest.mark.parametrize("noun", ["connections", "sessions", "links"])
+def test_a_command_sees_its_own_connection(noun, headgate):
+    (header, *rows) = headgate(noun, "list").out.splitlines()
+    assert header.split()[0] == "identity"
+    assert rows
+    listed = json.loads(headgate(noun, "list", "--json").out)
+    assert all(row["identity"] for row in listed)
+    missing = headgate(noun, "show", "c0")
+    assert (missing.code, missing.out) == (Exit.NOT_FOUND, "")
+    assert "'c0'" in missing.err
+
+
+def test_alarms_are_set_listed_and_cleared(headgate):
+    assert headgate("alarms", "set", "memory").out == "alarm memory is on\n"
+    assert headgate("status").out.splitlines()[-1].split() == ["alarms", "memory"]
+    shown = json.loads(headgate("alarms", "show", "memory", "--json").out)
+    assert (shown["on"], shown["sources"]) == (True, ["by hand"])
+    (row,) = [line for line in headgate("alarms", "list").out.splitlines() if line.startswith("memory")]
+    assert row.split()[1] == "yes"
+    assert headgate("alarms", "clear", "memory").out == "alarm memory is cleared\n"
+    assert json.loads(headgate("alarms", "show", "memory", "--json").out)["on"] is False
+    unknown = headgate("alarms", "set", "boredom")
+    assert unknown.code is Exit.REFUSED
+    assert "there are disk and memory" in unknown.err
+
+
+@pytest.mark.slow
+def test_a_publisher_is_told_why_it_waits_and_an_operator_closes_a_consumer(headgate, broker_url):
+    """With two more processes: a consumer that waits for ever, and a publisher that an alarm holds up."""
+    headgate("queues", "declare", "held")
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    environment = {"HEADGATE_URL": broker_url}
+    headgate("alarms", "set", "memory")
+    consume = subprocess.Popen((*HEADGATE, "consume", "/queues/held"), env=environment, **options)
+    publish = subprocess.Popen((*HEADGATE, "publish", "/queues/held", "hello"), env=environment, **options)
+    try:
+        assert publish.stderr.readline() == "headgate: waiting; the broker says why: memory\n"
+        headgate("alarms", "clear", "memory")
+        assert publish.communicate(timeout=10) == ("1 sent: 1 accepted\n", "")
+        assert publish.returncode == Exit.DONE
+        assert consume.stdout.readline() == "hello\n"
+
+        links = json.loads(headgate("links", "list", "--json").out)
+        (identity,) = {link["connection"] for link in links if link["address"] == "/queues/held"}
+        shown = json.loads(headgate("connections", "show", identity, "--json").out)
+        assert (shown["identity"], shown["user"]) == (identity, "guest")
+        closing = headgate("connections", "close", identity, "--reason", "moving house")
+        assert closing.out == f"connection {identity} is being closed\n"
+        _, complaint = consume.communicate(timeout=10)
+        assert consume.returncode == Exit.UNREACHABLE
+        assert complaint == ("headgate: the broker closed the connection: moving house (amqp:connection:forced)\n")
+        gone = headgate("connections", "close", "c0")
+        assert gone.code is Exit.NOT_FOUND
+    finally:
+        for process in (consume, publish):
+            process.kill()
+            process.wait()
+        time.sleep(0)

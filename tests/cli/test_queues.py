@@ -1,0 +1,104 @@
+"""``headgate queues``, ``publish`` and ``consume``: the way of a message from the command line and back."""
+
+import json
+
+import pytest
+
+from amqp10.cli.exits import Exit
+
+
+def test_the_life_of_a_queue(headgate):
+    made = headgate("queues", "declare", "life/1", "--argument", "x-max-length=1000", "--auto-delete")
+    assert made.code is Exit.DONE
+    assert made.out == "queue life/1 was made; its address is /queues/life%2F1\n"
+    assert "exists" in headgate("queues", "declare", "life/1", "--argument", "x-max-length=1000", "--auto-delete").out
+    headgate("publish", "/queues/life%2F1", "a", "b", "c")
+    shown = json.loads(headgate("queues", "show", "life/1", "--json").out)
+    assert {key: shown[key] for key in ("name", "type", "messages", "messages_ready", "auto_delete")} == {
+        "name": "life/1",
+        "type": "classic",
+        "messages": 3,
+        "messages_ready": 3,
+        "auto_delete": True,
+    }
+    assert shown["arguments"] == {"x-max-length": 1000}
+    assert headgate("queues", "purge", "life/1").out == "3 messages of queue life/1 are removed\n"
+    headgate("publish", "/queues/life%2F1", "d")
+    assert headgate("queues", "delete", "life/1").out == "queue life/1 is deleted, and 1 messages with it\n"
+    gone = headgate("queues", "show", "life/1")
+    assert (gone.code, gone.out) == (Exit.NOT_FOUND, "")
+    assert "life/1" in gone.err
+
+
+def test_the_list_has_a_line_for_each_queue(headgate):
+    headgate("queues", "declare", "list-1")
+    headgate("queues", "declare", "list-2")
+    headgate("publish", "/queues/list-2", "a", "b")
+    lines = headgate("queues", "list").out.splitlines()
+    assert lines[0].split()[:3] == ["name", "type", "messages"]
+    rows = {line.split()[0]: line.split()[1:3] for line in lines[1:]}
+    assert rows["list-1"] == ["classic", "0"]
+    assert rows["list-2"] == ["classic", "2"]
+    listed = json.loads(headgate("queues", "list", "--json").out)
+    assert [row["messages"] for row in listed if row["name"] == "list-2"] == [2]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "complaint"),
+    [
+        (("queues", "declare", "bad", "--argument", "x-max-length"), Exit.USAGE, "must be KEY=VALUE"),
+        (("queues", "declare", "bad", "--argument", "x-queue-type=none"), Exit.REFUSED, "x-queue-type"),
+        (("queues", "declare", "amq.mine"), Exit.REFUSED, "amq."),
+        (("queues", "purge", "nope"), Exit.NOT_FOUND, "nope"),
+        (("queues", "show"), Exit.USAGE, ""),
+        (("publish", "nope", "a"), Exit.USAGE, "here perhaps '/queues/nope'"),
+        (("publish", "/queues/nope", "a"), Exit.NOT_FOUND, "queues are listed by: headgate queues list"),
+        (("publish", "/queues/x", "a", "--count", "0"), Exit.USAGE, "must be 1 or more"),
+        (("publish", "/queues/x", "a", "--size", "5"), Exit.USAGE, "goes without BODY"),
+        (("publish", "/queues/x", "--size", "many"), Exit.USAGE, ""),
+        (("publish", "/exchanges/amq.topic/nowhere", "a"), Exit.REFUSED, "bind a queue to the exchange"),
+        (("consume", "/exchanges/amq.topic/key"), Exit.USAGE, "an exchange keeps no messages"),
+        (("consume", "/queues/nope", "--drain"), Exit.NOT_FOUND, "no queue 'nope'"),
+        (("consume", "/queues/x", "--count", "0"), Exit.USAGE, "must be 1 or more"),
+        (("consume", "/queues/x", "--credit", "4294967296"), Exit.USAGE, "must be 1 to 4294967295"),
+    ],
+)
+def test_mistakes_are_told_with_a_way_out(words, code, complaint, headgate):
+    ran = headgate(*words)
+    assert ran.code is code
+    assert complaint in " ".join(ran.err.split())
+    assert "Error" in ran.err or ran.err.startswith("headgate: ")
+
+
+def test_messages_are_printed_in_order_and_are_gone_afterwards(headgate):
+    headgate("queues", "declare", "order")
+    assert headgate("publish", "/queues/order", "one", "two", "--count", "3").out == "6 sent: 6 accepted\n"
+    assert headgate("consume", "/queues/order", "--count", "2").out == "one\ntwo\n"
+    assert headgate("consume", "/queues/order", "--drain").out == "one\ntwo\n" * 2
+    assert headgate("consume", "/queues/order", "--drain").out == ""
+
+
+@pytest.mark.parametrize("credit", ["1", "7", "100000"])
+def test_drain_and_count_take_what_was_asked_for_with_any_link_credit(credit, headgate):
+    headgate("queues", "declare", "many")
+    assert headgate("publish", "/queues/many", "--size", "10", "--count", "100").out == "100 sent: 100 accepted\n"
+    counted = headgate("consume", "/queues/many", "--count", "30", "--credit", credit)
+    assert counted.out == "xxxxxxxxxx\n" * 30
+    assert json.loads(headgate("queues", "show", "many", "--json").out)["messages"] == 70
+    limited = headgate("consume", "/queues/many", "--count", "30", "--credit", credit, "--drain")
+    assert limited.out == "xxxxxxxxxx\n" * 30
+    assert len(headgate("consume", "/queues/many", "--drain", "--credit", credit).out.splitlines()) == 40
+
+
+def test_messages_as_json(headgate):
+    headgate("queues", "declare", "json")
+    headgate("publish", "/queues/json", "grüße")
+    (line,) = headgate("consume", "/queues/json", "--drain", "--json").out.splitlines()
+    assert json.loads(line) == {"body": "grüße"}
+
+
+def test_publishing_through_an_exchange_with_a_binding(headgate):
+    assert headgate("exchanges", "show", "amq.topic").code is Exit.DONE
+    listed = json.loads(headgate("exchanges", "list", "--json").out)
+    assert {"amq.direct", "amq.fanout", "amq.topic", "amq.headers"} <= {row["name"] for row in listed}
+    assert headgate("bindings", "list").code is Exit.DONE

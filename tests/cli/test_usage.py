@@ -1,0 +1,108 @@
+"""What every command has in common: help with examples, exit codes, and no traceback for a user's mistake."""
+
+import re
+import subprocess
+
+import pytest
+
+from amqp10.cli import exits, main
+from amqp10.cli.exits import EPILOGUE, Exit
+from amqp10.cli.main import run
+from core.config import ScramKeys
+from tests.cli.conftest import HEADGATE
+
+NOUNS = ("queues", "exchanges", "bindings", "connections", "sessions", "links", "alarms")
+COMMANDS = [
+    ("serve",),
+    ("status",),
+    ("publish",),
+    ("consume",),
+    ("hash-password",),
+    ("config", "check"),
+    ("config", "show"),
+    *((noun, verb) for noun in NOUNS for verb in ("list", "show")),
+    ("queues", "declare"),
+    ("queues", "delete"),
+    ("queues", "purge"),
+    ("alarms", "set"),
+    ("alarms", "clear"),
+    ("connections", "close"),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_has_an_example_and_the_exit_codes(command, capsys):
+    assert run([*command, "--help"]) is Exit.DONE
+    words = " ".join(capsys.readouterr().out.split())
+    assert f"headgate {' '.join(command)}" in words.partition("For example:")[2]
+    assert "Exit codes: 0 done," in words
+
+
+def test_exit_codes_are_the_same_everywhere_they_are_told():
+    numbers = [int(code) for code in Exit]
+    table = re.findall(r"^(\d+) ", exits.__doc__ or "", re.MULTILINE)
+    assert [int(number) for number in table] == numbers
+    assert [int(number) for number in re.findall(r"(\d+) \w", EPILOGUE)] == numbers
+
+
+@pytest.mark.parametrize("words", [["bogus"], ["queues", "bogus"], ["status", "--bogus"], ["queues", "show", "a", "b"]])
+def test_what_is_no_command(words, capsys):
+    assert run(words) is Exit.USAGE
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Error" in captured.err
+
+
+def test_without_a_command_there_is_help(capsys):
+    assert run([]) is Exit.DONE
+    assert "Usage: headgate COMMAND" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "complaint"),
+    [
+        ("amqp://127.0.0.1:1", Exit.UNREACHABLE, "Connection refused; is the broker running?"),
+        ("amqp://no.such.host.invalid", Exit.UNREACHABLE, "cannot connect to no.such.host.invalid:5672"),
+        ("localhost", Exit.USAGE, "must be of the form amqp://"),
+        ("amqps://localhost", Exit.USAGE, "TLS"),
+    ],
+)
+def test_no_broker_there(url, code, complaint, capsys):
+    assert run(["status", "--url", url]) is code
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_wrong_password(broker_url, headgate):
+    ran = headgate("status", "--url", broker_url.replace("guest:guest", "guest:wrong"))
+    assert ran.code is Exit.NOT_LET_IN
+    assert "wrong credentials" in ran.err
+    assert "check user and password in --url or HEADGATE_URL" in ran.err
+    assert "guest:wrong" not in ran.err
+
+
+def test_the_version(capsys):
+    assert run(["--version"]) is Exit.DONE
+    assert capsys.readouterr().out.strip() == main.headgate_version()
+
+
+def test_lines_of_standard_input_are_messages_and_passwords(broker_url, headgate):
+    """As processes of their own, found by HEADGATE_URL: the way of a shell script."""
+    headgate("queues", "declare", "lines")
+
+    def shell(*words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            (*HEADGATE, *words),
+            env={"HEADGATE_URL": broker_url},
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+
+    sent = shell("publish", "/queues/lines", given="first\nsecond\n")
+    assert (sent.returncode, sent.stdout, sent.stderr) == (0, "2 sent: 2 accepted\n", "")
+    assert headgate("consume", "/queues/lines", "--drain").out == "first\nsecond\n"
+    hashed = shell("hash-password", given="secret\n")
+    assert ScramKeys.parse(hashed.stdout.strip()).iterations >= 4096
+    assert shell("hash-password", given="\n").returncode == Exit.USAGE

@@ -1,0 +1,46 @@
+"""A whole broker in a process of its own, for tests with other projects' clients and for tests of the process itself."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+READY = re.compile(r"is ready at amqp://guest:guest@(?P<host>[^:]+):(?P<port>\d+) \(pid (?P<pid>\d+)\)")
+STOP_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAddress:
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+    def url(self, user: str = "guest:guest", path: str = "") -> str:
+        """As clients take it."""
+        return f"amqp://{user}@{self.host}:{self.port}{path}"
+
+
+@contextmanager
+def broker_process(*arguments: str) -> Iterator[BrokerAddress]:
+    """``headgate serve`` on a free port of the loopback interface, until the block ends. Its log goes to our stderr."""
+    command = [sys.executable, "-m", "amqp10", "serve", "--listen", "127.0.0.1:0", *arguments]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        match = READY.search(line)
+        assert match is not None, f"the broker said {line!r}"
+        yield BrokerAddress(match["host"], int(match["port"]))
+    finally:
+        process.terminate()
+        try:
+            status = process.wait(STOP_SECONDS)
+        finally:
+            process.kill()
+            process.stdout.close()
+    assert status == 0, f"the broker ended with status {status}"
