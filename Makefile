@@ -40,3 +40,5 @@ bench: setup ## throughput and latency, beside RabbitMQ where it can be installe
 
 docs: setup ## the generated pages
 	@$(BIN)/python -m core.config config/broker.toml
+	@$(BIN)/python -m docs.generate
+	@$(BIN)/python -m tests.conformance.table

@@ -264,6 +264,13 @@ class Connection:
         self.error = None if fault is None else error_from(fault)
         self._write_close(self.error)
 
+    def close_for_a_bug(self) -> bytes:
+        """A close with amqp:internal-error, whatever state a bug of ours has left; b"" where the peer expects none."""
+        if self.state is not ConnectionState.OPENED:
+            return b""
+        error = Error(condition=ErrorCondition.INTERNAL_ERROR, description="the broker has failed; its log says how")
+        return encode_frame(0, encode_performative(Close(error=error)))
+
     def new_session(self, limits: SessionLimits | None = None) -> Session:
         """A session of our own making; call its ``begin``."""
         channel = self._free_channel(None)
@@ -354,9 +361,11 @@ class Connection:
             return False
         if run is None:
             return False
+        session = self._session(run.channel)
+        if isinstance(run, TransferRun) and session.amid_delivery(run.handle):
+            return False  # its first frame may be the last of that delivery
         self.frames_received += run.frame_count
         self._buffer.position = run.end_position
-        session = self._session(run.channel)
         try:
             if isinstance(run, TransferRun):
                 session.run_received(run)

@@ -10,7 +10,6 @@ from amqp10.sections import decode_map_section, scan
 from amqp10.types import Symbol, plain
 from core.message import Origin
 
-
 COMPARED_BYTES_MAX = 65_536
 """Of application-properties: 13 ms to decode them, and more than any headers exchange has a use for."""
 

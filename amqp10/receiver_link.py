@@ -156,12 +156,14 @@ class ReceiverLink:
             properties=properties,
         )
 
+    @property
+    def amid_delivery(self) -> bool:
+        """The first frames of a delivery have come, and not the last."""
+        return self._partial is not None
+
     def run_received(self, run: TransferRun, first: int, begin: int, end: int) -> None:
         """Take the deliveries of a run from index ``begin`` to before ``end``; ``first`` is the id of the one at 0."""
-        if self._partial is not None:
-            raise self._fault(
-                f"delivery-id {first + begin} began while delivery-id {self._partial.wire_id} was incomplete"
-            )
+        assert self._partial is None
         settled = bool(run.settled)
         self._check_settled(settled)
         entries = run.entries if end - begin == len(run.entries) else run.entries[begin:end]
@@ -194,7 +196,7 @@ class ReceiverLink:
             partial.settled = True
             self.channel.incoming.settle(partial.delivery_id, partial.delivery_id)
         if payload:
-            self._keep(partial, payload)
+            self._keep(partial, payload, complete=not transfer.more)
         else:
             partial.empty_frames += 1
         if self.max_message_size and partial.size > self.max_message_size:
@@ -219,6 +221,7 @@ class ReceiverLink:
         else:
             for piece in self.channel.incoming.settle(first, last):
                 self.channel.dispositions.add(piece.first, piece.last, state, settled=True)
+        self.channel.refill_later(self)
 
     def confirmed(self, n: int) -> None:
         """The engine has answered for ``n`` deliveries, settled or not."""
@@ -302,10 +305,11 @@ class ReceiverLink:
         self.credit.confirmed(1)
         self.channel.refill_later(self)
 
-    def _keep(self, partial: PartialDelivery, payload: bytes) -> None:
-        cost = len(payload) + FRAME_OVERHEAD_BYTES
-        self.channel.hold_partial(cost)
-        partial.held += cost
+    def _keep(self, partial: PartialDelivery, payload: bytes, *, complete: bool) -> None:
+        if not complete:
+            cost = len(payload) + FRAME_OVERHEAD_BYTES
+            self.channel.hold_partial(cost)
+            partial.held += cost
         partial.chunks.append(payload)
         partial.size += len(payload)
 

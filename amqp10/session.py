@@ -243,6 +243,11 @@ class Session:
                     ErrorCondition.NOT_ALLOWED, f"{type(performative).__name__.lower()} inside a session"
                 )
 
+    def amid_delivery(self, handle: int) -> bool:
+        """True when the frames so far left a delivery incomplete on the link with this handle."""
+        link = self._links_in.get(InputHandle(handle))
+        return isinstance(link, ReceiverLink) and link.amid_delivery
+
     def run_received(self, run: TransferRun) -> None:
         """Take a run of whole deliveries from the fast path: exactly as if its frames had come one by one."""
         if self.state is not SessionState.MAPPED:
@@ -349,6 +354,8 @@ class Session:
             link = self._new_remote_link(attach)
         link.end.attach_received(attach)
         self._links_in[handle] = link
+        if link.end.state is LinkState.DETACH_SENT:
+            return  # an answer that is too late to matter; the peer's detach follows
         if isinstance(link, SenderLink):
             self.report(SenderAttached(link, attach))
             return
@@ -506,9 +513,11 @@ class Session:
         return link
 
     def _awaiting_answer(self, attach: Attach) -> Link | None:
+        """The link of our own making that this attach answers; it may be detached again already."""
         for link in self._links_out.values():
             end = link.end
-            if end.state is LinkState.ATTACH_SENT and end.name == attach.name and end.role is not attach.role:
+            asks = end.state in (LinkState.ATTACH_SENT, LinkState.DETACH_SENT) and end.remote is None
+            if asks and end.name == attach.name and end.role is not attach.role:
                 return link
         return None
 

@@ -51,7 +51,7 @@ def _between(text: str, name: str, inside: str) -> str:
     before, _, rest = text.partition(begin)
     _, found, after = rest.partition(end)
     assert found, f"no marks for {name!r}"
-    return f"{before}{begin}{inside}{end}{after}"
+    return f"{before}{begin}\n{inside}\n{end}{after}"
 
 
 # --- configuration -----------------------------------------------------------------------------------------------
@@ -212,6 +212,8 @@ WHEN_REACHED: Mapping[str, str] = {
     "amqp10.max_frame_size": "a larger frame closes the connection with framing-error",
     "amqp10.pre_open_frame_size_max": "the same, before the open",
     "amqp10.max_message_size": "the link is detached with message-size-exceeded",
+    "amqp10.partial_delivery_bytes_max": "the link whose frame exceeds it is detached with resource-limit-exceeded",
+    "amqp10.frames_per_turn_max": "the rest of its input waits until the other peers have had a turn",
     "amqp10.flow_reason.per_second_max": "a reason is told later, or not at all when the wait is over by then",
     "engine.queues_max": "the declaration is refused",
     "engine.exchanges_max": "the declaration is refused",

@@ -29,7 +29,9 @@ def consume_command(
     /,
     *,
     count: Annotated[int | None, Parameter(help="End after so many messages.")] = None,
-    credit: Annotated[int, Parameter(help="The most link credit to give.")] = AUTOMATIC_LINK_CREDIT,
+    link_credit: Annotated[
+        int, Parameter(name="--credit", help="The most link credit to give.")
+    ] = AUTOMATIC_LINK_CREDIT,
     drain: Annotated[bool, Parameter(negative="", help="End when nothing is left.")] = False,
     json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -50,34 +52,34 @@ def consume_command(
         raise CommandError(Exit.USAGE, str(error)) from None
     if count is not None and count < 1:
         raise CommandError(Exit.USAGE, f"--count {count}: must be 1 or more")
-    if not 1 <= credit <= UINT_MAX:
-        raise CommandError(Exit.USAGE, f"--credit {credit}: must be 1 to {UINT_MAX}")
+    if not 1 <= link_credit <= UINT_MAX:
+        raise CommandError(Exit.USAGE, f"--credit {link_credit}: must be 1 to {UINT_MAX}")
 
     async def consume(connection: ClientConnection) -> None:
         receiver = await connection.open_receiver(address, options=ReceiverOptions(automatic=False))
         if drain:
-            await _drain(receiver, limit=count or inf, credit=credit, as_json=json)
+            await _drain(receiver, limit=count or inf, link_credit=link_credit, as_json=json)
         else:
-            await _consume(receiver, limit=count or inf, credit=credit, as_json=json)
+            await _consume(receiver, limit=count or inf, link_credit=link_credit, as_json=json)
         await receiver.close()
 
     with_broker(url, consume)
 
 
-async def _consume(receiver: Receiver, *, limit: float, credit: int, as_json: bool) -> None:
+async def _consume(receiver: Receiver, *, limit: float, link_credit: int, as_json: bool) -> None:
     """Give link credit for what is still wanted, half of it anew when half of it is used."""
     while limit > 0:
-        wanted = int(min(credit, limit))
+        wanted = int(min(link_credit, limit))
         if receiver.link_credit + receiver.waiting <= wanted // 2:
             receiver.grant(wanted - receiver.waiting)
         limit -= _print(receiver, await receiver.receive_batch(BATCH_MESSAGES), as_json=as_json)
 
 
-async def _drain(receiver: Receiver, *, limit: float, credit: int, as_json: bool) -> None:
+async def _drain(receiver: Receiver, *, limit: float, link_credit: int, as_json: bool) -> None:
     """Ask for what is there, until the broker gives link credit back."""
     unused = 0
     while limit > 0 and not unused:
-        receiver.grant(int(min(credit, limit)))
+        receiver.grant(int(min(link_credit, limit)))
         unused = await receiver.drain()
         limit -= _print(receiver, receiver.receive_nowait(receiver.waiting), as_json=as_json)
 

@@ -1,10 +1,10 @@
 """``headgate publish``: messages from the command line, with confirms."""
 
-import sys
+import os
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
-from itertools import chain, islice, repeat
+from itertools import chain, repeat
 from typing import Annotated
 
 import trio
@@ -16,10 +16,15 @@ from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.client import ClientConnection, Fate, FateRange, Message, Sender
 from amqp10.messaging import Accepted, Rejected, Released
 
-BATCH_MESSAGES = 10_000
-"""Messages between two looks at what became of them."""
-COMPLAIN_AFTER_S = 2.0
+STDIN = 0
+READ_BYTES = 65_536
+LINE_BYTES_MAX = 16 * 1024 * 1024
+"""The largest message that the broker takes by default."""
+COMPLAIN_AFTER_S = 1.0
 """So long without progress, and the user is told what the broker waits for."""
+
+Batch = Iterable[bytes]
+"""Encoded messages whose outcomes are waited for together."""
 
 
 @dataclass(slots=True)
@@ -62,7 +67,7 @@ def publish_command(
     """
     _check(address, body, count=count, size=size)
     bodies = [b"x" * size] if size is not None else [text.encode() for text in body]
-    batches = _repeated(bodies, count) if bodies else _lines(count)
+    batches = _bodies(bodies, count) if bodies else _lines(count)
     tally = with_broker(url, lambda connection: _publish(connection, address, batches))
     print(tally)
     if tally.problem is not None:
@@ -80,20 +85,27 @@ def _check(address: str, body: tuple[str, ...], *, count: int, size: int | None)
         raise CommandError(Exit.USAGE, f"--size {size}: must be 0 or more, and goes without BODY")
 
 
-async def _repeated(bodies: list[bytes], count: int) -> AsyncIterator[list[bytes]]:
-    """Encoded messages, in batches."""
-    messages = chain.from_iterable(repeat([Message(body).encode() for body in bodies], count))
-    while batch := list(islice(messages, BATCH_MESSAGES)):
-        yield batch
+async def _bodies(bodies: list[bytes], count: int) -> AsyncIterator[Batch]:
+    """These bodies so many times, as one batch."""
+    yield chain.from_iterable(repeat([Message(body).encode() for body in bodies], count))
 
 
-async def _lines(count: int) -> AsyncIterator[list[bytes]]:
-    """The lines of standard input as encoded messages, each as soon as it is there."""
-    while line := await trio.to_thread.run_sync(sys.stdin.buffer.readline, abandon_on_cancel=True):
-        yield [Message(line.rstrip(b"\r\n")).encode()] * count
+async def _lines(count: int) -> AsyncIterator[Batch]:
+    """The lines of standard input, those that are there at once as a batch; each line so many times.
+
+    Read past Python's own buffer, whose lock an interrupted reader thread would keep.
+    """
+    rest = b""
+    while data := await trio.to_thread.run_sync(os.read, STDIN, READ_BYTES, abandon_on_cancel=True):
+        *lines, rest = (rest + data).split(b"\n")
+        if len(rest) > LINE_BYTES_MAX:
+            raise CommandError(Exit.USAGE, f"a line of more than {LINE_BYTES_MAX} bytes")
+        yield chain.from_iterable(repeat(Message(line).encode(), count) for line in lines)
+    if rest:
+        yield repeat(Message(rest).encode(), count)
 
 
-async def _publish(connection: ClientConnection, address: str, batches: AsyncIterator[list[bytes]]) -> Tally:
+async def _publish(connection: ClientConnection, address: str, batches: AsyncIterator[Batch]) -> Tally:
     sender = await connection.open_sender(address)
     tally = Tally()
     async with trio.open_nursery() as nursery:

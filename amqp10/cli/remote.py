@@ -37,8 +37,16 @@ def with_broker(url: str, action: Callable[[ClientConnection], Awaitable[Result]
     """Connect, do something, close. Raises CommandError for whatever goes wrong on the way."""
     try:
         return trio.run(partial(_connected, url, action))
-    except ClientError as error:
-        raise _explained(error) from None
+    except (ClientError, BaseExceptionGroup) as error:
+        sole = sole_error(error)
+        raise (_explained(sole) if isinstance(sole, ClientError) else sole) from None
+
+
+def sole_error(error: BaseException) -> BaseException:
+    """The error in a group of one, however deep: nurseries wrap what happens in them."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 async def _connected(url: str, action: Callable[[ClientConnection], Awaitable[Result]]) -> Result:

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from amqp10.cli.config import read_settings
 from amqp10.cli.exits import CommandError, Exit
+from amqp10.cli.remote import sole_error
 from amqp10.serve import headgate_version, serve
 from core.access.users import GUEST
 from core.config import Settings
@@ -48,8 +49,11 @@ def serve_command(
 
     try:
         trio.run(partial(serve, settings, ready=ready))
-    except* OSError as group:
-        raise CommandError(Exit.USAGE, _first_text(group)) from None
+    except (OSError, BaseExceptionGroup) as error:
+        sole = sole_error(error)
+        if not isinstance(sole, OSError):
+            raise
+        raise CommandError(Exit.USAGE, sole.strerror or str(sole)) from None
 
 
 def ready_line(settings: Settings, addresses: Sequence[tuple[str, int]], *, pid: int) -> str:
@@ -57,11 +61,3 @@ def ready_line(settings: Settings, addresses: Sequence[tuple[str, int]], *, pid:
     login = "" if settings.users else f"{GUEST}:{GUEST}@"
     urls = [f"amqp://{login}{f'[{host}]' if ':' in host else host}:{port}" for host, port in addresses]
     return f"Headgate {headgate_version()} is ready at {' and '.join(urls)} (pid {pid})"
-
-
-def _first_text(group: BaseExceptionGroup[BaseException]) -> str:
-    """The words of the first error in a group."""
-    first = group.exceptions[0]
-    if isinstance(first, BaseExceptionGroup):
-        return _first_text(first)
-    return str(first.args[-1]) if first.args else str(first)

@@ -156,8 +156,10 @@ class Receiver:
         self.standing.check()
         self._automatic = self._paused = False
         self._to_grant = n
-        if self._link is not None and self.standing.up:
-            self._set_credit(n, echo=echo)
+        if self._link is not None:
+            self._link.credit.maximum = 0  # the automatic rule is over
+            if self.standing.up:
+                self._set_link_credit(n, echo=echo)
 
     async def drain(self, time_out_s: float = 10.0) -> int:
         """Have the broker send what is ready, at most up to the link credit, and take the rest of it back.
@@ -194,7 +196,7 @@ class Receiver:
             self._link.channel.refill_later(self._link)
             self._session.wake()
         else:
-            self._set_credit(self._to_grant)
+            self._set_link_credit(self._to_grant)
 
     # --- deliveries ------------------------------------------------------------------------------------------------
 
@@ -287,14 +289,14 @@ class Receiver:
         properties = dict(options.properties or {})
         if options.priority is not None:
             properties[PRIORITY_PROPERTY] = Int(options.priority)
-        credit = self._credit_rule()
-        credit.withheld = self._paused
+        rule = self._link_credit_rule()
+        rule.withheld = self._paused
         link.attach(
             source=source,
             target=Target(),
             snd_settle_mode=SETTLED if options.settled else MIXED,
             rcv_settle_mode=0,
-            credit=credit,
+            credit=rule,
             properties=properties or None,
         )
 
@@ -310,7 +312,7 @@ class Receiver:
         if self._automatic:
             link.channel.refill_later(link)
         elif self._to_grant and not self._paused:
-            self._set_credit(self._to_grant)
+            self._set_link_credit(self._to_grant)
 
     def received(self, event: DeliveriesReceived) -> None:
         """A run of deliveries came."""
@@ -327,9 +329,9 @@ class Receiver:
 
     def flow_received(self, event: SenderFlowReceived) -> None:
         """The broker told its state. With no link credit left on its side and nothing on its way, the link is quiet."""
-        flow, credit = event.flow, event.link.credit
+        flow = event.flow
         self._drained += event.drained
-        if flow.link_credit == 0 and flow.delivery_count == credit.delivery_count:
+        if flow.link_credit == 0 and flow.delivery_count == event.link.credit.delivery_count:
             self._quiet = True
         properties = flow.properties or {}
         if REASON_PROPERTY in properties:
@@ -361,7 +363,7 @@ class Receiver:
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
-    def _credit_rule(self) -> ReceiverCredit:
+    def _link_credit_rule(self) -> ReceiverCredit:
         if not self._automatic:
             return ReceiverCredit()
         return ReceiverCredit(
@@ -370,10 +372,8 @@ class Receiver:
             unconfirmed_limit=AUTOMATIC_LINK_CREDIT,
         )
 
-    def _set_credit(self, n: int, *, drain: bool = False, echo: bool = False) -> None:
+    def _set_link_credit(self, n: int, *, drain: bool = False, echo: bool = False) -> None:
         assert self._link is not None
-        if not self._automatic:
-            self._link.credit.maximum = 0
         self._link.credit.withheld = self._paused
         self._link.grant(n, drain=drain, echo=echo)
         self._session.wake()
@@ -382,7 +382,7 @@ class Receiver:
         if not self._paused:
             self._to_grant = self.link_credit
         self._paused = True
-        self._set_credit(self.link_credit if drain else 0, drain=drain, echo=True)
+        self._set_link_credit(self.link_credit if drain else 0, drain=drain, echo=True)
 
     async def _until(self, reached: Callable[[], bool], losses: int, time_out_s: float, complaint: str) -> None:
         with trio.move_on_after(time_out_s) as scope:

@@ -45,8 +45,9 @@ DEPTH_BEFORE_OPEN = 32
 """Levels for a peer that has not authenticated: a frame of 512 bytes could otherwise nest 250 deep for nothing."""
 DEPTH_MAX = 64
 """Levels for everybody else: deeper than any known client goes, and far from Python's limit of 1000 frames."""
-ZERO_WIDTH_ELEMENTS_MAX = 65_536
-"""Elements without bytes (true, uint 0, empty list, …) that the arrays of one value may hold altogether: 512 KiB."""
+ZERO_WIDTH_ELEMENTS_MAX = 8_192
+"""Elements without bytes (true, uint 0, empty list, …) that the arrays of one value may hold altogether. An empty list
+takes 64 bytes and a place: 600 KiB, which is within what a peer may cost that has not authenticated."""
 PREDICTABLE_KEYS_MAX = 64
 """Keys of one map whose hash is not seeded by the interpreter and has fewer bits than the key: uuid and compounds."""
 

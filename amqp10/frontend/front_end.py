@@ -135,6 +135,8 @@ class Amqp10FrontEnd:
 
     def deadline(self) -> float | None:
         deadline, telling = self.connection.deadline(), self._blocks.deadline()
+        if self.connection.backlog_bytes:
+            return deadline  # nothing can be told before the socket has taken what waits
         if deadline is None or (telling is not None and telling < deadline):
             return telling
         return deadline
@@ -146,6 +148,9 @@ class Amqp10FrontEnd:
     def shut_down(self, reason: str, now: Now) -> None:
         self.connection.close(ConnectionFault(ErrorCondition.CONNECTION_FORCED, reason), monotonic=now.monotonic)
         self._release_all()  # nothing can be sent to it or settled by it any more
+
+    def last_words(self) -> bytes:
+        return self.connection.close_for_a_bug()
 
     def connection_lost(self, now: Now) -> None:
         self.receive_eof(now)

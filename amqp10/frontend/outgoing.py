@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from amqp10.codec.encode import encode_value
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.events import CreditReceived, DeliveriesSent, DeliveriesSettled
-from amqp10.frontend.annotations import merge_message_annotations
+from amqp10.frontend.annotations import merge_message_annotations, with_annotations
 from amqp10.frontend.headers import HeaderByAttributes
 from amqp10.frontend.reasons import Reason
 from amqp10.link_credit import QueueGrant
@@ -116,7 +116,8 @@ class ConsumerLink:
         entries = action.entries
         if action.annotations is not None:
             entries = [merge_message_annotations(entry, action.annotations) for entry in entries]
-        self.link.send_run(action.first, entries, self._headers.of(action))
+        prefix, entries = with_annotations(self._headers.of(action), entries)
+        self.link.send_run(action.first, entries, prefix)
         self._return_unsent()
 
     def replied(self, action: GrantReply) -> None:

@@ -21,7 +21,7 @@ class FrontEndSettings:
     session: SessionLimits = field(default_factory=SessionLimits)
     max_message_size: int = 16 * 1024 * 1024
     partial_delivery_bytes_max: int = 64 * 1024 * 1024
-    frames_per_turn_max: int = 512
+    frames_per_turn_max: int = 128
     """Frames of one connection (a run counts as one) before the others get their turn. At 10 µs each, a peer that sends
     the dearest frames it can holds up the others for 5 ms."""
     unsent_bytes_max: int = 1024 * 1024

@@ -92,7 +92,7 @@ class Amqp10Settings(Section):
     partial_delivery_bytes_max: Bytes = Field(default=64 * 2**20, ge=1)
     """Deliveries of one connection that are not complete, all links together."""
 
-    frames_per_turn_max: Annotated[int, Unit("frames, a run counts as one")] = Field(default=512, ge=1, le=2**20)
+    frames_per_turn_max: Annotated[int, Unit("frames, a run counts as one")] = Field(default=128, ge=1, le=2**20)
     """What one connection may have done before the others get their turn."""
 
     flow_reason: FlowReasonSettings = FlowReasonSettings()

@@ -60,6 +60,12 @@ class FrontEnd(Protocol):
     def shut_down(self, reason: str, now: Now) -> None:
         """The operator ends this connection: say so to the peer and stop taking from it."""
 
+    def last_words(self) -> bytes:
+        """What the peer may be told when a bug of ours ends the connection, b"" for nothing.
+
+        Called at most once, after another call has raised: it must lean on as little state as it can.
+        """
+
     def connection_lost(self, now: Now) -> None:
         """The socket is gone, whyever. Give back to the engine what this connection held. Called exactly once."""
 

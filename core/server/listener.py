@@ -14,8 +14,8 @@ import trio
 from core.config.address import parse_address
 from core.server.descriptors import Spare
 from core.server.frontends import PREFACE_BYTES, PeerInfo, choose
-from core.server.peer import READ_BYTES, Peer
-from core.server.surroundings import Surroundings
+from core.server.peer import Peer
+from core.server.surroundings import READ_BYTES, Surroundings
 
 ACCEPTS_PER_WAKE_UP = 64
 """Connections accepted before the connected ones get their turn."""

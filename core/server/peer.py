@@ -16,6 +16,7 @@ only, also when it comes up while another peer's turn flushes this one.
 """
 
 import socket
+from contextlib import suppress
 from enum import Enum
 from math import inf
 
@@ -26,9 +27,6 @@ from core.interface import Snapshot
 from core.server.frontends import PREFACE_BYTES, FrontEnd, FrontEndFactory, PeerInfo, choose
 from core.server.preface import hint
 from core.server.surroundings import Surroundings
-
-READ_BYTES = 65536
-"""One read. 16 KiB and 256 KiB made no difference beyond noise in either load shape (docs/benchmarks.md)."""
 
 ASK_AGAIN_BYTES = 16384
 """An output this large may have been cut at the front end's own limit, which is not below this: there may be more."""
@@ -313,6 +311,9 @@ class Peer:
     def _fault(self, error: Exception, now: Now) -> None:
         self._shared.counters.faults += 1
         self._shared.log.error("front-end-failed", exc_info=error, protocol=self.protocol, **self._names())
+        if self._front_end is not None and self._unsent is None and self._phase is Phase.SERVING:
+            with suppress(Exception):  # the fault is logged; a second one, of a peer that is given up, adds nothing
+                self._socket.send(self._front_end.last_words())
         self._close(now, reason="internal error")
 
     def _linger(self, now: Now) -> None:

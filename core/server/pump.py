@@ -2,8 +2,8 @@
 
 A peer's input leaves work in the engine; the engine's turn leaves actions in mailboxes; their owners turn
 these into output, and that may call verbs which leave work again. One turn goes round until nothing is left,
-but only so often; what remains is continued by a task of its own, which takes its place behind the other
-peers. So a busy peer never starves the others, and an action never waits for a later wake-up.
+but only so often and so long; what remains is continued by a task of its own, which takes its place behind the
+other peers. So a busy peer never starves the others, and an action never waits for a later wake-up.
 
 A turn never awaits and never nests. An exception out of the engine is not caught: an engine that is broken must not go
 on confirming messages, so the process ends.
@@ -16,6 +16,10 @@ import trio
 
 from core.clock import Now
 from core.interface import Engine
+
+TURN_SECONDS_MAX = 0.005
+"""No further round after so long: the dearest input (a storm of attaches) takes 50 us a frame, and eight rounds of
+that would hold up everybody for a fifth of a second."""
 
 
 class Touched(Protocol):
@@ -49,6 +53,8 @@ class Pump:
                     peer.flush(now)
             elif not more:
                 return
+            if self._clock().monotonic - now.monotonic > TURN_SECONDS_MAX:
+                break
         self._work_left.set()
 
     async def run(self) -> None:

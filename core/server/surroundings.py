@@ -14,7 +14,6 @@ from core.server.frontends import FrontEndFactory
 from core.server.pump import Pump
 from core.server.timers import Timers
 
-
 READ_BYTES = 262_144
 """One read at most. 64 KiB is as good for small messages; frames of 64 KiB cost half as much with four to a read
 (docs/benchmarks)."""

@@ -1,20 +1,18 @@
 """What an operator looks at and does: status, connections, sessions, links, alarms."""
 
 import json
-import subprocess
-import time
 
 import pytest
 
 from amqp10.cli.exits import Exit
-from tests.cli.conftest import HEADGATE
+from tests.kit.command_line import HEADGATE, start
 
 
 def test_status_shows_version_listeners_alarms_and_descriptors(headgate, broker_url):
-    lines = dict(line.split(maxsplit=1) for line in headgate("status").out.splitlines())
+    lines = {line.split()[0]: " ".join(line.split()[1:]) for line in headgate("status").out.splitlines()}
     assert lines["product"] == "Headgate"
     assert lines["listeners"] == broker_url.rpartition("@")[2]
-    assert lines["alarms"].strip() == "none"
+    assert lines["alarms"] == "none"
     status = json.loads(headgate("status", "--json").out)
     descriptors = status["descriptors"]
     assert set(descriptors) >= {"total_limit", "total_used", "sockets_limit", "sockets_used"}
@@ -52,11 +50,9 @@ def test_alarms_are_set_listed_and_cleared(headgate):
 def test_a_publisher_is_told_why_it_waits_and_an_operator_closes_a_consumer(headgate, broker_url):
     """With two more processes: a consumer that waits for ever, and a publisher that an alarm holds up."""
     headgate("queues", "declare", "held")
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    environment = {"HEADGATE_URL": broker_url}
     headgate("alarms", "set", "memory")
-    consume = subprocess.Popen((*HEADGATE, "consume", "/queues/held"), env=environment, **options)
-    publish = subprocess.Popen((*HEADGATE, "publish", "/queues/held", "hello"), env=environment, **options)
+    consume = start(*HEADGATE, "consume", "/queues/held", url=broker_url)
+    publish = start(*HEADGATE, "publish", "/queues/held", "hello", url=broker_url)
     try:
         assert publish.stderr.readline() == "headgate: waiting; the broker says why: memory\n"
         headgate("alarms", "clear", "memory")
@@ -78,5 +74,4 @@ def test_a_publisher_is_told_why_it_waits_and_an_operator_closes_a_consumer(head
     finally:
         for process in (consume, publish):
             process.kill()
-            process.wait()
-        time.sleep(0)
+            process.communicate()

@@ -1,7 +1,7 @@
 """What every command has in common: help with examples, exit codes, and no traceback for a user's mistake."""
 
 import re
-import subprocess
+import signal
 
 import pytest
 
@@ -9,7 +9,7 @@ from amqp10.cli import exits, main
 from amqp10.cli.exits import EPILOGUE, Exit
 from amqp10.cli.main import run
 from core.config import ScramKeys
-from tests.cli.conftest import HEADGATE
+from tests.kit.command_line import HEADGATE, Ran, run_process, start
 
 NOUNS = ("queues", "exchanges", "bindings", "connections", "sessions", "links", "alarms")
 COMMANDS = [
@@ -72,6 +72,7 @@ def test_no_broker_there(url, code, complaint, capsys):
     assert complaint in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_wrong_password(broker_url, headgate):
     ran = headgate("status", "--url", broker_url.replace("guest:guest", "guest:wrong"))
     assert ran.code is Exit.NOT_LET_IN
@@ -85,24 +86,24 @@ def test_the_version(capsys):
     assert capsys.readouterr().out.strip() == main.headgate_version()
 
 
+@pytest.mark.slow
 def test_lines_of_standard_input_are_messages_and_passwords(broker_url, headgate):
     """As processes of their own, found by HEADGATE_URL: the way of a shell script."""
     headgate("queues", "declare", "lines")
 
-    def shell(*words: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            (*HEADGATE, *words),
-            env={"HEADGATE_URL": broker_url},
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=20,
-            check=False,
-        )
+    endless = start(*HEADGATE, "publish", "/queues/lines", url=broker_url)
+    assert endless.stdin is not None
+    endless.stdin.write("interrupted\n")
+    endless.stdin.flush()
+    assert headgate("consume", "/queues/lines", "--count", "1").out == "interrupted\n"
+    endless.send_signal(signal.SIGINT)
+    assert endless.communicate(timeout=10) == ("", "")
+    assert endless.returncode == Exit.INTERRUPTED
 
-    sent = shell("publish", "/queues/lines", given="first\nsecond\n")
-    assert (sent.returncode, sent.stdout, sent.stderr) == (0, "2 sent: 2 accepted\n", "")
+    sent = run_process(*HEADGATE, "publish", "/queues/lines", given="first\nsecond\n", url=broker_url)
+    assert sent == Ran(Exit.DONE, "2 sent: 2 accepted\n", "")
     assert headgate("consume", "/queues/lines", "--drain").out == "first\nsecond\n"
-    hashed = shell("hash-password", given="secret\n")
-    assert ScramKeys.parse(hashed.stdout.strip()).iterations >= 4096
-    assert shell("hash-password", given="\n").returncode == Exit.USAGE
+    hashed = run_process(*HEADGATE, "hash-password", given="secret\n", url=broker_url)
+    assert ScramKeys.parse(hashed.out.strip()).iterations >= 4096
+    empty = run_process(*HEADGATE, "hash-password", given="\n", url=broker_url)
+    assert empty == Ran(Exit.USAGE, "", "headgate: the password is empty\n")

@@ -49,11 +49,13 @@ def condition(disposition: Disposition) -> str:
 @case("amqp_address_SUITE", "target_exchange_routing_key_with_slash")
 @case("amqp_address_SUITE", "target_exchange_routing_key_empty")
 @case("amqp_address_SUITE", "target_exchange")
+@case("amqp_dotnet_SUITE", "routing")
 def test_an_exchange_as_the_target(address: str, key: str):
     """target_exchange_routing_key (amqp_address_SUITE)
     target_exchange_routing_key_with_slash (amqp_address_SUITE)
     target_exchange_routing_key_empty (amqp_address_SUITE)
-    target_exchange (amqp_address_SUITE)"""
+    target_exchange (amqp_address_SUITE)
+    routing (amqp_dotnet_SUITE)"""
     broker = InProcessBroker()
     bound(broker, key)
     peer = session(broker)

@@ -20,8 +20,8 @@ def both_ways(broker: InProcessBroker, *, snd_settle_mode: int = 2, **open_field
 @case("amqp10_client system_SUITE", "early_transfer")
 @case("amqp10_client system_SUITE", "insufficient_credit")
 def test_nothing_may_be_sent_before_there_is_link_credit_and_not_more_than_it():
-    """[FC] early_transfer (amqp10_client system_SUITE): the broker grants at the attach, so the client sees that its link
-    is not attached yet, or has no link credit, only before the flow that comes with the attach.
+    """[FC] early_transfer (amqp10_client system_SUITE): the broker grants at the attach, so the client sees that its
+    link is not attached yet, or has no link credit, only before the flow that comes with the attach.
     [FC] insufficient_credit (amqp10_client system_SUITE): the 171st message without a further flow has none."""
     broker = InProcessBroker()
     address = broker.queue()
@@ -105,8 +105,8 @@ def test_windows_count_frames_and_ids_count_messages():
 
 @case("amqp10_client session_SUITE", "flow_link_after_link_removed")
 def test_a_flow_that_crosses_a_detach():
-    """[FC] flow_link_after_link_removed (amqp10_client session_SUITE): the queue goes, the broker detaches, and a flow of
-    the client is on its way: it is taken without effect."""
+    """[FC] flow_link_after_link_removed (amqp10_client session_SUITE): the queue goes, the broker detaches, and a flow
+    of the client is on its way: it is taken without effect."""
     broker = InProcessBroker()
     peer = both_ways(broker)
     broker.engine.delete_queue("q", broker)

@@ -122,8 +122,8 @@ def test_10_next_outgoing_id_is_verified(wrong: int):
 
 @case("deviations", "B13.11")
 def test_11_each_error_has_its_condition_and_its_scope():
-    """B13.11 (deviations): a handle above handle-max closes the connection; a message too large detaches its link; a forced
-    close says so."""
+    """B13.11 (deviations): a handle above handle-max closes the connection; a message too large detaches its link; a
+    forced close says so."""
     c = Linked()
     c.peer.send(Attach(name="x", handle=256, role=False, target=Target(address=c.address), initial_delivery_count=0))
     assert c.peer.closed_with("amqp:connection:framing-error")
@@ -153,8 +153,8 @@ def test_12_a_link_name_belongs_to_one_link():
 
 @case("deviations", "B13.13")
 def test_13_undeliverable_here_means_not_to_this_link():
-    """B13.13 (deviations): RabbitMQ throws the message away; here it waits for another link, which may be a new one of the
-    same client."""
+    """B13.13 (deviations): RabbitMQ throws the message away; here it waits for another link, which may be a new one of
+    the same client."""
     c = Linked()
     c.broker.fill([b"not here"])
     c.peer.grant(9)
@@ -243,7 +243,8 @@ def test_18_what_is_refused_to_a_link_costs_the_link():
 )
 @case("deviations", "B13.20")
 def test_20_a_frame_on_a_channel_that_was_never_begun(performative: Flow | End | Detach):
-    """B13.20 (deviations): RabbitMQ ignores it; the two sides do not agree on what there is, so the connection is closed."""
+    """B13.20 (deviations): RabbitMQ ignores it; the two sides do not agree on what there is, so the connection is
+    closed."""
     c = Linked()
     c.peer.send(performative, channel=5)
     assert c.peer.closed_with("amqp:not-allowed")
@@ -252,7 +253,8 @@ def test_20_a_frame_on_a_channel_that_was_never_begun(performative: Flow | End |
 
 @case("deviations", "B13.20")
 def test_20_frames_behind_an_error_end_are_passed_over():
-    """B13.20 (deviations): a channel whose session the broker has ended is another matter, until the client's end comes."""
+    """B13.20 (deviations): a channel whose session the broker has ended is another matter, until the client's end
+    comes."""
     c = Linked()
     c.peer.transfer(handle=9)
     assert c.peer.ended_with("amqp:session:unattached-handle")

@@ -1,4 +1,5 @@
-"""Edges of link credit that no other suite has: uint extremes, wraps, crossing flows, drains, aborts [2.6.7, 2.6.14]."""
+"""Edges of link credit that no other suite has: uint extremes, wraps, crossing flows, drains, aborts [2.6.7,
+2.6.14]."""
 
 import pytest
 
@@ -58,7 +59,8 @@ def test_a_flow_that_leaves_the_link_credit_alone():
 
 @case("ours", "delivery-count absent after progress")
 def test_a_flow_without_delivery_count_means_the_initial_one():
-    """[FC] delivery-count absent after progress (ours): the receiver has not seen our attach, says the field's absence."""
+    """[FC] delivery-count absent after progress (ours): the receiver has not seen our attach, says the field's
+    absence."""
     c = Linked()
     c.broker.fill(numbered(20))
     c.peer.grant(10)
@@ -73,8 +75,8 @@ def test_a_flow_without_delivery_count_means_the_initial_one():
 @case("ours", "next-outgoing-id wrap both ways")
 def test_counters_that_wrap():
     """[FC] initial delivery-count 2^32-1 from each side (ours)
-    [FC] next-outgoing-id wrap both ways (ours): the delivery-count of the broker is brought there by a drain, the client's
-    counters all begin there."""
+    [FC] next-outgoing-id wrap both ways (ours): the delivery-count of the broker is brought there by a drain, the
+    client's counters all begin there."""
     broker = InProcessBroker()
     address = broker.queue()
     peer = broker.connect()
@@ -160,7 +162,8 @@ def test_many_aborted_deliveries():
 
 @case("ours", "link credit reduced with buffered messages")
 def test_no_delivery_above_a_link_credit_that_was_lowered():
-    """[FC] link credit reduced with buffered messages (ours): what waited behind the window goes back, and as never sent."""
+    """[FC] link credit reduced with buffered messages (ours): what waited behind the window goes back, and as never
+    sent."""
     c = Linked()
     c.broker.fill(numbered(20))
     c.peer.grant(20, incoming_window=5)
@@ -203,8 +206,8 @@ def test_a_drain_that_is_taken_back():
 
 @case("ours", "drain with the window closed, and link credit changed while stashed")
 def test_drain_behind_a_closed_window_and_flows_that_cross():
-    """[FC] drain with the window closed, and link credit changed while stashed (ours): three flows come before the queue
-    has answered the first; the newest counts."""
+    """[FC] drain with the window closed, and link credit changed while stashed (ours): three flows come before the
+    queue has answered the first; the newest counts."""
     c = Linked()
     c.broker.fill(numbered(8))
     c.peer.send_all(
@@ -300,8 +303,8 @@ def test_one_message_more_than_there_is_link_credit_for():
 
 @case("ours", "multi-frame message without link credit from the first frame")
 def test_a_message_in_pieces_that_has_no_link_credit():
-    """[FC] multi-frame message without link credit from the first frame (ours): it may not begin, where RabbitMQ looks at
-    the last frame only."""
+    """[FC] multi-frame message without link credit from the first frame (ours): it may not begin, where RabbitMQ looks
+    at the last frame only."""
     c = Linked()
     c.broker.stall()
     c.peer.publish(numbered(170))

@@ -1,4 +1,5 @@
-"""Edges of sessions that no other suite has: echoes, one window for two links, and alarms to the last transfer [2.5.6]."""
+"""Edges of sessions that no other suite has: echoes, one window for two links, and alarms to the last transfer
+[2.5.6]."""
 
 import pytest
 
@@ -39,8 +40,8 @@ def test_the_answer_to_an_echo_on_the_session():
 
 @case("ours", "two links, one window")
 def test_two_links_share_a_window_fairly():
-    """[FC] two links, one window (ours): equal shares of what the window allows; a message of many frames on one link does
-    not hold up the small ones of the other; nor does a link without link credit."""
+    """[FC] two links, one window (ours): equal shares of what the window allows; a message of many frames on one link
+    does not hold up the small ones of the other; nor does a link without link credit."""
     broker = InProcessBroker()
     for name in ("a", "b"):
         broker.queue(name)
@@ -100,8 +101,8 @@ def test_the_tolerance_of_an_alarm(in_flight: int):
 
 @case("ours", "alarm at begin")
 def test_an_alarm_that_is_on_when_a_session_begins():
-    """[FC] alarm at begin (ours): the window is 400 until a publisher attaches and 0 from then on, so that management and
-    consuming are free of it; RabbitMQ closes the window of every session."""
+    """[FC] alarm at begin (ours): the window is 400 until a publisher attaches and 0 from then on, so that management
+    and consuming are free of it; RabbitMQ closes the window of every session."""
     broker = InProcessBroker()
     address = broker.queue()
     broker.fill([b"m"])
@@ -120,7 +121,8 @@ def test_an_alarm_that_is_on_when_a_session_begins():
 
 @case("ours", "several alarms")
 def test_the_window_opens_when_the_last_alarm_is_over():
-    """[FC] several alarms (ours): one flow to close, one to open, with nothing between; the tolerance is over then too."""
+    """[FC] several alarms (ours): one flow to close, one to open, with nothing between; the tolerance is over then
+    too."""
     broker = InProcessBroker()
     peer = publishing(broker)
     for name in ("memory", "disk"):

@@ -65,8 +65,8 @@ def test_figure_2_43_synchronous_get():
 
 @case("engine", "3.30")
 def test_figure_2_44_synchronous_get_with_a_time_limit():
-    """row 3.30: figure 2.44, synchronous get with timeout: the time is up, and either nothing was there or a message made
-    it in time; both end with link credit 0 on both sides."""
+    """row 3.30: figure 2.44, synchronous get with timeout: the time is up, and either nothing was there or a message
+    made it in time; both end with link credit 0 on both sides."""
     t = Traced()
     t.grant(1)
     t.grant(1, drain=True)

@@ -1,4 +1,5 @@
-"""Link flow control in the words of its theory: what link credit is, who decides, and the formula under races [2.6.7]."""
+"""Link flow control in the words of its theory: what link credit is, who decides, and the formula under races
+[2.6.7]."""
 
 import pytest
 
@@ -37,7 +38,8 @@ def test_each_of_the_two_levels_stops_deliveries_alone():
 
 @case("engine", "3.2")
 def test_one_link_credit_is_one_message_counted_down_on_both_sides():
-    """row 3.2: nothing before the first flow, at most as many messages as link credits, nothing after; 0 to 4294967295."""
+    """row 3.2: nothing before the first flow, at most as many messages as link credits, nothing after; 0 to
+    4294967295."""
     peer = consuming(100)
     assert peer.nothing_came()
     ours = ReceiverCredit()
@@ -185,7 +187,8 @@ def test_drain(ready: int, granted: int):
 
 @case("engine", "3.15")
 def test_echo():
-    """row 3.15: answered with a flow; a stop is link credit 0 and echo, and what was in flight comes before the answer."""
+    """row 3.15: answered with a flow; a stop is link credit 0 and echo, and what was in flight comes before the
+    answer."""
     peer = consuming(10)
     peer.stop_reading()
     peer.grant(4)
@@ -230,8 +233,8 @@ def test_flows_carry_properties():
 
 @case("engine", "3.20")
 def test_who_decides_what():
-    """row 3.20: the receiver link-credit and drain, the sender delivery-count and available: what the other side says of
-    them in its flow is not taken over."""
+    """row 3.20: the receiver link-credit and drain, the sender delivery-count and available: what the other side says
+    of them in its flow is not taken over."""
     peer = consuming(10)
     peer.grant(3, available=1_000, echo=True)
     assert len(peer.bodies()) == 3

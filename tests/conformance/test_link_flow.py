@@ -3,6 +3,7 @@
 from amqp10.framing import encode_frame
 from amqp10.messaging import ACCEPTED, Source, Target
 from amqp10.performatives import Attach, Detach, End, Flow
+from amqp10.types import Described, Symbol
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered
 
@@ -65,8 +66,8 @@ def test_the_answer_to_a_receiver():
 @case("transport.link.AttachTest", "attachSenderWithNullSource")
 def test_an_attach_whose_own_terminus_is_null():
     """attachReceiverWithNullTarget (transport.link.AttachTest)
-    attachSenderWithNullSource (transport.link.AttachTest): what a client keeps for itself is not the broker's affair, so
-    both are taken; Qpid refuses them. What the broker must look up is refused when it is null."""
+    attachSenderWithNullSource (transport.link.AttachTest): what a client keeps for itself is not the broker's affair,
+    so both are taken; Qpid refuses them. What the broker must look up is refused when it is null."""
     c = Linked()
     assert c.peer.attach_receiver(c.address, target=None).target is None
     assert c.peer.attach_sender(c.address, source=None).source is None
@@ -80,6 +81,16 @@ def test_an_attach_whose_own_terminus_is_null():
     c.peer.detach(5)
     c.peer.flow(handle=5, delivery_count=0, link_credit=1)
     assert c.peer.ended_with("amqp:session:unattached-handle")
+
+
+@case("extensions.filter.FilterTest", "unsupportedFilter")
+def test_a_filter_that_is_not_known_is_left_out_of_the_answer():
+    """unsupportedFilter (extensions.filter.FilterTest)"""
+    c = Linked()
+    wanted = {"apache.org:selector-filter:string": Described(Symbol("apache.org:selector-filter:string"), "a = 1")}
+    attach = c.peer.attach_receiver(c.address, source=Source(address=c.address, filter=wanted))
+    assert attach.source.address == c.address
+    assert not attach.source.filter
 
 
 # --- flow ------------------------------------------------------------------------------------------------------------
@@ -262,8 +273,8 @@ def test_attaching_a_name_again_on_the_same_session():
 
 @case("transport.link.LinkStealingTest", "subsequentAttachOnDifferentSessions")
 def test_attaching_a_name_again_on_another_session():
-    """subsequentAttachOnDifferentSessions (transport.link.LinkStealingTest): what the former link held goes back, and comes
-    again on the new one."""
+    """subsequentAttachOnDifferentSessions (transport.link.LinkStealingTest): what the former link held goes back, and
+    comes again on the new one."""
     c = Linked()
     c.broker.fill(numbered(3))
     c.peer.begin(channel=1)

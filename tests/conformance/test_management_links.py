@@ -62,8 +62,8 @@ def test_either_half_may_attach_first():
 
 @case("management_SUITE", "drain")
 def test_a_request_after_the_link_for_answers_was_drained():
-    """[FC] drain (management_SUITE): the client drains the link credit for answers and sends a request all the same. The
-    link is detached with the reason; RabbitMQ ends the session for it."""
+    """[FC] drain (management_SUITE): the client drains the link credit for answers and sends a request all the same.
+    The link is detached with the reason; RabbitMQ ends the session for it."""
     peer = session(InProcessBroker())
     pair = LinkPair(peer).attach()
     peer.frames.clear()

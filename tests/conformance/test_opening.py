@@ -1,4 +1,5 @@
-"""Headers, SASL, open, begin and idle time-outs, as Qpid's wire tests and RabbitMQ's suites show them [2.2, 2.4, 5.3]."""
+"""Headers, SASL, open, begin and idle time-outs, as Qpid's wire tests and RabbitMQ's suites show them [2.2, 2.4,
+5.3]."""
 
 import pytest
 
@@ -81,7 +82,8 @@ def test_the_header_is_answered_with_the_same():
 @case("amqp_auth_SUITE", "sasl_none_failure")
 def test_a_header_that_is_not_acceptable(header: bytes):
     """unacceptableProtocolIdSent_SaslAcceptable (transport.ProtocolHeaderTest)
-    sasl_none_failure (amqp_auth_SUITE): a bare AMQP header where authentication is needed is answered in the same way."""
+    sasl_none_failure (amqp_auth_SUITE): a bare AMQP header where authentication is needed is answered in the same
+    way."""
     for sent in (header, PROTOCOL_HEADER_AMQP):
         peer = WirePeer(InProcessBroker())
         peer.send_bytes(sent)
@@ -124,8 +126,8 @@ def test_successful_authentication(init: SaslInit):
 @case("messaging.TransferTest", "presettledPipelined")
 def test_everything_from_the_header_to_a_transfer_in_one_piece():
     """saslSuccessfulAuthenticationWithPipelinedFrames (transport.security.sasl.SaslTest)
-    [FC] presettledPipelined (messaging.TransferTest): before a single answer was seen; the transfer finds the link credit
-    that the answer to its attach brings."""
+    [FC] presettledPipelined (messaging.TransferTest): before a single answer was seen; the transfer finds the link
+    credit that the answer to its attach brings."""
     broker = InProcessBroker()
     address = broker.queue()
     peer = WirePeer(broker, guests())
@@ -179,7 +181,8 @@ def test_a_mechanism_with_a_challenge():
 @case("amqp10_client system_SUITE", "open_connection_plain_sasl_failure")
 @case("amqp_dotnet_SUITE", "auth_failure")
 def test_authentication_that_fails(init: SaslInit):
-    """saslUnsuccessfulAuthentication (transport.security.sasl.SaslTest): the outcome comes late, and says no more than no.
+    """saslUnsuccessfulAuthentication (transport.security.sasl.SaslTest): the outcome comes late, and says no more than
+    no.
     unsupportedSaslMechanism (transport.security.sasl.SaslTest)
     sasl_plain_failure (amqp_auth_SUITE)
     open_connection_plain_sasl_failure (amqp10_client system_SUITE)
@@ -239,8 +242,8 @@ def test_what_has_no_place_in_the_sasl_layer(sent: bytes):
 
 @case("transport.security.sasl.SaslTest", "veryLongOauth2Token")
 def test_a_very_long_response_is_read():
-    """veryLongOauth2Token (transport.security.sasl.SaslTest): 8 KiB before the open; there are no tokens yet, so a mechanism
-    that takes any response stands for them."""
+    """veryLongOauth2Token (transport.security.sasl.SaslTest): 8 KiB before the open; there are no tokens yet, so a
+    mechanism that takes any response stands for them."""
 
     class Token:
         name = "XOAUTH2"
@@ -430,8 +433,8 @@ def test_a_channel_above_channel_max():
 
 @case("amqp_client_SUITE", "link_max_per_session")
 def test_a_handle_above_handle_max():
-    """link_max_per_session (amqp_client_SUITE): the connection is closed, as the specification says [2.7.2]; RabbitMQ ends
-    the session."""
+    """link_max_per_session (amqp_client_SUITE): the connection is closed, as the specification says [2.7.2]; RabbitMQ
+    ends the session."""
     broker = InProcessBroker(FrontEndSettings(session=SessionLimits(handle_max=0)))
     address = broker.queue()
     peer = broker.connect()

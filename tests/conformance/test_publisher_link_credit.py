@@ -184,8 +184,10 @@ def test_an_alarm_with_one_connection_that_does_both():
 
 
 @case("amqp_client_SUITE", "publishing_to_non_existing_queue_should_settle_with_released")
+@case("amqp_dotnet_SUITE", "no_routes_is_released")
 def test_a_message_without_a_route_is_released():
-    """publishing_to_non_existing_queue_should_settle_with_released (amqp_client_SUITE)"""
+    """publishing_to_non_existing_queue_should_settle_with_released (amqp_client_SUITE)
+    no_routes_is_released (amqp_dotnet_SUITE)"""
     broker = InProcessBroker()
     peer = publishing(broker, "/exchanges/amq.direct/nobody")
     peer.transfer()

@@ -1,4 +1,5 @@
-"""Session windows, as RabbitMQ's client suite and Qpid's wire tests show them [2.5.6]. The unit is the transfer frame."""
+"""Session windows, as RabbitMQ's client suite and Qpid's wire tests show them [2.5.6]. The unit is the transfer
+frame."""
 
 import pytest
 
@@ -57,8 +58,8 @@ WINDOW_OF_ONE = FrontEndSettings(session=SessionLimits(max_incoming_window=1, wi
 
 @case("messaging.TransferIncomingWindowTest", "transferExceedingInitialIncomingWindowEndsSession")
 def test_transfers_above_the_window_end_the_session_whatever_their_handle():
-    """[FC] transferExceedingInitialIncomingWindowEndsSession (messaging.TransferIncomingWindowTest): with a window of 1,
-    the smallest that a session of ours can have; the second transfer names no link at all."""
+    """[FC] transferExceedingInitialIncomingWindowEndsSession (messaging.TransferIncomingWindowTest): with a window of
+    1, the smallest that a session of ours can have; the second transfer names no link at all."""
     broker = InProcessBroker(WINDOW_OF_ONE)
     peer = broker.connect()
     peer.begin()

@@ -52,10 +52,16 @@ def settled_ids(dispositions: list[Disposition]) -> list[int]:
 )
 @case("amqp_client_SUITE", "reliable_send_receive_with_outcomes_classic")
 @case("amqp_client_SUITE", "delivery_count_classic")
+@case("amqp_dotnet_SUITE", "outcomes")
+@case("amqp_dotnet_SUITE", "reject")
+@case("amqp_dotnet_SUITE", "released")
 @case("amqp_client_SUITE", "modified_classic_queue")
 def test_every_outcome(outcome: object, returns: bool, failures: int):
     """reliable_send_receive_with_outcomes_classic (amqp_client_SUITE)
     delivery_count_classic (amqp_client_SUITE)
+    outcomes (amqp_dotnet_SUITE)
+    reject (amqp_dotnet_SUITE)
+    released (amqp_dotnet_SUITE)
     modified_classic_queue (amqp_client_SUITE): undeliverable-here is in test_deviations, annotations are merged."""
     broker = InProcessBroker()
     peer = both_ways(broker)

@@ -1,7 +1,7 @@
 """What links see of queues and exchanges that come and go, as RabbitMQ's client suite and Qpid's tests show it."""
 
 from amqp10.messaging import ACCEPTED, RELEASED, Source, Target
-from amqp10.performatives import Attach, Detach, Disposition, End
+from amqp10.performatives import Attach, Close, Detach, Disposition, End
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
@@ -181,6 +181,43 @@ def test_a_dynamic_node_goes_with_its_link():
     names = attach_both()
     peer.disconnect()
     assert not any(exists(broker, name) for name in names)
+
+
+@case("extensions.bindmapjms.TemporaryDestinationTest", "deleteOnCloseWithConnectionCloseForQueue")
+@case("extensions.bindmapjms.TemporaryDestinationTest", "createTemporaryQueueReceivingLink")
+@case(
+    "extensions.bindmapjms.TemporaryDestinationTest", "createTemporaryQueueReceivingLinkFromOtherConnectionDisallowed"
+)
+@case("extensions.bindmapjms.TemporaryDestinationTest", "createTemporaryQueueSendingLinkFromOtherConnectionAllowed")
+def test_who_may_use_a_dynamic_node():
+    """deleteOnCloseWithConnectionCloseForQueue (extensions.bindmapjms.TemporaryDestinationTest)
+    createTemporaryQueueReceivingLink (extensions.bindmapjms.TemporaryDestinationTest)
+    createTemporaryQueueReceivingLinkFromOtherConnectionDisallowed (extensions.bindmapjms.TemporaryDestinationTest)
+    createTemporaryQueueSendingLinkFromOtherConnectionAllowed (extensions.bindmapjms.TemporaryDestinationTest)"""
+    broker = InProcessBroker()
+    owner, other = session(broker), session(broker)
+    address = owner.attach_sender(None, target=Target(dynamic=True)).target.address
+    owner.attach_receiver(address)
+    owner.grant(1)
+    assert other.attach_receiver(address).source is None
+    assert other.detached_with("amqp:resource-locked")
+    other.attach_sender(address)
+    other.transfer(b"for the owner")
+    assert owner.bodies() == [b"for the owner"]
+    owner.send(Close())
+    assert not exists(broker, address.removeprefix("/queues/"))
+
+
+@case("amqp_client_SUITE", "list_connections")
+def test_connections_can_be_listed():
+    """list_connections (amqp_client_SUITE): of one node."""
+    broker = InProcessBroker()
+    peers = [broker.connect(container_id=f"container-{number}") for number in range(2)]
+    rows = [row for peer in peers for row in peer.front_end.snapshot("connections")]
+    assert [(row["container_id"], row["user"], row["protocol"]) for row in rows] == [
+        ("container-0", "guest", "amqp-1.0"),
+        ("container-1", "guest", "amqp-1.0"),
+    ]
 
 
 @case("amqp_client_SUITE", "dynamic_source_rpc")

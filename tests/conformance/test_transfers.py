@@ -5,7 +5,7 @@ import pytest
 from amqp10.messaging import ACCEPTED, Accepted, Modified, Received, Rejected, Source, Target
 from amqp10.performatives import Begin, Detach, Disposition, End, Transfer
 from amqp10.receiver_link import FRAMES_PER_DELIVERY_MAX
-from amqp10.sections import Header, encode_header
+from amqp10.sections import Header, decode_header, encode_header, scan
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, data_message, numbered
 
@@ -167,8 +167,8 @@ def test_a_message_format_that_changes_inside_a_delivery():
 @case("messaging.MultiTransferTest", "multiTransferMessage")
 @case("messaging.MultiTransferTest", "multiTransferMessageOmittingOptionalTagAndID")
 def test_a_message_in_pieces():
-    """multiTransferMessage (messaging.MultiTransferTest): with id and tag in every frame.
-    multiTransferMessageOmittingOptionalTagAndID (messaging.MultiTransferTest): and in the first only."""
+    """[FC] multiTransferMessage (messaging.MultiTransferTest): with id and tag in every frame.
+    [FC] multiTransferMessageOmittingOptionalTagAndID (messaging.MultiTransferTest): and in the first only."""
     for repeated in (True, False):
         c = Sending()
         frames = c.peer.frames_of(data_message(b"abcdef"), 4)
@@ -180,9 +180,24 @@ def test_a_message_in_pieces():
         assert c.queued() == [b"abcdef"]
 
 
+def test_a_last_piece_that_looks_like_a_whole_message():
+    """With id and tag, without `more`, and a payload that begins as a section does: only the link knows better."""
+    inner = data_message(b"inner")
+    message = data_message(bytes(100) + inner)
+    c = Sending()
+    c.peer.transfer(b"first")
+    frames = c.peer.frames_of(message, len(message) - len(inner))
+    frames[1][0].delivery_id, frames[1][0].delivery_tag = frames[0][0].delivery_id, frames[0][0].delivery_tag
+    assert frames[1][1] == inner
+    c.peer.send_all(frames)
+    c.peer.transfer(b"next")
+    assert [each.first for each in c.peer.take(Disposition)] == [0, 1, 2]
+    assert c.queued() == [b"first", bytes(100) + inner, b"next"]
+
+
 @case("messaging.MultiTransferTest", "multiTransferMessageHavingTransfersWithoutPayload")
 def test_a_message_with_empty_pieces():
-    """multiTransferMessageHavingTransfersWithoutPayload (messaging.MultiTransferTest)"""
+    """[FC] multiTransferMessageHavingTransfersWithoutPayload (messaging.MultiTransferTest)"""
     c = Sending()
     frames = c.peer.frames_of(data_message(b"abcdef"), 4)
     empty = (Transfer(handle=0, more=True), b"")
@@ -193,7 +208,7 @@ def test_a_message_with_empty_pieces():
 
 @case("messaging.MultiTransferTest", "abortMultiTransferMessage")
 def test_an_aborted_message():
-    """abortMultiTransferMessage (messaging.MultiTransferTest)"""
+    """[FC] abortMultiTransferMessage (messaging.MultiTransferTest)"""
     c = Sending()
     c.peer.send_all(c.peer.frames_of(data_message(b"abcdef"), 4)[:2])
     c.peer.send(Transfer(handle=0, aborted=True))
@@ -204,7 +219,7 @@ def test_an_aborted_message():
 
 @case("messaging.MultiTransferTest", "multiTransferInterleaved")
 def test_messages_in_pieces_on_two_links_at_once():
-    """multiTransferInterleaved (messaging.MultiTransferTest)"""
+    """[FC] multiTransferInterleaved (messaging.MultiTransferTest)"""
     c = Sending()
     c.peer.attach_sender(c.address, handle=1)
     c.peer.frames.clear()
@@ -217,7 +232,7 @@ def test_messages_in_pieces_on_two_links_at_once():
 
 @case("messaging.MultiTransferTest", "illegallyInterleavedMultiTransferOnSingleLink")
 def test_messages_in_pieces_that_mix_on_one_link():
-    """illegallyInterleavedMultiTransferOnSingleLink (messaging.MultiTransferTest)"""
+    """[FC] illegallyInterleavedMultiTransferOnSingleLink (messaging.MultiTransferTest)"""
     c = Sending()
     first = c.peer.frames_of(data_message(b"first."), 6)
     second = c.peer.frames_of(data_message(b"second"), 6)
@@ -230,8 +245,8 @@ def test_messages_in_pieces_that_mix_on_one_link():
 @case("extensions.qpid.message.TransferLimitTest", "transfersAtExactLimitSucceed")
 def test_the_limit_of_frames_for_one_delivery():
     """[FC] transferLimitExceededClosesLink (extensions.qpid.message.TransferLimitTest)
-    [FC] transfersAtExactLimitSucceed (extensions.qpid.message.TransferLimitTest): the link is put right before the limit
-    by hand; sending a quarter of a million frames would show no more."""
+    [FC] transfersAtExactLimitSucceed (extensions.qpid.message.TransferLimitTest): the link is put right before the
+    limit by hand; sending a quarter of a million frames would show no more."""
     for beyond in (0, 1):
         c = Sending()
         first, *rest = c.peer.frames_of(data_message(b"abcdef"), 4)
@@ -249,14 +264,22 @@ def test_the_limit_of_frames_for_one_delivery():
 
 
 @case("messaging.TransferTest", "receiveTransferUnsettled")
+@case("amqp_dotnet_SUITE", "redelivery")
 def test_a_delivery_that_is_never_settled_goes_back():
-    """receiveTransferUnsettled (messaging.TransferTest)"""
+    """receiveTransferUnsettled (messaging.TransferTest)
+    redelivery (amqp_dotnet_SUITE)"""
     c = Receiving(b"m")
     c.peer.grant(1)
     ((transfer, _),) = c.peer.deliveries()
     assert not transfer.settled
     c.peer.disconnect()
     assert c.broker.ready() == 1
+    other = c.broker.connect()
+    other.begin()
+    other.attach_receiver(c.address)
+    other.grant(1)
+    ((_, payload),) = other.deliveries()
+    assert decode_header(payload, *scan(payload).header).first_acquirer is False
 
 
 @case("messaging.TransferTest", "receiveTransferReceiverSettleFirst")
@@ -286,6 +309,20 @@ def test_rcv_settle_mode_second(outcome: object):
     c.peer.dispose(0, state=outcome, settled=True)
     assert c.peer.nothing_came()
     assert c.broker.unacknowledged() == c.broker.ready() == 0
+
+
+@case("messaging.TransferTest", "receiveTransferReceiverSettleSecondWithImplicitDispositionState")
+def test_rcv_settle_mode_second_without_a_state():
+    """receiveTransferReceiverSettleSecondWithImplicitDispositionState (messaging.TransferTest): unsettled without a
+    state says nothing; settled without one means the default outcome of the source, which is released."""
+    c = Receiving(b"m", rcv_settle_mode=1)
+    c.peer.grant(1)
+    c.peer.deliveries()
+    c.peer.dispose(0, settled=False)
+    assert c.peer.nothing_came()
+    assert c.broker.unacknowledged() == 1
+    c.peer.dispose(0, settled=True)
+    assert c.broker.ready() == 1
 
 
 @case("messaging.TransferTest", "receiveTransferReceiverIndicatesNonTerminalDeliveryState")
@@ -333,8 +370,8 @@ def test_one_disposition_for_several_deliveries():
 
 @case("messaging.OutcomeTest", "modifiedOutcomeWithUndeliverableHere")
 def test_undeliverable_here():
-    """modifiedOutcomeWithUndeliverableHere (messaging.OutcomeTest): the next message comes instead, and the first is left
-    for others."""
+    """modifiedOutcomeWithUndeliverableHere (messaging.OutcomeTest): the next message comes instead, and the first is
+    left for others."""
     c = Receiving(b"not here", b"next")
     c.peer.grant(1)
     assert c.peer.bodies() == [b"not here"]

@@ -58,10 +58,7 @@ class AsksForEver:
 def guest_only() -> list[Mechanism]:
     """What the broker offers on loopback."""
     users = Users([], cache_seconds=0.0, monotonic=lambda: 0.0, random_bytes=bytes)
-    return [
-        Mechanism(mechanism)
-        for mechanism in offered(users, loopback=True, anonymous=False, random_bytes=bytes)
-    ]
+    return [Mechanism(mechanism) for mechanism in offered(users, loopback=True, anonymous=False, random_bytes=bytes)]
 
 
 def said_after_sasl_header(peer: WirePeer, data: bytes) -> bytes:
@@ -184,7 +181,7 @@ def test_a_mechanism_that_is_not_offered_is_refused_late(arena: Arena):
     ],
 )
 def test_plain_that_is_wrong_in_any_way_is_refused_late(arena: Arena, response: bytes):
-    peer = arena.anonymous_stranger(guest_only())
+    peer = arena.stranger(*guest_only())
     init = encode_sasl_frame(SaslInit(mechanism="PLAIN", initial_response=response or None))
     answer = encode_sasl_frame(SaslResponse(response=response))
     assert WRONG_OUTCOME not in said_after_sasl_header(peer, init + (b"" if response else answer * 2))
@@ -194,7 +191,7 @@ def test_plain_that_is_wrong_in_any_way_is_refused_late(arena: Arena, response: 
 
 
 def test_what_follows_a_refused_init_is_thrown_away(arena: Arena):
-    peer = arena.anonymous_stranger(guest_only())
+    peer = arena.stranger(*guest_only())
     init = encode_sasl_frame(SaslInit(mechanism="PLAIN", initial_response=b"\0guest\0wrong"))
     said_after_sasl_header(peer, init)
     for _ in range(100):
@@ -205,7 +202,7 @@ def test_what_follows_a_refused_init_is_thrown_away(arena: Arena):
 
 
 def test_a_client_may_not_be_asked_for_ever(arena: Arena):
-    peer = arena.anonymous_stranger([AsksForEver()])
+    peer = arena.stranger(AsksForEver())
     init = encode_sasl_frame(SaslInit(mechanism="TWENTY-QUESTIONS", initial_response=b"because"))
     answer = encode_sasl_frame(SaslResponse(response=b"because"))
     said = said_after_sasl_header(peer, init + answer * 100)
@@ -216,18 +213,22 @@ def test_a_client_may_not_be_asked_for_ever(arena: Arena):
 
 
 def test_a_second_init_ends_the_connection(arena: Arena):
-    peer = arena.anonymous_stranger([AsksForEver()])
+    peer = arena.stranger(AsksForEver())
     init = encode_sasl_frame(SaslInit(mechanism="TWENTY-QUESTIONS", initial_response=b"because"))
     said_after_sasl_header(peer, init + init)
     assert peer.lost
 
 
 def test_scram_that_makes_no_sense_is_refused(arena: Arena):
-    for response in (b"n,,n=guest", b"n,,n=guest,r=", b"y" * 5000, b"n,,n=guest,r=abc\xff", b"p=tls-unique,,n=guest,r=a"):
-        peer = arena.anonymous_stranger(guest_only())
-        said_after_sasl_header(
-            peer, encode_sasl_frame(SaslInit(mechanism="SCRAM-SHA-256", initial_response=response))
-        )
+    for response in (
+        b"n,,n=guest",
+        b"n,,n=guest,r=",
+        b"y" * 5000,
+        b"n,,n=guest,r=abc\xff",
+        b"p=tls-unique,,n=guest,r=a",
+    ):
+        peer = arena.stranger(*guest_only())
+        said_after_sasl_header(peer, encode_sasl_frame(SaslInit(mechanism="SCRAM-SHA-256", initial_response=response)))
         arena.broker.advance(REFUSAL_DELAY_S)
         assert peer.raw.endswith(WRONG_OUTCOME)
         assert peer.lost
@@ -277,7 +278,7 @@ def test_a_failed_open_is_answered_by_an_open_and_a_close_with_the_reason(arena:
 
 @pytest.mark.parametrize(("depth", "accepted"), [(29, True), (33, False)])
 def test_without_sasl_too_nobody_nests_deeper_than_32_before_the_open(arena: Arena, depth: int, accepted: bool):
-    peer = arena.anonymous_stranger([], bare_allowed=True)
+    peer = arena.stranger(bare_allowed=True)
     peer.send_bytes(PROTOCOL_HEADER_AMQP)
     peer._in_frames = True
     peer.send(Open(container_id="x", properties={"deep": nested(depth)}))

@@ -139,7 +139,9 @@ def test_a_truncated_frame_is_waited_for_and_lost_with_the_connection(arena: Are
 
 def test_a_frame_of_exactly_the_limit_is_taken(arena: Arena):
     peer = arena.attacker()
-    flow = encode_performative(Flow(incoming_window=1, next_outgoing_id=0, outgoing_window=1, echo=True, next_incoming_id=0))
+    flow = encode_performative(
+        Flow(incoming_window=1, next_outgoing_id=0, outgoing_window=1, echo=True, next_incoming_id=0)
+    )
     peer.send_bytes(frame(flow + bytes(131_072 - 8 - len(flow))))
     peer.expect(Flow)
 

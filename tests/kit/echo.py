@@ -146,6 +146,9 @@ class EchoFrontEnd:
         self.finished = True
         self._output += f"closed: {reason}\n".encode()
 
+    def last_words(self) -> bytes:
+        return b"sorry"
+
     def connection_lost(self, now: Now) -> None:
         self._called("connection_lost")
 

@@ -5,11 +5,7 @@ The bystander publishes to a queue of its own and consumes from it, on a connect
 Whatever an attacker does, the bystander's next round must go exactly as the one before, and nothing may be lost.
 """
 
-from collections.abc import Iterable
-
-from amqp10.connection import Connection
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.handshake import ServerHandshake
 from amqp10.messaging import ACCEPTED
 from amqp10.performatives import Disposition, Flow
 from amqp10.sasl import SaslMechanism
@@ -75,23 +71,17 @@ class Arena:
         peer.begin()
         return peer
 
-    def stranger(self) -> WirePeer:
-        """A connection that has said nothing yet."""
+    def stranger(self, *mechanisms: SaslMechanism, bare_allowed: bool = False) -> WirePeer:
+        """A connection that has said nothing yet; without mechanisms ANONYMOUS will do."""
+        if mechanisms or bare_allowed:
+            return WirePeer(self.broker, mechanisms, bare_allowed=bare_allowed)
         return WirePeer(self.broker)
 
-    def anonymous_stranger(self, mechanisms: Iterable[SaslMechanism], *, bare_allowed: bool = False) -> WirePeer:
-        """A stranger at a broker with other rules for getting in."""
-        peer = WirePeer(self.broker)
-        peer.front_end.connection = Connection(
-            peer.front_end.connection.settings,
-            ServerHandshake(
-                list(mechanisms),
-                bare_allowed=bare_allowed,
-                refusal_delay_s=lambda: 1.0,
-                frame_size_max=self.broker.settings.pre_open_frame_size_max,
-            ),
-        )
-        return peer
+    def advance(self, seconds: int) -> None:
+        """Let time pass, while the bystander goes on."""
+        for _ in range(seconds):
+            self.broker.advance(1.0)
+            self.bystander.round()
 
     def finish(self) -> None:
         """The attack is over: the bystander goes on, nothing is lost, and nothing of the attackers is left."""
@@ -108,7 +98,7 @@ class Arena:
 
     def remaining(self) -> list[bytes]:
         """What lies in the attacked queue, in the order in which the next consumer gets it."""
-        peer = self.broker.connect()
+        peer = self.broker.connect(max_frame_size=2**32 - 1)
         peer.begin()
         peer.attach_receiver(self.address, snd_settle_mode=1)
         peer.grant(100_000)
@@ -169,3 +159,27 @@ def frame(body: bytes, *, channel: int = 0, size: int | None = None, doff: int =
     """A frame whose header may lie."""
     size = len(body) + 8 if size is None else size
     return size.to_bytes(4) + bytes([doff, kind]) + channel.to_bytes(2) + body
+
+
+# --- looking for growth ----------------------------------------------------------------------------------------------
+
+
+def held(peer: WirePeer) -> dict[str, int]:
+    """How many of each thing the broker keeps for a connection, as long as it is open."""
+    connection = peer.front_end.connection
+    engine = peer.broker.engine
+    links = [link for session in connection.all_sessions for link in session.links]
+    return {
+        "sessions": len(connection.all_sessions),
+        "channels": len(connection._by_incoming),
+        "links": len(links),
+        "handles": sum(len(session._links_in) for session in connection.all_sessions),
+        "names": len(connection.link_names._holders),
+        "unsettled": sum(session.incoming.count + session.outgoing.count for session in connection.all_sessions),
+        "partial bytes": connection._partial_bytes,
+        "input": len(connection._buffer),
+        "output": connection._output_bytes,
+        "publishers": len(engine.snapshot("publishers")),
+        "consumers": len(engine.snapshot("consumers")),
+        "queues": len(engine.snapshot("queues")),
+    }

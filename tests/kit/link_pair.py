@@ -13,7 +13,9 @@ PAIRED: dict[str, object] = {"paired": True}
 class LinkPair:
     """One pair: requests go out on ``handle``, answers come in on the handle after it."""
 
-    def __init__(self, peer: WirePeer, *, handle: int = 10, channel: int = 0, name: str = "management-link-pair") -> None:
+    def __init__(
+        self, peer: WirePeer, *, handle: int = 10, channel: int = 0, name: str = "management-link-pair"
+    ) -> None:
         self.peer = peer
         self.channel = channel
         self.requests, self.answers = handle, handle + 1

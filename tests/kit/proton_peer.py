@@ -31,9 +31,9 @@ class ProtonPeer:
     url: str
     options: dict[str, Any] = field(default_factory=dict)
     received: dict[str, list[Received]] = field(default_factory=dict)
-    aborted: int = 0
     disconnected: str | None = None
     """What the transport says of its end."""
+    _partial: dict[str, list[bytes]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.container = Container(self)
@@ -152,17 +152,21 @@ class ProtonPeer:
     # --- what happens (called by proton) -----------------------------------------------------------------------------
 
     def on_delivery(self, event: Any) -> None:
-        """Take a whole message; leave its delivery unsettled."""
+        """Take what came of a delivery, so that proton's session window opens; leave the delivery unsettled."""
         link, delivery = event.link, event.delivery
         if not link.is_receiver:
             return
         if delivery.aborted:
-            self.aborted += 1
+            self._partial.pop(link.name, None)
             delivery.settle()
-        elif delivery.readable and not delivery.partial:
-            message = Message()
-            message.recv(link)
-            self.received.setdefault(link.name, []).append(Received(message, delivery))
+        elif delivery.readable:
+            chunks = self._partial.setdefault(link.name, [])
+            chunks.append(link.recv(delivery.pending))
+            if not delivery.partial:
+                message = Message()
+                message.decode(b"".join(self._partial.pop(link.name)))
+                link.advance()
+                self.received.setdefault(link.name, []).append(Received(message, delivery))
 
     def on_transport_error(self, event: Any) -> None:
         """Note why the connection is lost."""

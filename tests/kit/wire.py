@@ -74,9 +74,7 @@ class _LetIn:
 class InProcessBroker:
     """One broker; time stands still until the test moves it."""
 
-    def __init__(
-        self, settings: FrontEndSettings | None = None, engine: EngineSettings | None = None
-    ) -> None:
+    def __init__(self, settings: FrontEndSettings | None = None, engine: EngineSettings | None = None) -> None:
         self.settings = settings or FrontEndSettings()
         self.engine = Broker(engine or EngineSettings(), MessageConverter())
         self.control = BrokerControl(self.engine, version="test", pid=0)
@@ -287,9 +285,7 @@ class WirePeer:
 
     def send_all(self, frames: Iterable[tuple[Performative, bytes]], channel: int = 0) -> None:
         """Frames in one piece, as from one read of the socket."""
-        self.send_bytes(
-            b"".join(encode_frame(channel, encode_performative(each), payload) for each, payload in frames)
-        )
+        self.send_bytes(b"".join(encode_frame(channel, encode_performative(each), payload) for each, payload in frames))
 
     def begin(self, channel: int = 0, *, incoming_window: int = 2**31 - 1, next_outgoing_id: int = 0) -> Begin:
         """Begin a session; returns the broker's begin."""
@@ -353,7 +349,8 @@ class WirePeer:
     def frames_of(
         self, payload: bytes, size: int, *, handle: int = 0, **fields: object
     ) -> list[tuple[Transfer, bytes]]:
-        """The frames of one delivery cut into pieces of at most ``size`` bytes; all but the first name the link only."""
+        """The frames of one delivery cut into pieces of at most ``size`` bytes; all but the first name the link
+        only."""
         first, _ = self.transfer_frame(handle=handle, **fields)
         pieces = [payload[start : start + size] for start in range(0, len(payload), size)]
         transfers = [first] + [Transfer(handle=handle) for _ in pieces[1:]]
@@ -410,7 +407,7 @@ class WirePeer:
         """The broker's end of a link, by our handle."""
         return self.session(channel)._links_in[handle]
 
-    # --- looking at what came ------------------------------------------------------------------------------------------
+    # --- looking at what came ----------------------------------------------------------------------------------------
 
     def expect(self, kind: type[P]) -> P:
         """The next frame, which must be of this kind."""

@@ -75,6 +75,15 @@ async def test_rounds_are_bounded_and_the_rest_is_continued(nursery: trio.Nurser
     assert diary == ["busy"] * 10
 
 
+async def test_a_turn_that_takes_long_goes_round_no_more():
+    readings = iter([0.001, 0.002, 0.0061])
+    pump = make_pump(EchoBroker(), rounds_max=8, clock=lambda: Now(NOW.monotonic + next(readings), NOW.wall))
+    diary: list[str] = []
+    pump.touch(chatty(pump, "busy", 9, diary))
+    pump.turn(NOW)
+    assert diary == ["busy"] * 3
+
+
 async def test_engine_work_without_touched_peers_is_continued_too(nursery: trio.Nursery):
     broker = EchoBroker()
     broker.turns_with_work_left = 10

@@ -196,6 +196,17 @@ async def test_resume_by_hand_gives_what_the_pause_took(autojump_clock):
         assert receiver.link_credit == seen_by_the_broker(broker) == 4
 
 
+async def test_granting_by_hand_ends_automatic_mode_and_any_pause(autojump_clock):
+    async with connected() as (broker, connection):
+        receiver = await connection.open_receiver("/queues/q")
+        await receiver.pause()
+        receiver.grant(3)
+        await fill(broker, 500)
+        assert len(receiver.receive_nowait(500)) == 3
+        await settle()
+        assert (receiver.link_credit, seen_by_the_broker(broker)) == (0, 0)
+
+
 async def test_a_broker_that_does_not_answer_a_pause(autojump_clock):
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q")

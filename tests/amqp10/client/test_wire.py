@@ -1,0 +1,155 @@
+"""The network connection itself: a peer that stops taking, ends, or does what only a client may do."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+
+from amqp10.client import ClientConnection, ClientSettings, LinkClosed, Message, SessionClosed, connect
+from amqp10.client.wire import Wire
+from amqp10.connection import Connection, ConnectionSettings
+from amqp10.errors import ErrorCondition, SessionFault
+from amqp10.events import ConnectionClosed, ConnectionOpened, Event, LinkDetached, SessionBegun, SessionEnded
+from amqp10.frontend.authentication import Mechanism
+from amqp10.handshake import ClientHandshake, ServerHandshake
+from amqp10.lifecycle import SessionState
+from amqp10.link_credit import ReceiverCredit
+from amqp10.messaging import Accepted, Source, Target
+from core.access.mechanisms import Anonymous
+from tests.kit.stream_broker import connected, settle
+
+
+def wire_on(stream: trio.abc.Stream, events: list[Event]) -> Wire:
+    """A client's side that has just been connected."""
+    engine = Connection(ConnectionSettings(container_id="test"), ClientHandshake([], hostname=None, frame_size_max=512))
+    return Wire(stream, engine, take_event=events.append, after_events=lambda: None, write_time_out_s=2.0)
+
+
+async def test_a_peer_that_takes_nothing_is_given_up(autojump_clock):
+    near, _ = trio.testing.lockstep_stream_pair()
+    events: list[Event] = []
+    await wire_on(near, events).run()
+    assert trio.current_time() == pytest.approx(2.0)
+    assert events == [ConnectionClosed(None, by_peer=True)]
+
+
+@pytest.mark.parametrize("politely", [True, False])
+async def test_a_peer_that_is_gone_is_told_once(politely, autojump_clock):
+    near, far = trio.testing.memory_stream_pair()
+    events: list[Event] = []
+
+    async def leave() -> None:
+        await trio.sleep(1)
+        if politely:
+            await far.send_eof()
+        else:
+            await far.aclose()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(leave)
+        await wire_on(near, events).run()
+    assert events == [ConnectionClosed(None, by_peer=True)]
+    with pytest.raises(trio.ClosedResourceError):
+        await near.send_all(b"x")
+
+
+class Puppet:
+    """A broker that answers an open and a begin, and otherwise does what a test has its engine do."""
+
+    def __init__(self) -> None:
+        handshake = ServerHandshake(
+            [Mechanism(Anonymous())], bare_allowed=False, refusal_delay_s=lambda: 0.0, frame_size_max=512
+        )
+        self.engine = Connection(ConnectionSettings(container_id="puppet"), handshake)
+        self.events: list[Event] = []
+        self.near, self.far = trio.testing.memory_stream_pair()
+
+    async def open_stream(self, host: str, port: int) -> trio.abc.Stream:
+        await trio.lowlevel.checkpoint()
+        return self.near
+
+    async def serve(self) -> None:
+        while data := await self.far.receive_some():
+            self.engine.receive_data(bytes(data), trio.current_time())
+            while (event := self.engine.next_event()) is not None:
+                self.events.append(event)
+                match event:
+                    case ConnectionOpened():
+                        self.engine.open()
+                    case SessionBegun(session) if session.state is SessionState.BEGIN_RCVD:
+                        session.begin()
+            await self.say()
+
+    async def say(self) -> None:
+        """Send what the engine has to say, and let the client hear it."""
+        await self.far.send_all(self.engine.data_to_send(trio.current_time()))
+
+
+@asynccontextmanager
+async def puppet() -> AsyncIterator[tuple[Puppet, ClientConnection]]:
+    """A puppet, and a client that is connected to it."""
+    broker = Puppet()
+    settings = ClientSettings(open_stream=broker.open_stream, reconnect=None)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(broker.serve)
+        async with connect("amqp://puppet", settings) as connection:
+            yield broker, connection
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_session_that_the_broker_begins_is_ended_and_the_connection_goes_on(autojump_clock):
+    async with puppet() as (broker, connection):
+        broker.engine.new_session().begin()
+        await broker.say()
+        await settle()
+        (ended,) = [event for event in broker.events if isinstance(event, SessionEnded)]
+        assert ended.error is not None
+        assert ended.error.condition == ErrorCondition.NOT_ALLOWED
+        assert (await connection.begin_session()).standing.up
+
+
+async def test_links_that_the_broker_attaches_are_refused_and_the_session_goes_on(autojump_clock):
+    async with puppet() as (broker, connection):
+        session = await connection.begin_session()
+        (end,) = broker.engine.sessions
+        sender, receiver = end.new_sender("pushing"), end.new_receiver("pulling")
+        sender.attach(source=Source(), target=Target(), snd_settle_mode=2, rcv_settle_mode=0)
+        receiver.attach(source=Source(), target=Target(), snd_settle_mode=2, rcv_settle_mode=0, credit=ReceiverCredit())
+        await broker.say()
+        await settle()
+        detached = {event.link: event.error for event in broker.events if isinstance(event, LinkDetached)}
+        assert set(detached) == {sender, receiver}
+        assert all(error is not None and error.condition == ErrorCondition.NOT_ALLOWED for error in detached.values())
+        assert session.standing.up
+
+
+async def test_a_session_that_the_broker_ends_takes_its_links_with_the_reason(autojump_clock):
+    async with connected() as (broker, connection):
+        sender = await connection.open_sender("/queues/q")
+        other = await (await connection.begin_session()).open_sender("/queues/q")
+        peer = broker.served[0].peer
+        peer.front_end.connection.sessions[0].fail(SessionFault(ErrorCondition.WINDOW_VIOLATION, "you sent too much"))
+        broker.broker.touch(peer)
+        broker.pump()
+        await settle()
+        with pytest.raises(SessionClosed, match="you sent too much") as caught:
+            await sender.send(Message(b"x"))
+        assert caught.value.condition == ErrorCondition.WINDOW_VIOLATION
+        assert await other.send(Message(b"x")) == Accepted()
+        again = await connection.open_sender("/queues/q")
+        assert await again.send(Message(b"x")) == Accepted()
+
+
+async def test_a_link_can_be_closed_twice_and_while_the_answer_is_missing(autojump_clock):
+    async with connected(close_time_out_s=3.0) as (broker, connection):
+        sender = await connection.open_sender("/queues/q")
+        broker.make_deaf()
+        before = trio.current_time()
+        await sender.close()
+        assert trio.current_time() - before == pytest.approx(3.0)
+        await sender.close()
+        with pytest.raises(LinkClosed, match="was closed"):
+            await sender.send(Message(b"x"))
+        await broker.hear_again()

@@ -1,0 +1,198 @@
+"""Dispositions: over everything that could exist, over nothing, twice, backwards, and with more to say than is fit."""
+
+import time
+
+import pytest
+
+from amqp10.messaging import ACCEPTED, RELEASED, Modified, Received, Rejected
+from amqp10.performatives import Disposition, Transfer, encode_performative
+from tests.kit.hostile import VICTIMS, Arena, composite, frame, held, map_of_pairs
+from tests.kit.wire import WirePeer, numbered
+
+UINT_MAX = 2**32 - 1
+HALF = 2**31 - 1
+"""The longest range that has an order [RFC 1982]."""
+
+
+def holding(arena: Arena, n: int = VICTIMS) -> WirePeer:
+    """An attacker with this many unsettled deliveries, numbered from 0."""
+    peer = arena.attacker()
+    peer.attach_receiver(arena.address)
+    peer.grant(n)
+    assert peer.bodies() == numbered(n)
+    return peer
+
+
+def test_all_that_could_exist_is_settled_as_far_as_it_does(arena: Arena):
+    peer = holding(arena, 5)
+    began = time.process_time()
+    peer.dispose(0, HALF, state=ACCEPTED)
+    assert time.process_time() - began < 0.1
+    assert arena.broker.unacknowledged() == 0
+    arena.expected = arena.expected[5:]
+    peer.grant(1)
+    assert peer.bodies() == [b"5"]
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [(0, UINT_MAX), (0, 2**31), (5, 3), (1, 0), (UINT_MAX, UINT_MAX - 1), (HALF + 1, 0), (0, HALF + 1)],
+)
+@pytest.mark.parametrize("role", [True, False])
+@pytest.mark.parametrize("state", [ACCEPTED, Rejected()], ids=["fast", "slow"])
+def test_a_range_that_runs_backwards_ends_the_session(arena: Arena, first: int, last: int, role: bool, state: object):
+    """Over 2^32 ids, or over half of them: no such range has an order [RFC 1982]."""
+    peer = holding(arena)
+    peer.dispose(first, last, role=role, state=state)
+    assert peer.ended_with("amqp:invalid-field")
+    assert arena.broker.unacknowledged() == 0
+
+
+@pytest.mark.parametrize("role", [True, False])
+def test_a_thousand_dispositions_over_half_the_circle(arena: Arena, role: bool):
+    peer = holding(arena)
+    peer.attach_sender(arena.address)
+    peer.frames.clear()
+    began = time.process_time()
+    for state in (Received(section_number=0, section_offset=0), Rejected(), None):
+        disposition = Disposition(role=role, first=2**31, last=UINT_MAX, settled=state is None, state=state)
+        peer.send_all([(disposition, b"")] * 1000)
+    assert time.process_time() - began < 2.0
+    assert peer.nothing_came()
+    assert arena.broker.unacknowledged() == VICTIMS
+
+
+def test_ids_that_nobody_knows_are_passed_over(arena: Arena):
+    peer = holding(arena, 2)
+    for role in (True, False):
+        for first in (2, 1000, HALF, 2**31, UINT_MAX):
+            peer.dispose(first, role=role, state=ACCEPTED)
+            peer.dispose(first, role=role, state=Modified(delivery_failed=True))
+    assert peer.nothing_came()
+    assert arena.broker.unacknowledged() == 2
+
+
+def test_settling_twice_is_settling_once(arena: Arena):
+    peer = holding(arena)
+    for state in (ACCEPTED, RELEASED, Rejected(), ACCEPTED):
+        peer.dispose(0, 9, state=state)
+    arena.expected = arena.expected[10:]
+    assert arena.broker.unacknowledged() == 10
+    assert peer.nothing_came()
+
+
+def test_a_session_settles_only_what_is_its_own(arena: Arena):
+    peer = holding(arena, 5)
+    peer.begin(channel=1)
+    peer.dispose(0, HALF, channel=1, state=ACCEPTED)
+    stranger = arena.attacker()
+    stranger.dispose(0, HALF, state=ACCEPTED)
+    assert arena.broker.unacknowledged() == 5
+
+
+def test_every_other_one_first(arena: Arena):
+    """The worst order for whoever keeps ranges."""
+    arena.broker.fill(numbered(5000, VICTIMS))
+    arena.expected = []
+    peer = holding(arena, 5000 + VICTIMS)
+    evens = [(Disposition(role=True, first=n, settled=True, state=ACCEPTED), b"") for n in range(0, 5020, 2)]
+    began = time.process_time()
+    peer.send_all(reversed(evens))
+    assert held(peer)["unsettled"] == 2510
+    arena.bystander.round()
+    peer.dispose(0, HALF, state=ACCEPTED)
+    assert time.process_time() - began < 2.0
+    assert arena.broker.unacknowledged() == 0
+
+
+UNKNOWN_STATES = {
+    "a described nothing": b"\x00\x53\x7f\x45",
+    "a state by a name that nobody knows": b"\x00\xa3\x04nope\x45",
+    "declared, without a transaction": composite(0x33, b"\xa0\x01t"),
+    "a source": composite(0x28),
+}
+
+
+@pytest.mark.parametrize("state", UNKNOWN_STATES.values(), ids=UNKNOWN_STATES)
+def test_an_unknown_state_ends_the_session(arena: Arena, state: bytes):
+    peer = holding(arena)
+    peer.send_bytes(frame(composite(0x15, b"\x41", b"\x43", b"\x40", b"\x41", state)))
+    assert peer.ended_with("amqp:invalid-field")
+
+
+def test_a_state_that_is_no_described_value_closes_the_connection(arena: Arena):
+    peer = holding(arena)
+    peer.send_bytes(frame(composite(0x15, b"\x41", b"\x43", b"\x40", b"\x41", b"\x45")))
+    assert peer.closed_with("amqp:invalid-field")
+
+
+def test_a_transfer_with_a_state_says_nothing_to_the_broker(arena: Arena):
+    peer = arena.attacker()
+    peer.attach_sender(arena.address)
+    peer.transfer(b"mine", state=Rejected())
+    arena.expected.append(b"mine")
+    assert peer.pick(Disposition).state == ACCEPTED
+
+
+def test_annotations_added_to_everything_are_kept_once(arena: Arena):
+    """A dictionary for each of the messages would be 2,000 times as much."""
+    arena.broker.fill(numbered(2000, VICTIMS))
+    arena.expected += numbered(2000, VICTIMS)
+    peer = holding(arena, 2000 + VICTIMS)
+    annotations = {f"x-{n:03}": "v" for n in range(200)}
+    for _ in range(2):
+        peer.dispose(0, HALF, state=Modified(delivery_failed=True, message_annotations=annotations))
+    stretches = {id(stretch) for heap in queue_of(arena)._returned._heaps.values() for _, stretch in heap}
+    assert len(stretches) <= 20
+
+
+def queue_of(arena: Arena):
+    """The attacked queue, from inside."""
+    return arena.broker.engine._queues["q"]
+
+
+def test_annotations_that_are_too_large_end_the_link(arena: Arena):
+    peer = holding(arena)
+    peer.dispose(0, 3, state=Modified(message_annotations={"x-large": "v" * 5000}))
+    assert peer.detached_with("amqp:resource-limit-exceeded")
+    assert arena.broker.unacknowledged() == 0
+
+
+def test_annotations_added_for_ever_do_not_grow_for_ever(arena: Arena):
+    peer = arena.attacker()
+    peer.attach_receiver(arena.address)
+    for n in range(300):
+        peer.grant(1)
+        ((transfer, payload),) = peer.deliveries()
+        assert isinstance(transfer, Transfer)
+        peer.dispose(transfer.delivery_id or 0, state=Modified(message_annotations={f"x-{n}": "v"}))
+    assert len(payload) < 256 * 16
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [map_of_pairs(b"\xa1\x01s", b"\x40"), map_of_pairs(b"\xa3\x01s", b"\x40", b"\xa3\x01s", b"\x40"), b"\x45"],
+    ids=["a string as a key", "a key twice", "a list"],
+)
+def test_annotations_that_are_none_close_the_connection(arena: Arena, annotations: bytes):
+    peer = holding(arena)
+    modified = composite(0x27, b"\x41", b"\x42", annotations)
+    peer.send_bytes(frame(composite(0x15, b"\x41", b"\x43", b"\x40", b"\x41", modified)))
+    assert peer.lost
+    assert arena.broker.unacknowledged() == 0
+
+
+def test_a_disposition_of_a_fast_run_means_the_same_in_pieces(arena: Arena):
+    """Cut anywhere, the frames settle the same."""
+    frames = b"".join(
+        frame(encode_performative(Disposition(role=True, first=n, settled=True, state=ACCEPTED))) for n in range(5)
+    )
+    for cut in range(1, len(frames), 7):
+        peer = holding(arena, 5)
+        peer.send_bytes(frames[:cut])
+        peer.send_bytes(frames[cut:])
+        assert arena.broker.unacknowledged() == 0
+        peer.disconnect()
+        arena.broker.fill(numbered(5))
+        arena.broker.engine.purge_queue("q", arena.broker)
+        arena.broker.fill(numbered(VICTIMS))

@@ -1,0 +1,314 @@
+"""A whole broker behind real sockets, for attacks on it, with a bystander that never stops publishing and consuming.
+
+Clients here speak frames and have no flow control and no manners: :class:`SocketPeer`.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import structlog
+import trio
+from structlog.testing import LogCapture
+
+from amqp10.control_plane import BrokerControl
+from amqp10.converter import MessageConverter
+from amqp10.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, ReceiveBuffer, encode_frame
+from amqp10.frontend.settings import FrontEndSettings
+from amqp10.messaging import ACCEPTED, Source, Target
+from amqp10.performatives import (
+    Attach,
+    Begin,
+    Close,
+    Disposition,
+    Flow,
+    Open,
+    Performative,
+    Transfer,
+    decode_performative,
+    encode_performative,
+)
+from amqp10.sasl import SaslInit, encode_sasl_frame
+from amqp10.serve import amqp10_factory
+from core.access.users import Users
+from core.config.server import ServerSettings
+from core.engine.broker import Broker
+from core.engine.settings import EngineSettings
+from core.interface import Mailbox, QueueDeclaration, QueueTarget
+from core.message import Attributes, Run
+from core.server.run import Server, read_clocks
+from tests.kit.wire import body_of, data_message, numbered
+
+P = TypeVar("P", bound=Performative)
+
+PLAIN_INIT = encode_sasl_frame(SaslInit(mechanism="PLAIN", initial_response=b"\0guest\0guest"))
+OPENING = PROTOCOL_HEADER_SASL + PLAIN_INIT + PROTOCOL_HEADER_AMQP
+PATIENCE_SECONDS = 5.0
+"""Longer than anything here takes; who waits longer has found a bug."""
+ROUND = 10
+"""Messages of one round of the bystander."""
+
+
+class SocketPeer:
+    """A client at the level of frames, on a socket."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self._buffer = ReceiveBuffer()
+        self._delivery_id = 0
+
+    async def send(self, *performatives: Performative, payload: bytes = b"", channel: int = 0) -> None:
+        """Frames, in one piece; each with the same payload."""
+        encoded = (encode_frame(channel, encode_performative(each), payload) for each in performatives)
+        await self.stream.send_all(b"".join(encoded))
+
+    async def log_in(self, **open_fields: object) -> None:
+        """Everything up to a session; afterwards frames come."""
+        given: dict[str, object] = {"container_id": "peer", "max_frame_size": 65536} | open_fields
+        await self.stream.send_all(OPENING)
+        await self.send(
+            Open(**given),  # type: ignore[arg-type]
+            Begin(next_outgoing_id=0, incoming_window=2**31 - 1, outgoing_window=2**31 - 1),
+        )
+        await self.skip_handshake()
+        await self.expect(Begin)
+
+    async def skip_handshake(self) -> None:
+        """Read past SASL, up to the frames."""
+        seen = b""
+        while PROTOCOL_HEADER_AMQP not in seen:
+            seen += await self._some()
+        self._buffer.feed(seen.partition(PROTOCOL_HEADER_AMQP)[2])
+
+    async def attach_sender(self, address: str, *, handle: int = 0) -> None:
+        """A publishing link, with its link credit."""
+        await self.send(
+            Attach(
+                name=f"s{handle}",
+                handle=handle,
+                role=False,
+                source=Source(),
+                target=Target(address=address),
+                initial_delivery_count=0,
+            )
+        )
+        await self.expect(Flow, lambda flow: flow.handle == handle)
+
+    async def attach_receiver(self, address: str, link_credit: int, *, handle: int = 1) -> None:
+        """A consuming link with link credit."""
+        await self.send(
+            Attach(name=f"r{handle}", handle=handle, role=True, source=Source(address=address), target=Target()),
+            self.grant(link_credit, handle=handle),
+        )
+        await self.expect(Attach)
+
+    def grant(self, link_credit: int, *, handle: int = 1, delivery_count: int = 0, received: int = 0) -> Flow:
+        """A flow with link credit; ``received`` transfers of the session."""
+        return Flow(
+            next_incoming_id=received,
+            incoming_window=2**31 - 1,
+            next_outgoing_id=self._delivery_id,
+            outgoing_window=2**31 - 1,
+            handle=handle,
+            delivery_count=delivery_count,
+            link_credit=link_credit,
+        )
+
+    async def publish(self, bodies: Iterable[bytes], *, handle: int = 0) -> None:
+        """Unsettled deliveries of one frame each, in one piece."""
+        frames = []
+        for body in bodies:
+            tag = self._delivery_id.to_bytes(4)
+            transfer = Transfer(handle=handle, delivery_id=self._delivery_id, delivery_tag=tag, message_format=0)
+            frames.append(encode_frame(0, encode_performative(transfer), data_message(body)))
+            self._delivery_id += 1
+        await self.stream.send_all(b"".join(frames))
+
+    async def receive(self) -> tuple[Performative, bytes]:
+        """The next frame and its payload."""
+        while True:
+            frame = self._buffer.next_frame(2**32 - 1)
+            if frame is None:
+                self._buffer.feed(await self._some())
+            elif frame.body_start != frame.body_end:
+                data = self._buffer.data
+                performative, payload = decode_performative(data, frame.body_start, frame.body_end)
+                return performative, data[payload : frame.body_end]
+
+    async def expect(self, kind: type[P], where: Callable[[P], bool] = lambda _: True) -> P:
+        """The next frame of this kind; others are passed over."""
+        while True:
+            performative, _ = await self.receive()
+            if isinstance(performative, kind) and where(performative):
+                return performative
+
+    async def bodies(self, n: int) -> list[bytes]:
+        """The bodies of the next ``n`` messages; other frames are passed over."""
+        found: list[bytes] = []
+        while len(found) < n:
+            performative, payload = await self.receive()
+            if isinstance(performative, Transfer):
+                found.append(body_of(payload))
+        return found
+
+    async def rest(self) -> bytes:
+        """Everything until the server closes, however it does that."""
+        data = b""
+        with trio.fail_after(PATIENCE_SECONDS):
+            try:
+                while more := await self.stream.receive_some():
+                    data += more
+            except trio.BrokenResourceError:
+                pass
+        return data
+
+    async def reset(self) -> None:
+        """Go without good-bye: the kernel sends a reset."""
+        self.stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        await trio.aclose_forcefully(self.stream)
+
+    async def _some(self) -> bytes:
+        with trio.fail_after(PATIENCE_SECONDS):
+            data = await self.stream.receive_some()
+        assert data, "the server has closed"
+        return bytes(data)
+
+
+class AttackedServer:
+    """The server, and how to reach it and look into it."""
+
+    def __init__(self, server: Server, broker: Broker, log: LogCapture) -> None:
+        self.server = server
+        self.broker = broker
+        self.log = log
+        self.rounds = 0
+        """Rounds that the bystander has done."""
+        self.longest_round = 0.0
+        """Seconds."""
+        self._sockets: list[trio.socket.SocketType] = []
+        self._stop_bystander = trio.Event()
+        self._bystander_stopped = trio.Event()
+
+    async def connect(self, *, receive_buffer: int | None = None) -> SocketPeer:
+        """A connection that has said nothing; with a small receive buffer it is soon full."""
+        host, port = self.server.listening_on[0]
+        sock = trio.socket.socket()
+        if receive_buffer is not None:
+            sock.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_RCVBUF, receive_buffer)
+        self._sockets.append(sock)
+        await sock.connect((host, port))
+        return SocketPeer(trio.SocketStream(sock))
+
+    async def log_in(self, **open_fields: object) -> SocketPeer:
+        """A connection with a session."""
+        peer = await self.connect()
+        await peer.log_in(**open_fields)
+        return peer
+
+    def fill(self, bodies: Iterable[bytes], name: str = "q") -> None:
+        """Put messages into a queue."""
+        target = QueueTarget(name)
+        publisher = self.broker.publisher(Mailbox(lambda: None), self, target, None)
+        self.broker.publish(
+            publisher, target, Run(0, [data_message(body) for body in bodies], Attributes()), read_clocks()
+        )
+        self.broker.retire(publisher)
+        while self.broker.turn(read_clocks()):
+            pass
+
+    def ready(self, name: str = "q") -> int:
+        """Messages ready in a queue."""
+        return self.broker.queue_info(name, self).ready
+
+    def totals(self) -> dict[str, object]:
+        """What the server has counted."""
+        return self.server.snapshot("server")[0]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for the server to have come so far."""
+        with trio.fail_after(PATIENCE_SECONDS):
+            while not condition():
+                await trio.sleep(0.005)
+
+    async def bystand(self) -> None:
+        """Publish, have it confirmed, consume, settle, over and over; every message once and in order."""
+        self.broker.declare_queue(QueueDeclaration(name="bystander", arguments={}), self)
+        peer = await self.log_in(container_id="bystander")
+        await peer.attach_sender("/queues/bystander")
+        await peer.attach_receiver("/queues/bystander", 2**31)
+        while not self._stop_bystander.is_set():
+            began = trio.current_time()
+            first = self.rounds * ROUND
+            bodies = numbered(ROUND, first)
+            await peer.publish(bodies)
+            received, confirmed = [], 0
+            while len(received) < ROUND or confirmed < ROUND:
+                performative, payload = await peer.receive()
+                if isinstance(performative, Transfer):
+                    received.append(body_of(payload))
+                elif isinstance(performative, Disposition):
+                    assert performative.state == ACCEPTED
+                    confirmed += (performative.last or performative.first) - performative.first + 1
+            assert received == bodies
+            await peer.send(Disposition(role=True, first=first, last=first + ROUND - 1, settled=True, state=ACCEPTED))
+            self.rounds += 1
+            self.longest_round = max(self.longest_round, trio.current_time() - began)
+            await trio.sleep(0.01)
+        await peer.send(Close())
+        await peer.expect(Close)
+        await peer.stream.aclose()
+        assert self.ready("bystander") == 0
+        self._bystander_stopped.set()
+
+    async def more_rounds(self, n: int = 3) -> None:
+        """Wait until the bystander has got on so far."""
+        wanted = self.rounds + n
+        await self.until(lambda: self.rounds >= wanted)
+
+    def close_all(self) -> None:
+        """Every socket that a test has left open, also when the test is cancelled."""
+        for sock in self._sockets:
+            sock.close()
+
+    async def stop_bystander(self) -> None:
+        """The last round, and everything of it settled."""
+        await self.more_rounds()
+        self._stop_bystander.set()
+        await self._bystander_stopped.wait()
+
+
+@asynccontextmanager
+async def attacked_server(
+    front_end: FrontEndSettings | None = None, **settings: object
+) -> AsyncIterator[AttackedServer]:
+    """A server with a queue "q" and a bystander; at the end the bystander has lost nothing, and no front end failed."""
+    broker = Broker(EngineSettings(), MessageConverter())
+    broker.declare_queue(QueueDeclaration(name="q", arguments={}), None)
+    users = Users([], cache_seconds=60.0, monotonic=lambda: 0.0, random_bytes=bytes)
+    control = BrokerControl(broker, version="test", pid=0)
+    log = LogCapture()
+    server = Server(
+        settings=ServerSettings.model_validate({"listen": ["127.0.0.1:0"]} | settings),
+        engine=broker,
+        factories=[
+            amqp10_factory(
+                settings=front_end or FrontEndSettings(), broker=broker, control=control, users=users, anonymous=False
+            )
+        ],
+        log=structlog.wrap_logger(None, processors=[log]),
+    )
+    control.server = server
+    async with trio.open_nursery() as nursery:
+        started = trio.Event()
+        nursery.start_soon(server.run, lambda _: started.set())
+        await started.wait()
+        attacked = AttackedServer(server, broker, log)
+        nursery.start_soon(attacked.bystand)
+        await attacked.more_rounds()
+        try:
+            yield attacked
+            await attacked.stop_bystander()
+            assert attacked.totals()["faults"] == 0
+        finally:
+            attacked.close_all()
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,489 @@
+"""Two connection engines in one process, and bytes that travel between them in pieces of any size.
+
+No broker and no socket: each :class:`Side` is a :class:`~amqp10.connection.Connection` with the least of an application
+behind it. It accepts what the other side begins and attaches, sends what its :class:`Outbox` holds as far as the link
+credit goes, and writes down what happens, one line for each delivery however they came in runs.
+
+:func:`cut_anywhere` makes a test of a situation: it is run with whole bytes and again with bytes that are cut, and the
+same must come of it.
+"""
+
+import inspect
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cache, partial
+from itertools import cycle
+
+import hypothesis.strategies as st
+from hypothesis import given, settings
+
+from amqp10 import serial
+from amqp10.connection import Connection, ConnectionSettings
+from amqp10.errors import ErrorCondition, LinkFault
+from amqp10.events import (
+    ConnectionClosed,
+    ConnectionOpened,
+    CreditReceived,
+    DeliveriesReceived,
+    DeliveriesSent,
+    DeliveriesSettled,
+    Event,
+    IncomingSettled,
+    LinkDetached,
+    ReceiverAttached,
+    SenderAttached,
+    SenderFlowReceived,
+    SessionBegun,
+    SessionEnded,
+)
+from amqp10.handshake import ClientHandshake, Handshake, ServerHandshake
+from amqp10.lifecycle import ConnectionState, SessionState
+from amqp10.link_credit import ReceiverCredit, SenderCredit
+from amqp10.messaging import Error, Outcome, Source, Target
+from amqp10.performatives import Attach
+from amqp10.receiver_link import ReceiverLink
+from amqp10.sasl import Anonymous, Success
+from amqp10.sender_link import SenderLink
+from amqp10.session import IncomingChannel, Link, Session, SessionLimits
+
+UNSETTLED, SETTLED, MIXED = 0, 1, 2
+"""Values of snd-settle-mode [2.8.2]."""
+FIRST, SECOND = 0, 1
+"""Values of rcv-settle-mode [2.8.3]."""
+LIMITS = SessionLimits()
+LINES_MAX = 10_000
+"""More than this happens in no situation, unless each answer brings another one."""
+
+Line = tuple[object, ...]
+"""What happened: to what (a link by name, a session by channel, "connection"), what, and the particulars."""
+
+
+WITH_DELIVERY_ID = ("received", "settled by sender")
+"""What happens to deliveries under the number that the sender's session gave them."""
+
+
+@dataclass(frozen=True)
+class Cutting:
+    """How bytes are cut, in each direction: sizes of pieces, taken in turn again and again."""
+
+    to_server: tuple[int, ...] = (2**30,)
+    to_client: tuple[int, ...] = (2**30,)
+    eager: bool = False
+    """Answer every piece at once, as a socket's owner does, and not when all bytes of one direction have come."""
+
+
+WHOLE = Cutting()
+pieces = st.lists(st.integers(1, 64) | st.sampled_from((1, 7, 8, 9, 200, 2**30)), min_size=1, max_size=6).map(tuple)
+cuttings = st.builds(Cutting, to_server=pieces, to_client=pieces, eager=st.booleans())
+
+
+class AnonymousMechanism:
+    """Lets everybody in."""
+
+    name = "ANONYMOUS"
+
+    def start(self) -> "AnonymousMechanism":
+        return self
+
+    def respond(self, response: bytes) -> Success:
+        return Success("anonymous")
+
+
+def client_handshake() -> ClientHandshake:
+    return ClientHandshake([Anonymous()], hostname=None, frame_size_max=512)
+
+
+def server_handshake() -> ServerHandshake:
+    return ServerHandshake([AnonymousMechanism()], bare_allowed=True, refusal_delay_s=lambda: 1.0, frame_size_max=512)
+
+
+class Outbox:
+    """What an application wants to send on one link: as much of it as the link credit allows, the rest later."""
+
+    def __init__(self, link: SenderLink) -> None:
+        self.link = link
+        self.bodies: deque[bytes] = deque()
+        self.sent: list[bytes] = []
+        """By delivery number."""
+
+    def put(self, bodies: Iterable[bytes]) -> None:
+        """Send these, now or later."""
+        self.bodies.extend(bodies)
+        self.go_on()
+
+    def credit_received(self, event: CreditReceived) -> None:
+        """Take back what may not be sent any more, send what may, and answer if an answer is wanted."""
+        for first, last in self.link.take_back():
+            self.bodies.extendleft(reversed(self.sent[first : last + 1]))
+        self.go_on()
+        drain = self.link.credit.drain
+        if drain or event.flow.echo:
+            self.link.answer_flow(available=len(self.bodies), drained=drain)
+        else:
+            self.link.cancel_drained()
+
+    def go_on(self) -> None:
+        """Send as much as the link credit allows."""
+        room = self.link.credit.link_credit - self.link.waiting
+        run = [self.bodies.popleft() for _ in range(min(room, len(self.bodies)))]
+        if run and self.link.end.attached:
+            self.link.send_run(len(self.sent), list(run), b"")
+            self.sent += run
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A message as it came."""
+
+    delivery_id: int
+    body: bytes
+    settled: bool
+
+
+@dataclass
+class Side:
+    """One engine and what its application knows."""
+
+    connection: Connection
+    credit_rule: dict[str, int] = field(default_factory=dict)
+    """For links that the other side attaches to send on; none: link credit is given by hand."""
+    max_message_size: int = 0
+    initial_delivery_count: int = 0
+    refused: set[str] = field(default_factory=set)
+    """Names of links that are not accepted."""
+    log: list[Line] = field(default_factory=list)
+    links: dict[str, Link] = field(default_factory=dict)
+    """The newest of each name."""
+    sessions: dict[int, Session] = field(default_factory=dict)
+    """By channel of ours, the newest of each."""
+    outboxes: dict[str, Outbox] = field(default_factory=dict)
+    inboxes: dict[str, list[Delivery]] = field(default_factory=dict)
+
+    def take(self, data: bytes) -> None:
+        """Bytes have come."""
+        self.connection.receive_data(data, 0.0)
+        self.take_events()
+
+    def take_events(self) -> None:
+        while (event := self.connection.next_event()) is not None:
+            self.log += lines_of(event)
+            self._answer(event)
+
+    def output(self) -> bytes:
+        """Everything that is to be sent now."""
+        return b"".join(iter(lambda: self.connection.data_to_send(0.0), b""))
+
+    def sender(self, name: str) -> SenderLink:
+        """Our sending link of this name."""
+        link = self.links[name]
+        assert isinstance(link, SenderLink)
+        return link
+
+    def receiver(self, name: str) -> ReceiverLink:
+        """Our receiving link of this name."""
+        link = self.links[name]
+        assert isinstance(link, ReceiverLink)
+        return link
+
+    def put(self, name: str, bodies: Iterable[bytes]) -> None:
+        """Send on a link."""
+        self.outboxes[name].put(bodies)
+
+    def settle(self, name: str, first: int, last: int, outcome: Outcome) -> None:
+        """Give deliveries that came on a link their outcome; it goes out with what else is due on the session."""
+        link = self.receiver(name)
+        link.settle(first, last, outcome)
+        session = link.channel
+        assert isinstance(session, Session)
+        self.connection.flush_later(session)
+
+    def bodies(self, name: str) -> list[bytes]:
+        """What came on a link."""
+        return [delivery.body for delivery in self.inboxes[name]]
+
+    def happened(self, what: str, where: object = None) -> list[Line]:
+        """The lines of one kind, on one link if it is named."""
+        return [line for line in self.log if line[1] == what and where in (None, line[0])]
+
+    def adopt(self, link: Link) -> None:
+        """A link of ours, of whoever's making."""
+        name = link.end.name
+        self.links[name] = link
+        if isinstance(link, SenderLink):
+            self.outboxes[name] = Outbox(link)
+        else:
+            self.inboxes.setdefault(name, [])
+
+    def send_attach(self, link: Link, *, snd: int, rcv: int) -> None:
+        """Attach a link of ours, or accept it."""
+        if isinstance(link, SenderLink):
+            link.credit = SenderCredit(self.initial_delivery_count)
+            link.attach(source=Source(), target=Target(), snd_settle_mode=snd, rcv_settle_mode=rcv)
+            return
+        link.attach(
+            source=Source(),
+            target=Target(),
+            snd_settle_mode=snd,
+            rcv_settle_mode=rcv,
+            credit=ReceiverCredit(**self.credit_rule),
+            max_message_size=self.max_message_size,
+        )
+
+    def _answer(self, event: Event) -> None:
+        match event:
+            case ConnectionOpened() if self.connection.state is ConnectionState.OPEN_RCVD:
+                self.connection.open()
+            case SessionBegun(session):
+                self.sessions[session.outgoing_channel] = session
+                if session.state is SessionState.BEGIN_RCVD:
+                    session.begin()
+            case SenderAttached(link, attach) | ReceiverAttached(link, attach) if link.end.local is None:
+                self._accept(link, attach)
+            case DeliveriesReceived():
+                self.inboxes[event.link.end.name] += [
+                    Delivery(event.first + index, event.header + entry, event.settled)
+                    for index, entry in enumerate(event.entries)
+                ]
+            case CreditReceived(link):
+                self.outboxes[link.end.name].credit_received(event)
+            case _:
+                pass
+
+    def _accept(self, link: Link, attach: Attach) -> None:
+        session = link.channel
+        assert isinstance(session, Session)
+        if attach.name in self.refused:
+            session.refuse(link, LinkFault(ErrorCondition.NOT_ALLOWED, "not this one"))
+            return
+        self.adopt(link)
+        self.send_attach(link, snd=attach.snd_settle_mode, rcv=attach.rcv_settle_mode)
+
+
+def lines_of(event: Event) -> list[Line]:
+    """An event as lines, a run as one line for each delivery."""
+    match event:
+        case ConnectionOpened(opening):
+            return [("connection", "opened", opening.container_id)]
+        case ConnectionClosed(error, by_peer):
+            return [("connection", "closed", condition_of(error), by_peer)]
+        case SessionBegun(session, begin):
+            return [(session.outgoing_channel, "begun", begin.next_outgoing_id, begin.incoming_window)]
+        case SessionEnded(session, error):
+            return [(session.outgoing_channel, "ended", condition_of(error))]
+        case SenderAttached(link, attach) | ReceiverAttached(link, attach):
+            return [(link.end.name, "attached", attach.role, attach.initial_delivery_count)]
+        case LinkDetached(link, error, closed):
+            return [(link.end.name, "detached", condition_of(error), closed)]
+        case DeliveriesReceived():
+            name = event.link.end.name
+            return [
+                (name, "received", event.first + index, event.header + entry, event.settled, event.delivery_tag(index))
+                for index, entry in enumerate(event.entries)
+            ]
+        case CreditReceived(link, flow):
+            return [(link.end.name, "link credit", link.credit.link_credit, flow.drain, flow.echo)]
+        case SenderFlowReceived(link, flow, drained):
+            return [(link.end.name, "flow", flow.available, drained, flow.echo)]
+        case DeliveriesSettled(link, first, last, state):
+            return [(link.end.name, "settled", number, state) for number in range(first, last + 1)]
+        case IncomingSettled(link, first, last, state):
+            return [(link.end.name, "settled by sender", number, state) for number in range(first, last + 1)]
+        case DeliveriesSent(link, first, last):
+            return [(link.end.name, "sent", number) for number in range(first, last + 1)]
+
+
+def condition_of(error: Error | None) -> str | None:
+    """The condition of an error, if there is one."""
+    return None if error is None else error.condition
+
+
+class Direction:
+    """The bytes under way from one side to the other."""
+
+    def __init__(self, source: Side, target: Side, sizes: tuple[int, ...]) -> None:
+        self.source = source
+        self.target = target
+        self._sizes = cycle(sizes)
+        self._under_way = b""
+
+    def load(self) -> None:
+        """Put what the source has to send under way."""
+        self._under_way += self.source.output()
+        self.source.take_events()
+
+    def step(self, *, ask: bool) -> bool:
+        """Deliver one piece. False when there is none. ``ask`` the source also while its last output is under way."""
+        if ask or not self._under_way:
+            self.load()
+        size = next(self._sizes)
+        piece, self._under_way = self._under_way[:size], self._under_way[size:]
+        if piece:
+            self.target.take(piece)
+        return bool(piece)
+
+
+class Pair:
+    """A client and a server. Nothing travels but in :meth:`pump`."""
+
+    def __init__(
+        self,
+        cutting: Cutting = WHOLE,
+        *,
+        frame_size: int = 512,
+        client: SessionLimits = LIMITS,
+        server: SessionLimits = LIMITS,
+        handshakes: tuple[Callable[[], Handshake], Callable[[], Handshake]] = (client_handshake, server_handshake),
+        **settings: object,
+    ) -> None:
+        """``client`` and ``server`` are the limits of their sessions; ``settings`` are those of both connections."""
+        self.client, self.server = (
+            Side(Connection(connection_settings(name, limits, frame_size, settings), make()))
+            for name, limits, make in zip(("client", "server"), (client, server), handshakes, strict=True)
+        )
+        self._eager = cutting.eager
+        self._directions = (
+            Direction(self.client, self.server, cutting.to_server),
+            Direction(self.server, self.client, cutting.to_client),
+        )
+        self.pump()
+        self.client.connection.open()
+        self.pump()
+
+    def begin(self) -> Session:
+        """A session of the client's making; returns its end there."""
+        session = self.client.connection.new_session()
+        session.begin()
+        self.pump()
+        return session
+
+    def attach_sender(self, session: Session, name: str = "out", *, snd: int = MIXED, rcv: int = FIRST) -> SenderLink:
+        """A link on which the client sends; returns its end there."""
+        link = session.new_sender(name)
+        self.client.adopt(link)
+        self.client.send_attach(link, snd=snd, rcv=rcv)
+        self.pump()
+        return link
+
+    def attach_receiver(
+        self, session: Session, name: str = "in", *, snd: int = UNSETTLED, rcv: int = FIRST
+    ) -> ReceiverLink:
+        """A link on which the client receives; returns its end there."""
+        link = session.new_receiver(name)
+        self.client.adopt(link)
+        self.client.send_attach(link, snd=snd, rcv=rcv)
+        self.pump()
+        return link
+
+    def pump(self) -> None:
+        """Bytes to and fro until nobody has any; then both sides agree."""
+        while any([self._carry(direction) for direction in self._directions]):  # both, in turns
+            assert len(self.client.log) + len(self.server.log) < LINES_MAX, "the two do not come to rest"
+        check_agreement(self.client.connection, self.server.connection)
+
+    def _carry(self, direction: "Direction") -> bool:
+        """Deliver one piece, or everything there is. False when there was nothing."""
+        moved = direction.step(ask=self._eager)
+        while moved and not self._eager and direction.step(ask=False):
+            pass
+        return moved
+
+    def cross(self) -> None:
+        """What both sides have to send meets under way."""
+        for direction in self._directions:
+            direction.load()
+        self.pump()
+
+    def history(self, *, exact: bool) -> object:
+        """All that should not depend on how the bytes came: what happened on each link, and how it is now.
+
+        Unless ``exact``, without what depends on when output is asked for: how many flows come, what they grant,
+        and how the deliveries of several links take turns.
+        """
+        lines: dict[object, list[Line]] = {}
+        for side in (self.client, self.server):
+            for line in side.log:
+                if exact or line[1] not in ("flow", "link credit"):
+                    particulars = line if exact or line[1] not in WITH_DELIVERY_ID else line[:2] + line[3:]
+                    lines.setdefault((side.connection.settings.container_id, line[0]), []).append(particulars)
+        return lines, [state_of(side.connection, exact=exact) for side in (self.client, self.server)]
+
+
+def connection_settings(
+    name: str, limits: SessionLimits, frame_size: int, settings: dict[str, object]
+) -> ConnectionSettings:
+    """The settings of one side."""
+    return ConnectionSettings(container_id=name, max_frame_size=frame_size, session=limits, **settings)  # type: ignore[arg-type]
+
+
+def state_of(connection: Connection, *, exact: bool) -> Line:
+    """How a connection is now; what flows have granted only when ``exact``."""
+    sessions = [
+        (
+            session.outgoing_channel,
+            session.state,
+            session.window.next_incoming_id,
+            session.window.next_outgoing_id,
+            session.outgoing.count,
+            session.incoming.count,
+            [
+                (link.end.name, link.end.state, link.end.handle, link.credit.delivery_count)
+                + (link.credit.link_credit, link.credit.drain) * exact
+                for link in session.links
+            ],
+        )
+        for session in connection.all_sessions
+    ]
+    return connection.state, connection.finished, condition_of(connection.error), sessions
+
+
+def check_agreement(client: Connection, server: Connection) -> None:
+    """With nothing under way, what one side counts of a session or link is what the other one counts."""
+    if not (client.opened and server.opened):
+        return
+    theirs = {session.incoming_channel: session for session in server.sessions}
+    for ours in client.sessions:
+        other = theirs[IncomingChannel(ours.outgoing_channel)]
+        check_windows(ours, other)
+        check_windows(other, ours)
+        for link in ours.links:
+            for end in other.links:
+                if isinstance(link, SenderLink) and isinstance(end, ReceiverLink):
+                    check_link_credit(link, end)
+                elif isinstance(link, ReceiverLink) and isinstance(end, SenderLink):
+                    check_link_credit(end, link)
+
+
+def check_windows(ours: Session, theirs: Session) -> None:
+    """What we sent is what they received, and what we may send is what they announced."""
+    assert ours.window.next_outgoing_id == theirs.window.next_incoming_id
+    assert ours.window.remote_incoming_window == theirs.window.announced
+    assert ours.outgoing.count == theirs.incoming.count
+
+
+def check_link_credit(sender: SenderLink, receiver: ReceiverLink) -> None:
+    """Both ends of one link count the same, but for a delivery that is partly sent: it counts where it began."""
+    if sender.end.name != receiver.end.name or not (sender.end.attached and receiver.end.attached):
+        return
+    assert 0 <= sender.waiting <= sender.credit.link_credit
+    partly_sent = serial.diff(sender.credit.delivery_count, receiver.credit.delivery_count)
+    assert partly_sent in ((0,) if sender.idle else (0, 1))
+    assert sender.credit.link_credit + partly_sent == receiver.credit.link_credit
+
+
+def cut_anywhere(situation: Callable[..., Pair]) -> Callable[..., None]:
+    """A test of a situation, which takes a :class:`Cutting`, makes a pair with it, and returns the pair.
+
+    The situation is run with whole bytes and with bytes that are cut, and the same must come of it both times.
+    """
+    with_whole_bytes = cache(partial(situation, WHOLE))
+
+    def test(cutting: Cutting, *parameters: object, **named: object) -> None:
+        cut, whole = situation(cutting, *parameters, **named), with_whole_bytes(*parameters, **named)
+        exact = not cutting.eager
+        assert cut.history(exact=exact) == whole.history(exact=exact)
+
+    test.__name__, test.__doc__, test.__module__ = situation.__name__, situation.__doc__, situation.__module__
+    test.__signature__ = inspect.signature(situation).replace(return_annotation=None)  # type: ignore[attr-defined]
+    examples = settings.default.max_examples // 7
+    return settings(max_examples=examples)(given(cutting=cuttings)(test))
