@@ -5,7 +5,7 @@ state has already taken it in. What the front end decides because of it, it says
 that the event names.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -113,7 +113,7 @@ class SenderFlowReceived:
 
 @dataclass(frozen=True, slots=True)
 class DeliveriesSettled:
-    """The receiving peer disposed of deliveries of ours, numbers ``first`` to ``last`` of this link.
+    """The receiving peer disposed of deliveries of ours, between the numbers ``first`` and ``last`` of this link.
 
     Each delivery is reported once with a terminal state; ``state`` is None when the peer settled without one, which
     means the source's default outcome [3.4].
@@ -123,6 +123,9 @@ class DeliveriesSettled:
     first: int
     last: int
     state: DeliveryState | None
+    ranges: Sequence[tuple[int, int]]
+    """Exactly which, in order, both ends inclusive. Numbers between them were settled before: whoever passes over such
+    numbers need not look at this."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -287,10 +287,16 @@ class Session:
     def _outgoing_disposed(self, first: int, last: int, settled: bool, state: DeliveryState | None) -> None:
         if state is None and not settled:
             return
-        for piece in self.outgoing.settle(first, last):
-            if not settled:  # the outcome is applied at once, and the receiver is told that we have settled
-                self._due.as_sender.add(piece.first, piece.last, state, settled=True)
-            self.report(DeliveriesSettled(piece.owner, piece.number, piece.last_number, state))
+        pieces = self.outgoing.settle(first, last)
+        if not pieces:
+            return
+        if not settled:  # the outcome is applied at once, and the receiver is told that we have settled
+            self._due.as_sender.add(pieces[0].first, pieces[-1].last, state, settled=True)
+        by_link: dict[SenderLink, list[tuple[int, int]]] = {}
+        for piece in pieces:
+            by_link.setdefault(piece.owner, []).append((piece.number, piece.last_number))
+        for link, ranges in by_link.items():
+            self.report(DeliveriesSettled(link, ranges[0][0], ranges[-1][1], state, ranges))
 
     def _flow_received(self, flow: Flow) -> None:
         self.window.flow_received(

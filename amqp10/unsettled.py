@@ -36,17 +36,20 @@ class UnsettledMap(Generic[Owner]):
     a record. Invariant: records are sorted by id and do not overlap.
     """
 
-    __slots__ = ("_firsts", "_records", "count")
+    __slots__ = ("_firsts", "_owned", "_records", "count")
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
         self._records: list[Settled[Owner]] = []
+        self._owned: dict[Owner, int] = {}
+        """How many deliveries of the map are whose; nobody's with none."""
         self.count = 0
         """Deliveries in the map."""
 
     def add(self, first: int, n: int, owner: Owner, number: int) -> None:
         """Add ``n`` deliveries from id ``first`` up; ids only grow."""
         self.count += n
+        self._owned[owner] = self._owned.get(owner, 0) + n
         records = self._records
         if records:
             tail = records[-1]
@@ -77,7 +80,8 @@ class UnsettledMap(Generic[Owner]):
                 kept.append(Settled(record.owner, high + 1, record.last, record.number + high + 1 - record.first))
         self._records[begin:end] = kept
         self._firsts[begin:end] = [record.first for record in kept]
-        self.count -= sum(piece.last - piece.first + 1 for piece in taken)
+        for piece in taken:
+            self._took(piece.owner, piece.last - piece.first + 1)
         return taken
 
     def overlap(self, first: int, last: int) -> list[Settled[Owner]]:
@@ -92,13 +96,22 @@ class UnsettledMap(Generic[Owner]):
         return pieces
 
     def forget(self, owner: Owner) -> list[Settled[Owner]]:
-        """Take out everything of one owner, in order."""
+        """Take out everything of one owner, in order. Costs nothing for an owner that has nothing."""
+        if owner not in self._owned:
+            return []
         taken = [record for record in self._records if record.owner is owner]
-        if taken:
-            self._records = [record for record in self._records if record.owner is not owner]
-            self._firsts = [record.first for record in self._records]
-            self.count -= sum(piece.last - piece.first + 1 for piece in taken)
+        self._records = [record for record in self._records if record.owner is not owner]
+        self._firsts = [record.first for record in self._records]
+        self._took(owner, self._owned[owner])
         return taken
+
+    def _took(self, owner: Owner, n: int) -> None:
+        self.count -= n
+        left = self._owned[owner] - n
+        if left:
+            self._owned[owner] = left
+        else:
+            del self._owned[owner]
 
     def ranges(self) -> list[Settled[Owner]]:
         """All records, in order of their ids."""

@@ -182,7 +182,8 @@ class Sender:
     def outcomes_received(self, event: DeliveriesSettled) -> None:
         """The broker told what became of messages."""
         fate = event.state if isinstance(event.state, Fate) else Uncertain("the broker settled without an outcome")
-        self._receipts.note(event.first, event.last, fate)
+        for first, last in event.ranges:
+            self._receipts.note(first, last, fate)
         self.standing.changed()
 
     def detached(self, error: Error | None) -> None:

@@ -50,9 +50,9 @@ def test_ids_only_grow(first):
         unsettled.add(first, 1, "a", 10)
 
 
-def test_owners_are_told_apart_by_identity():
-    unsettled: UnsettledMap[list[int]] = UnsettledMap()
-    one, other = [1], [1]
+def test_owners_that_look_alike_are_told_apart():
+    unsettled: UnsettledMap[object] = UnsettledMap()
+    one, other = object(), object()
     unsettled.add(0, 1, one, 0)
     unsettled.add(1, 1, other, 1)
     assert [piece.owner is one for piece in unsettled.ranges()] == [True, False]

@@ -204,6 +204,20 @@ def test_a_drain_that_is_taken_back():
     assert c.peer.bodies() == numbered(10)
 
 
+@case("ours", "drain cancelled by a flow")
+def test_a_drain_that_is_taken_back_before_its_answer_could_go_out():
+    """[FC] drain cancelled by a flow (ours): the queue has answered, but messages wait for the window and the answer
+    behind them; then the client changes its mind."""
+    c = Linked()
+    c.broker.fill(numbered(3))
+    c.peer.grant(5, drain=True, incoming_window=0)
+    c.peer.grant(5, incoming_window=100)
+    assert c.peer.bodies() == numbered(3)
+    assert all(flow.link_credit == 2 for flow in c.peer.take(Flow))
+    c.broker.fill(numbered(9, first=3))
+    assert c.peer.bodies() == [b"3", b"4"]
+
+
 @case("ours", "drain with the window closed, and link credit changed while stashed")
 def test_drain_behind_a_closed_window_and_flows_that_cross():
     """[FC] drain with the window closed, and link credit changed while stashed (ours): three flows come before the

@@ -13,14 +13,14 @@ from tests.kit.wire import InProcessBroker, WirePeer, numbered
 UINT_MAX = 2**32 - 1
 
 
-def consuming(n: int = 0, **attach_fields: object) -> WirePeer:
+def consuming(n: int = 0) -> WirePeer:
     """A client with a receiver at handle 1, and so many messages in its queue."""
     broker = InProcessBroker()
     address = broker.queue()
     broker.fill(numbered(n))
     peer = broker.connect()
     peer.begin()
-    peer.attach_receiver(address, **attach_fields)
+    peer.attach_receiver(address)
     return peer
 
 
@@ -264,6 +264,8 @@ def test_what_one_consumer_may_have_waiting():
         peer.flow(incoming_window=128)
         assert len(peer.bodies()) == 128
     assert in_queue == [1744, 1744, 1488, 1488, 1232]
+    peer.grant(3_000_000_000, incoming_window=0)  # granting again brings no more
+    assert link.waiting + link.grant.outstanding <= 256
     peer.flow(incoming_window=1)
     assert len(peer.bodies()) == 1
     assert link.waiting + link.grant.outstanding <= 256

@@ -250,6 +250,22 @@ def test_drain_of_a_dynamic_node():
     assert (flow.drain, flow.link_credit, flow.delivery_count) == (True, 0, 1)
 
 
+def test_a_detach_that_does_not_close_is_answered_in_kind_and_gives_everything_back():
+    """Nothing of a link outlives its detach here; what it held unsettled goes back to the queue [2.6.5]."""
+    c = Linked()
+    c.broker.fill(numbered(3))
+    c.receiver()
+    c.peer.grant(2)
+    assert c.peer.bodies() == numbered(2)
+    c.peer.detach(1, closed=False)
+    assert not c.peer.pick(Detach).closed
+    assert c.broker.ready() == 3
+    attach = c.receiver()
+    assert (attach.unsettled, attach.initial_delivery_count) == (None, 0)
+    c.peer.grant(5)
+    assert c.peer.bodies() == numbered(3)
+
+
 # --- link stealing ---------------------------------------------------------------------------------------------------
 
 

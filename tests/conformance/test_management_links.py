@@ -25,12 +25,9 @@ def test_eight_requests_at_once():
     (flow,) = peer.take(Flow, lambda flow: flow.handle is not None)
     assert flow.link_credit == 8
     pair.grant(8)
-    frames = []
-    for number in range(8):
-        message_id = pair.send("PUT", f"/queues/q{number}", {})
-        frames.append(message_id)
+    asked = [ULong(pair.send("PUT", f"/queues/q{number}", {})) for number in range(8)]
     answers = pair.take_answers()
-    assert [answer.correlation_id for answer in answers] == [ULong(message_id) for message_id in frames]
+    assert [answer.correlation_id for answer in answers] == asked
     assert {answer.status for answer in answers} == {201}
 
 

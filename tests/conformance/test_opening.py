@@ -3,7 +3,7 @@
 
 import pytest
 
-from amqp10.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, ReceiveBuffer, encode_frame
+from amqp10.framing import EMPTY_FRAME, PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, ReceiveBuffer, encode_frame
 from amqp10.frontend.authentication import Mechanism
 from amqp10.frontend.settings import FrontEndSettings
 from amqp10.messaging import Target
@@ -26,17 +26,10 @@ from core.access.users import Users
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, WirePeer, data_message
 
-EMPTY_FRAME = b"\x00\x00\x00\x08\x02\x00\x00\x00"
-
 
 def frame(performative: Open | Begin | Attach, channel: int = 0) -> bytes:
     """An AMQP frame."""
     return encode_frame(channel, encode_performative(performative))
-
-
-def raw_frame(channel: int, body: bytes) -> bytes:
-    """A frame around any bytes."""
-    return encode_frame(channel, body)
 
 
 def guests() -> list[Mechanism]:
@@ -276,7 +269,7 @@ def test_what_the_broker_says_in_its_open():
 def test_an_open_without_its_mandatory_field():
     """emptyOpen (transport.connection.OpenTest)"""
     peer = authenticated()
-    peer.send_bytes(raw_frame(0, b"\x00\x53\x10\x45"))
+    peer.send_bytes(encode_frame(0, b"\x00\x53\x10\x45"))
     assert isinstance(peer.expect(Open), Open)
     assert peer.closed_with("amqp:invalid-field")
 
@@ -287,7 +280,7 @@ def test_an_empty_frame_on_any_channel():
     peer = authenticated()
     peer.open()
     for channel in (0, 5, 63):
-        peer.send_bytes(raw_frame(channel, b""))
+        peer.send_bytes(encode_frame(channel, b""))
     assert peer.nothing_came()
     peer.begin()
 
@@ -415,7 +408,7 @@ def test_what_the_broker_says_in_its_begin():
 def test_a_begin_without_its_mandatory_fields():
     """emptyBegin (transport.session.BeginTest)"""
     peer = InProcessBroker().connect()
-    peer.send_bytes(raw_frame(0, b"\x00\x53\x11\x45"))
+    peer.send_bytes(encode_frame(0, b"\x00\x53\x11\x45"))
     assert peer.closed_with("amqp:invalid-field")
 
 
@@ -490,6 +483,17 @@ def test_frame_headers_that_are_right():
     peer.send_bytes((len(body) + 12).to_bytes(4, "big") + b"\x03\x00\x00\x00" + b"skip" + body)
     assert peer.expect(Begin).remote_channel == 0
     assert peer.nothing_came()
+
+
+def test_the_two_sides_do_not_agree_on_what_there_is():
+    """A second open, and a begin on a channel that has a session, close the connection [2.4.1, 2.5.1]."""
+    peer = InProcessBroker().connect()
+    peer.send(Open(container_id="again"))
+    assert peer.closed_with("amqp:illegal-state")
+    peer = InProcessBroker().connect()
+    peer.begin(channel=3)
+    peer.send(Begin(next_outgoing_id=0, incoming_window=1, outgoing_window=1), channel=3)
+    assert peer.closed_with("amqp:illegal-state")
 
 
 def test_the_broker_closes_and_ends_in_answer():

@@ -125,6 +125,26 @@ def test_the_unit_of_the_window_is_the_frame_in_both_directions():
     assert peer.expect(Flow).next_outgoing_id == 2
 
 
+@case("engine", "3.22")
+def test_what_was_in_flight_has_used_the_window_in_part():
+    """row 3.22: a flow tells of what its sender had seen; transfers that it crossed are taken off, and no fewer than
+    none are left."""
+    broker = InProcessBroker()
+    address = broker.queue()
+    broker.fill(numbered(100))
+    peer = broker.connect()
+    peer.begin(incoming_window=0)
+    peer.attach_receiver(address)
+    peer.grant(100, incoming_window=20)
+    assert len(peer.bodies()) == 20
+    peer.flow(next_incoming_id=16, incoming_window=10)
+    assert len(peer.bodies()) == 6
+    peer.flow(next_incoming_id=16, incoming_window=5)
+    assert peer.session().window.remote_incoming_window == 0
+    peer.flow(next_incoming_id=26, incoming_window=3)
+    assert peer.bodies() == numbered(3, first=26)
+
+
 @case("engine", "3.21")
 def test_a_second_session_keeps_priority_traffic_moving():
     """row 3.21: sessions of one connection are apart; the window of one is closed, the other goes on both ways."""

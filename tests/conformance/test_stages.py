@@ -97,6 +97,18 @@ def test_a_slow_socket_shows_as_messages_that_stay_in_the_queue():
 
 
 @case("engine", "3.32")
+def test_a_socket_that_takes_everything_gets_everything():
+    """row 3.32: what is held back above the bound of one write follows with the next, without a word of the client."""
+    broker = InProcessBroker(FrontEndSettings(unsent_bytes_max=50_000))
+    address = broker.queue()
+    broker.fill([b"x" * 10_000] * 100)
+    peer = session(broker)
+    peer.attach_receiver(address)
+    peer.grant(100)
+    assert len(peer.bodies()) == 100
+
+
+@case("engine", "3.32")
 def test_a_reader_is_never_stopped():
     """row 3.32: with the queue stalled and the output full, what the client says is still heard: it settles, and it
     changes its link credit. Only the kernel's buffers hold back a client that writes faster than it is read."""

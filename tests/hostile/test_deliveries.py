@@ -18,6 +18,7 @@ from tests.kit.hostile import (
     frame,
     held,
     list_claiming,
+    list_of,
     map_claiming,
     map_of_pairs,
     nested_descriptors,
@@ -46,7 +47,7 @@ def binary_32(size: int) -> bytes:
     return b"\xb0" + size.to_bytes(4) + bytes(size)
 
 
-# --- deliveries that never end -----------------------------------------------------------------------------------------
+# --- deliveries that never end ---------------------------------------------------------------------------------------
 
 
 def test_empty_frames_for_ever(arena: Arena):
@@ -122,7 +123,7 @@ def test_deliveries_that_are_begun_and_aborted(arena: Arena):
     assert held(peer)["partial bytes"] == held(peer)["unsettled"] == 0
 
 
-# --- deliveries that nobody granted ------------------------------------------------------------------------------------
+# --- deliveries that nobody granted ----------------------------------------------------------------------------------
 
 
 def test_more_than_the_link_credit(arena: Arena):
@@ -168,7 +169,13 @@ def test_a_delivery_tag_of_33_bytes(arena: Arena):
     assert peer.lost
 
 
-# --- what no message may hold ------------------------------------------------------------------------------------------
+# --- what no message may hold ----------------------------------------------------------------------------------------
+
+
+def cc(keys: bytes) -> bytes:
+    """A message with these routing keys besides its own."""
+    return section(0x72, map_of_pairs(b"\xa3\x04x-cc", keys)) + BODY
+
 
 BROKEN_MESSAGES = {
     "garbage": (b"\xff" * 100, DECODE),
@@ -211,21 +218,12 @@ BROKEN_MESSAGES = {
         LIMIT,
     ),
     "properties of 64 KiB": (composite(0x73, binary_32(LOOKED_INTO_BYTES_MAX)) + BODY, LIMIT),
-    "routing keys that are no list": (section(0x72, map_of_pairs(b"\xa3\x04x-cc", STRING_A)) + BODY, FIELD),
-    "routing keys that are numbers": (
-        section(0x72, map_of_pairs(b"\xa3\x04x-cc", b"\xc0\x02\x01\x44")) + BODY,
-        FIELD,
-    ),
-    "a routing key of 256 bytes": (
-        section(0x72, map_of_pairs(b"\xa3\x04x-cc", b"\xd0\x00\x00\x01\x09\x00\x00\x00\x01\xb1\x00\x00\x01\x00" + b"k" * 256)) + BODY,
-        FIELD,
-    ),
-    "257 routing keys": (
-        section(0x72, map_of_pairs(b"\xa3\x04x-cc", b"\xd0\x00\x00\x02\x06\x00\x00\x01\x01" + b"\xa1\x00" * 257)) + BODY,
-        FIELD,
-    ),
+    "routing keys that are no list": (cc(STRING_A), FIELD),
+    "routing keys that are numbers": (cc(list_of(b"\x44")), FIELD),
+    "a routing key of 256 bytes": (cc(list_of(b"\xb1\x00\x00\x01\x00" + b"k" * 256)), FIELD),
+    "257 routing keys": (cc(list_of(*[b"\xa1\x00"] * 257)), FIELD),
     "too many pieces of a body": (section(0x75, b"\xa0\x00") * (BODY_SECTIONS_MAX + 1), DECODE),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("payload", "condition"), BROKEN_MESSAGES.values(), ids=BROKEN_MESSAGES)
@@ -235,7 +233,7 @@ def test_a_message_that_is_broken_detaches_its_link(arena: Arena, payload: bytes
     began = time.process_time()
     for each in peer.frames_of(payload, 100_000):
         peer.send_all([each])
-    assert time.process_time() - began < 0.1
+    assert time.process_time() - began < 0.5
     (detach,) = peer.take(Detach)
     assert detach.error is not None
     assert detach.error.condition == condition
@@ -269,7 +267,7 @@ def test_what_only_passes_through_may_be_anything(arena: Arena, sections: bytes)
     for handle in (0, 1):
         for each in peer.frames_of(sections + data_message(b"through"), 100_000, handle=handle):
             peer.send_all([each])
-    assert time.process_time() - began < 0.1
+    assert time.process_time() - began < 0.5
     assert [each.state == RELEASED for each in peer.take(Disposition)] == [False, True]
     arena.expected.append(b"through")
     assert arena.remaining() == arena.expected

@@ -112,19 +112,21 @@ def test_an_open_costs_little_too(arena: Arena, value: bytes):
     assert most_used(attack) < BEFORE_AUTHENTICATION_MAX
 
 
-def test_a_thousand_half_open_connections_cost_little(arena: Arena):
+@pytest.mark.slow
+def test_hundreds_of_half_open_connections_cost_little(arena: Arena):
     peers: list[WirePeer] = []
 
     def attack() -> None:
-        for _ in range(1000):
+        for _ in range(300):
             peer = arena.stranger(*guest_only())
             peer.send_bytes(PROTOCOL_HEADER_SASL + bytes(7))
             peers.append(peer)
 
-    assert most_used(attack) < 40 * 1024 * 1000
+    assert most_used(attack) < 40 * 1024 * 300
     arena.bystander.round()
 
 
+@pytest.mark.slow
 def test_connections_that_come_and_go_leave_nothing(arena: Arena):
     def attack() -> None:
         for n in range(50):

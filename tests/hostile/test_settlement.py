@@ -27,7 +27,7 @@ def test_all_that_could_exist_is_settled_as_far_as_it_does(arena: Arena):
     peer = holding(arena, 5)
     began = time.process_time()
     peer.dispose(0, HALF, state=ACCEPTED)
-    assert time.process_time() - began < 0.1
+    assert time.process_time() - began < 0.5
     assert arena.broker.unacknowledged() == 0
     arena.expected = arena.expected[5:]
     peer.grant(1)
@@ -90,18 +90,24 @@ def test_a_session_settles_only_what_is_its_own(arena: Arena):
     assert arena.broker.unacknowledged() == 5
 
 
+@pytest.mark.slow
 def test_every_other_one_first(arena: Arena):
     """The worst order for whoever keeps ranges."""
-    arena.broker.fill(numbered(5000, VICTIMS))
+    arena.broker.fill(numbered(20_000 - VICTIMS, VICTIMS))
     arena.expected = []
-    peer = holding(arena, 5000 + VICTIMS)
-    evens = [(Disposition(role=True, first=n, settled=True, state=ACCEPTED), b"") for n in range(0, 5020, 2)]
-    began = time.process_time()
+    peer = holding(arena, 20_000)
+    evens = [(Disposition(role=True, first=n, settled=True, state=ACCEPTED), b"") for n in range(0, 20_000, 2)]
     peer.send_all(reversed(evens))
-    assert held(peer)["unsettled"] == 2510
+    assert held(peer)["unsettled"] == 10_000
     arena.bystander.round()
+    began = time.process_time()
+    for _ in range(100):
+        peer.attach_receiver(arena.address, handle=2)
+        peer.detach(2)
+    assert time.process_time() - began < 0.5, "a link that holds nothing goes without a look at what others hold"
+    began = time.process_time()
     peer.dispose(0, HALF, state=ACCEPTED)
-    assert time.process_time() - began < 2.0
+    assert time.process_time() - began < 0.2, "one verb for 10,000 pieces; one verb for each took 70 us and more"
     assert arena.broker.unacknowledged() == 0
 
 
@@ -134,6 +140,7 @@ def test_a_transfer_with_a_state_says_nothing_to_the_broker(arena: Arena):
     assert peer.pick(Disposition).state == ACCEPTED
 
 
+@pytest.mark.slow
 def test_annotations_added_to_everything_are_kept_once(arena: Arena):
     """A dictionary for each of the messages would be 2,000 times as much."""
     arena.broker.fill(numbered(2000, VICTIMS))

@@ -11,7 +11,6 @@ from amqp10.messaging import ACCEPTED, Source, Target
 from amqp10.performatives import (
     Attach,
     Begin,
-    Close,
     Detach,
     Disposition,
     End,
@@ -27,8 +26,9 @@ from tests.kit.wire import data_message, numbered
 
 pytestmark = pytest.mark.slow
 
-UNDISTURBED_SECONDS = 0.5
-"""A round of the bystander never takes longer, whatever happens; usually it is a few milliseconds."""
+UNDISTURBED_SECONDS = 2.0
+"""A round of the bystander never takes longer, on however busy a machine; usually it is a few milliseconds, and 50 in
+the worst of the storms, whose sender shares our processor."""
 SMALL_BUFFER = 4096
 LARGE = 100_000
 """Bytes of a message of which a few fill every buffer on the way."""
@@ -58,9 +58,7 @@ async def test_a_thousand_half_open_connections():
     """They come in over the limit: 200 are served, 32 at a time are told why not, the others are closed; then time runs
     out for those that said nothing."""
     async with attacked_server(handshake_time_out="1500ms", unauthenticated_max=200) as s:
-        peers: list[SocketPeer] = []
-        for _ in range(1000):
-            peers.append(await s.connect())
+        peers = [await s.connect() for _ in range(1000)]
         await s.until(lambda: refused(s) == 800)
         assert s.totals()["accepted"] == 201
         assert s.totals()["unauthenticated"] == 200
@@ -195,14 +193,15 @@ async def test_a_publisher_that_breaks_off_in_a_message():
         assert len(s.broker.snapshot("publishers")) == 1
 
 
+ATTACH = Attach(name="a", handle=0, role=True, source=Source(address="/queues/q"), target=Target())
+BEGIN = Begin(next_outgoing_id=0, incoming_window=0, outgoing_window=0)
+ECHO = Flow(next_incoming_id=0, incoming_window=1, next_outgoing_id=0, outgoing_window=1, echo=True)
 STORMS = {
-    "attaches": frame(encode_performative(Attach(name="a", handle=0, role=True, source=Source(address="/queues/q"), target=Target())))
-    + frame(encode_performative(Detach(handle=0, closed=True))),
-    "sessions": frame(encode_performative(Begin(next_outgoing_id=0, incoming_window=0, outgoing_window=0)), channel=1)
-    + frame(encode_performative(End()), channel=1),
-    "echoes": frame(encode_performative(Flow(next_incoming_id=0, incoming_window=1, next_outgoing_id=0, outgoing_window=1, echo=True))),
+    "attaches": frame(encode_performative(ATTACH)) + frame(encode_performative(Detach(handle=0, closed=True))),
+    "sessions": frame(encode_performative(BEGIN), channel=1) + frame(encode_performative(End()), channel=1),
+    "echoes": frame(encode_performative(ECHO)),
     "heartbeats": frame(b""),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("storm", STORMS.values(), ids=STORMS)
@@ -213,7 +212,7 @@ async def test_a_storm_from_a_peer_that_does_not_read(storm: bytes):
         peer = await s.connect(receive_buffer=SMALL_BUFFER)
         await peer.log_in()
         chunk = storm * (60_000 // len(storm))
-        with trio.move_on_after(1.0):
+        with trio.move_on_after(0.5):
             while True:
                 await peer.stream.send_all(chunk)
         (row,) = (row for row in s.server.snapshot("connections") if row["container_id"] == "peer")

@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
@@ -41,7 +42,7 @@ def queue(client, management, queue_name):
 
 
 def message(client, body=b"", address=None):
-    return client.Message(body=client.Converter.string_to_bytes(body) if isinstance(body, str) else body, address=address)
+    return client.Message(body=body, address=address)
 
 
 def publish(connection, client, address, *bodies):
@@ -72,6 +73,15 @@ def consume(connection, client, address, n, do, **options):
         consumer.run()
     consumer.close()
     return taker.got
+
+
+@contextmanager
+def released(client):
+    """What the client makes of a message that the broker released."""
+    utils = importlib.import_module("rabbitmq_amqp_python_client.qpid.proton.utils")
+    with pytest.raises(utils.SendException) as raised:
+        yield
+    assert raised.value.state == client.OutcomeState.RELEASED
 
 
 def accept(context, event):
@@ -138,7 +148,7 @@ def test_every_argument_of_a_classic_queue(client, management, queue_name):
     assert not info.is_durable
 
 
-@pytest.mark.parametrize("name", ["a/b", "a b", "ä€😀", "100%", "a;b=c&d", "."])
+@pytest.mark.parametrize("name", ["a/b", "a b", "100%", "a;b=c&d", "."])
 def test_names_that_must_be_encoded(client, connection, management, name):
     management.declare_queue(client.ClassicQueueSpecification(name=name))
     publish(connection, client, client.AddressHelper.queue_address(name), b"one")
@@ -186,9 +196,12 @@ def test_an_exclusive_queue_is_its_connections_alone(client, environment, manage
     assert management.queue_info(queue_name).is_exclusive
     other = environment.connection()
     other.dial()
-    for refused in (other.management().queue_info, other.management().purge_queue, other.management().delete_queue):
-        with pytest.raises(client.ValidationCodeException, match="400"):
-            refused(queue_name)
+    try:
+        for refused in (other.management().queue_info, other.management().purge_queue, other.management().delete_queue):
+            with pytest.raises(client.ValidationCodeException, match="400"):
+                refused(queue_name)
+    finally:
+        other.close()
 
 
 def test_purge_tells_how_many(client, connection, management, queue, queue_name):
@@ -230,9 +243,7 @@ def test_a_local_random_exchange_gives_each_message_to_one_queue(client, connect
     queues = [f"{queue_name}-{number}" for number in range(2)]
     for name in queues:
         management.declare_queue(client.ClassicQueueSpecification(name=name))
-        management.bind(
-            client.ExchangeToQueueBindingSpecification(source_exchange=queue_name, destination_queue=name)
-        )
+        management.bind(client.ExchangeToQueueBindingSpecification(source_exchange=queue_name, destination_queue=name))
     publish(connection, client, client.AddressHelper.exchange_address(queue_name), *[b"x"] * 10)
     assert sum(count(management, name) for name in queues) == 10
 
@@ -268,7 +279,7 @@ def test_bindings_from_an_exchange_to_a_queue(client, connection, management, qu
     assert count(management, queue_name) == 1
     management.unbind(path)
     management.unbind(binding)  # there is none any more
-    with pytest.raises(Exception, match="RELEASED"):
+    with released(client):
         publish(connection, client, address, b"two")
     management.delete_exchange(queue_name)
 
@@ -276,9 +287,7 @@ def test_bindings_from_an_exchange_to_a_queue(client, connection, management, qu
 def test_bindings_from_exchange_to_exchange(client, connection, management, queue, queue_name):
     first, second = f"{queue_name}-first", f"{queue_name}-second"
     for name in (first, second):
-        management.declare_exchange(
-            client.ExchangeSpecification(name=name, exchange_type=client.ExchangeType.topic)
-        )
+        management.declare_exchange(client.ExchangeSpecification(name=name, exchange_type=client.ExchangeType.topic))
     link = client.ExchangeToExchangeBindingSpecification(
         source_exchange=first, destination_exchange=second, binding_key="a.#"
     )
@@ -290,8 +299,10 @@ def test_bindings_from_exchange_to_exchange(client, connection, management, queu
     )
     publish(connection, client, client.AddressHelper.exchange_address(first, "a.b"), b"one")
     assert count(management, queue_name) == 1
-    management.unbind(link)
-    with pytest.raises(Exception, match="RELEASED"):
+    # the client's own unbind names the destination as a queue; its location says what it is
+    (listed,) = management.request(None, f"/bindings?src={first}&dste={second}", "GET", [200]).body
+    management.unbind(listed["location"])
+    with released(client):
         publish(connection, client, client.AddressHelper.exchange_address(first, "a.b"), b"two")
 
 
@@ -305,10 +316,10 @@ def test_bindings_with_arguments(client, connection, management, queue, queue_na
     assert listed["destination_queue"] == queue_name
 
     publisher = connection.publisher(client.AddressHelper.exchange_address("amq.headers"))
-    fitting = client.Message(body=b"fits", properties={"colour": "red", "size": 5})
+    fitting = client.Message(body=b"fits", application_properties={"colour": "red", "size": 5})
     assert publisher.publish(fitting).remote_state == client.OutcomeState.ACCEPTED
-    with pytest.raises(Exception, match="RELEASED"):
-        publisher.publish(client.Message(body=b"not", properties={"colour": "blue", "size": 5}))
+    with released(client):
+        publisher.publish(client.Message(body=b"not", application_properties={"colour": "blue", "size": 5}))
 
     management.request(None, listed["location"], "DELETE", [204])
     assert management.request(None, f"/bindings?src=amq.headers&dstq={queue_name}", "GET", [200]).body == []
@@ -336,7 +347,7 @@ def test_publisher_outcomes(client, connection, queue):
     assert delivery.remote_state == client.OutcomeState.ACCEPTED
     assert delivery.settled
     nowhere = connection.publisher(client.AddressHelper.exchange_address("amq.direct", "nobody"))
-    with pytest.raises(Exception, match="RELEASED"):
+    with released(client):
         nowhere.publish(message(client, b"two"))
 
 
@@ -345,7 +356,7 @@ def test_addresses_in_the_messages(client, connection, management, queue, queue_
     assert publisher.publish(message(client, b"1", queue)).remote_state == client.OutcomeState.ACCEPTED
     assert count(management, queue_name) == 1
     for address in ("/queues/nowhere", "/exchanges/nowhere/key"):
-        with pytest.raises(Exception, match=r"RELEASED|there is no"):
+        with pytest.raises(client.AmqpMessageRejectedException, match=r"there is no (queue|exchange) 'nowhere'"):
             publisher.publish(message(client, b"2", address))
     with pytest.raises(client.AmqpMessageRejectedException, match="must be percent-encoded"):
         publisher.publish(message(client, b"3", "/queues/a b"))
@@ -358,7 +369,7 @@ def test_a_publisher_at_a_bad_address(client, connection, address):
     utils = importlib.import_module("rabbitmq_amqp_python_client.qpid.proton.utils")
     with pytest.raises(utils.LinkDetached, match=r"amqp:not-found|amqp:invalid-field"):
         connection.publisher(address)
-    assert connection.management().queue_info  # the connection goes on
+    connection.publisher().close()  # the connection goes on, and so does its session
 
 
 @pytest.mark.parametrize("durable", [True, False])

@@ -1,4 +1,4 @@
-"""A whole broker in a process of its own, for tests with other projects' clients and for tests of the process itself."""
+"""A whole broker in a process of its own, for tests with other projects' clients and of the process itself."""
 
 import re
 import subprocess
@@ -15,10 +15,11 @@ STOP_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class BrokerAddress:
-    """Where a broker listens."""
+    """Where a broker listens, and which process it is."""
 
     host: str
     port: int
+    pid: int
 
     def url(self, user: str = "guest:guest", path: str = "") -> str:
         """As clients take it."""
@@ -35,7 +36,7 @@ def broker_process(*arguments: str) -> Iterator[BrokerAddress]:
         line = process.stdout.readline()
         match = READY.search(line)
         assert match is not None, f"the broker said {line!r}"
-        yield BrokerAddress(match["host"], int(match["port"]))
+        yield BrokerAddress(match["host"], int(match["port"]), int(match["pid"]))
     finally:
         process.terminate()
         try:

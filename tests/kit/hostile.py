@@ -144,10 +144,15 @@ def map_of_pairs(*pairs: bytes) -> bytes:
     return b"\xd1" + (len(content) + 4).to_bytes(4) + len(pairs).to_bytes(4) + content
 
 
+def list_of(*items: bytes) -> bytes:
+    """A list of encoded values."""
+    content = b"".join(items)
+    return b"\xd0" + (len(content) + 4).to_bytes(4) + len(items).to_bytes(4) + content
+
+
 def composite(code: int, *fields: bytes) -> bytes:
     """A described list of encoded fields."""
-    content = b"".join(fields)
-    return b"\x00\x53" + bytes([code]) + b"\xd0" + (len(content) + 4).to_bytes(4) + len(fields).to_bytes(4) + content
+    return b"\x00\x53" + bytes([code]) + list_of(*fields)
 
 
 def section(code: int, value: bytes) -> bytes:

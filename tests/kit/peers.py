@@ -40,7 +40,7 @@ from amqp10.events import (
 from amqp10.handshake import ClientHandshake, Handshake, ServerHandshake
 from amqp10.lifecycle import ConnectionState, SessionState
 from amqp10.link_credit import ReceiverCredit, SenderCredit
-from amqp10.messaging import Error, Outcome, Source, Target
+from amqp10.messaging import DeliveryState, Error, Outcome, Source, Target
 from amqp10.performatives import Attach
 from amqp10.receiver_link import ReceiverLink
 from amqp10.sasl import Anonymous, Success
@@ -105,7 +105,11 @@ class Outbox:
         self.link = link
         self.bodies: deque[bytes] = deque()
         self.sent: list[bytes] = []
-        """By delivery number."""
+        """By delivery number, also those that were taken back: they got another number later."""
+        self.transmitted: list[bytes] = []
+        """Those of which the last frame is in the output."""
+        self.outcomes: dict[int, list[DeliveryState | None]] = {}
+        """What the receiver said, by delivery number."""
 
     def put(self, bodies: Iterable[bytes]) -> None:
         """Send these, now or later."""
@@ -158,7 +162,9 @@ class Side:
     sessions: dict[int, Session] = field(default_factory=dict)
     """By channel of ours, the newest of each."""
     outboxes: dict[str, Outbox] = field(default_factory=dict)
+    """Those of the newest sending links; each is also its link's reference."""
     inboxes: dict[str, list[Delivery]] = field(default_factory=dict)
+    """What came on any link of that name; what came on one link is the list that is its reference."""
 
     def take(self, data: bytes) -> None:
         """Bytes have come."""
@@ -211,18 +217,20 @@ class Side:
         name = link.end.name
         self.links[name] = link
         if isinstance(link, SenderLink):
-            self.outboxes[name] = Outbox(link)
+            self.outboxes[name] = link.reference = Outbox(link)
         else:
             self.inboxes.setdefault(name, [])
+            link.reference = []
 
-    def send_attach(self, link: Link, *, snd: int, rcv: int) -> None:
-        """Attach a link of ours, or accept it."""
+    def send_attach(self, link: Link, *, snd: int, rcv: int, address: str | None = None) -> None:
+        """Attach a link of ours, or accept it. ``address`` is of the node at the other end."""
         if isinstance(link, SenderLink):
             link.credit = SenderCredit(self.initial_delivery_count)
-            link.attach(source=Source(), target=Target(), snd_settle_mode=snd, rcv_settle_mode=rcv)
+            target = Target(address=address)
+            link.attach(source=Source(), target=target, snd_settle_mode=snd, rcv_settle_mode=rcv)
             return
         link.attach(
-            source=Source(),
+            source=Source(address=address),
             target=Target(),
             snd_settle_mode=snd,
             rcv_settle_mode=rcv,
@@ -240,13 +248,19 @@ class Side:
                     session.begin()
             case SenderAttached(link, attach) | ReceiverAttached(link, attach) if link.end.local is None:
                 self._accept(link, attach)
-            case DeliveriesReceived():
-                self.inboxes[event.link.end.name] += [
-                    Delivery(event.first + index, event.header + entry, event.settled)
-                    for index, entry in enumerate(event.entries)
-                ]
-            case CreditReceived(link):
-                self.outboxes[link.end.name].credit_received(event)
+            case DeliveriesReceived(link, first, entries, header, settled):
+                run = [Delivery(first + index, header + entry, settled) for index, entry in enumerate(entries)]
+                self.inboxes[link.end.name] += run
+                assert isinstance(link.reference, list)
+                link.reference += run
+            case CreditReceived(link) if isinstance(link.reference, Outbox):
+                link.reference.credit_received(event)
+            case DeliveriesSent(link, first, last) if isinstance(link.reference, Outbox):
+                link.reference.transmitted += link.reference.sent[first : last + 1]
+            case DeliveriesSettled(link, _, _, state, ranges) if isinstance(link.reference, Outbox):
+                for first, last in ranges:
+                    for number in range(first, last + 1):
+                        link.reference.outcomes.setdefault(number, []).append(state)
             case _:
                 pass
 
@@ -285,8 +299,12 @@ def lines_of(event: Event) -> list[Line]:
             return [(link.end.name, "link credit", link.credit.link_credit, flow.drain, flow.echo)]
         case SenderFlowReceived(link, flow, drained):
             return [(link.end.name, "flow", flow.available, drained, flow.echo)]
-        case DeliveriesSettled(link, first, last, state):
-            return [(link.end.name, "settled", number, state) for number in range(first, last + 1)]
+        case DeliveriesSettled(link, _, _, state, ranges):
+            return [
+                (link.end.name, "settled", number, state)
+                for first, last in ranges
+                for number in range(first, last + 1)
+            ]
         case IncomingSettled(link, first, last, state):
             return [(link.end.name, "settled by sender", number, state) for number in range(first, last + 1)]
         case DeliveriesSent(link, first, last):
@@ -307,16 +325,21 @@ class Direction:
         self._sizes = cycle(sizes)
         self._under_way = b""
 
+    @property
+    def under_way(self) -> int:
+        """How many bytes are under way."""
+        return len(self._under_way)
+
     def load(self) -> None:
         """Put what the source has to send under way."""
         self._under_way += self.source.output()
         self.source.take_events()
 
-    def step(self, *, ask: bool) -> bool:
+    def step(self, *, ask: bool, size: int | None = None) -> bool:
         """Deliver one piece. False when there is none. ``ask`` the source also while its last output is under way."""
         if ask or not self._under_way:
             self.load()
-        size = next(self._sizes)
+        size = size or next(self._sizes)
         piece, self._under_way = self._under_way[:size], self._under_way[size:]
         if piece:
             self.target.take(piece)
@@ -342,7 +365,7 @@ class Pair:
             for name, limits, make in zip(("client", "server"), (client, server), handshakes, strict=True)
         )
         self._eager = cutting.eager
-        self._directions = (
+        self.directions = (
             Direction(self.client, self.server, cutting.to_server),
             Direction(self.server, self.client, cutting.to_client),
         )
@@ -377,7 +400,8 @@ class Pair:
 
     def pump(self) -> None:
         """Bytes to and fro until nobody has any; then both sides agree."""
-        while any([self._carry(direction) for direction in self._directions]):  # both, in turns
+        to_server, to_client = self.directions
+        while self._carry(to_server) | self._carry(to_client):
             assert len(self.client.log) + len(self.server.log) < LINES_MAX, "the two do not come to rest"
         check_agreement(self.client.connection, self.server.connection)
 
@@ -390,7 +414,7 @@ class Pair:
 
     def cross(self) -> None:
         """What both sides have to send meets under way."""
-        for direction in self._directions:
+        for direction in self.directions:
             direction.load()
         self.pump()
 

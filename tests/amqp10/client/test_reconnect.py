@@ -205,7 +205,8 @@ async def test_settings_granted_while_away_hold_afterwards(autojump_clock):
 async def test_requests_work_again(autojump_clock):
     async with connected(reconnect=PATIENT) as (broker, connection):
         assert (await connection.request("GET", "/queues/q")).status == 200
-        broker.cut()  # what is sent before the loss is noticed has not left, and is sent again
+        broker.cut()
+        await settle()  # the loss is noticed: what follows waits for the next connection
         assert (await connection.request("GET", "/queues/q")).status == 200
 
 
