@@ -29,8 +29,9 @@ lint: setup ## formatting, rules, import contracts
 types: setup
 	@$(BIN)/mypy
 
-fuzz: setup ## feed the decoder with what a coverage-guided fuzzer invents
+fuzz: setup ## feed the decoder, then a whole connection, with what a coverage-guided fuzzer invents
 	@$(BIN)/python -m tests.fuzz.decoder -max_total_time=$(FUZZ_SECONDS)
+	@$(BIN)/python -m tests.fuzz.connection -max_total_time=$(FUZZ_SECONDS)
 
 interop: setup ## other projects' clients against the broker
 	@$(BIN)/python -m pytest -m interop

@@ -14,6 +14,8 @@ from core.interface import Target as EngineTarget
 
 OUTCOMES = ("amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list")
 """The outcomes that a consumer may use [3.4]."""
+DYNAMIC_EXPIRY, PLAIN_EXPIRY = "link-detach", "session-end"
+"""A dynamic node goes with its link; of any other terminus nothing is kept, which is the default's meaning [3.5.6]."""
 
 
 def check_fresh(attach: Attach) -> None:
@@ -72,10 +74,14 @@ def dynamic_name(container_id: str, link_name: str, unique: str, *, address: obj
 
 
 def effective_source(source: Source, queue_name: str) -> Source:
-    """The source as it is: no filter is in force, messages are moved, an unsettled message is released."""
+    """The source as it is: no filter is in force, messages are moved, an unsettled message is released, and nothing of
+    the terminus outlives its link."""
     return replace(
         source,
         address=queue_address(queue_name) if source.dynamic else source.address,
+        durable=0,
+        expiry_policy=DYNAMIC_EXPIRY if source.dynamic else PLAIN_EXPIRY,
+        timeout=0,
         distribution_mode="move",
         filter=None,
         default_outcome=RELEASED,
@@ -84,8 +90,10 @@ def effective_source(source: Source, queue_name: str) -> Source:
 
 
 def effective_target(target: Target, queue_name: str | None) -> Target:
-    """The target as it is."""
-    return target if queue_name is None else replace(target, address=queue_address(queue_name))
+    """The target as it is: nothing of the terminus outlives its link."""
+    address = target.address if queue_name is None else queue_address(queue_name)
+    expiry_policy = PLAIN_EXPIRY if queue_name is None else DYNAMIC_EXPIRY
+    return replace(target, address=address, durable=0, expiry_policy=expiry_policy, timeout=0)
 
 
 def consumer_priority(attach: Attach) -> int:

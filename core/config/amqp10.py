@@ -62,7 +62,7 @@ class Amqp10Settings(Section):
     max_queue_credit: Messages = Field(default=256, ge=1, le=65536)
     """The most messages that a queue hands over for one consumer at a time, whatever its link credit."""
 
-    unsent_bytes_max: Bytes = Field(default=2**20, ge=1)
+    unsent_bytes_max: Bytes = Field(default=2**20, ge=2**16)
     """A connection takes no more from queues while this much of it waits for the socket or a window."""
 
     channel_max: Annotated[int, Unit("the highest channel number")] = Field(default=63, ge=0, le=65535)

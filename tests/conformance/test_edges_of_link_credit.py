@@ -1,5 +1,4 @@
-"""Edges of link credit that no other suite has: uint extremes, wraps, crossing flows, drains, aborts [2.6.7,
-2.6.14]."""
+"""Edges of link credit that no other suite has: extremes, wraps, crossing flows, drains, aborts [2.6.7, 2.6.14]."""
 
 import pytest
 

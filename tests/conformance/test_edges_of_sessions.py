@@ -1,5 +1,4 @@
-"""Edges of sessions that no other suite has: echoes, one window for two links, and alarms to the last transfer
-[2.5.6]."""
+"""Edges of sessions that no other suite has: echoes, one window for two links, alarms to the last transfer [2.5.6]."""
 
 import pytest
 

@@ -1,5 +1,4 @@
-"""Link flow control in the words of its theory: what link credit is, who decides, and the formula under races
-[2.6.7]."""
+"""Link flow control in the words of its theory: what link credit is, who decides, the formula under races [2.6.7]."""
 
 import pytest
 

@@ -1,5 +1,4 @@
-"""What is in a message: sections in order, reserved annotations, user-id, sizes, and the bare message untouched
-[3.2]."""
+"""What is in a message: sections in order, reserved annotations, user-id, sizes, the bare message untouched [3.2]."""
 
 import pytest
 

@@ -1,5 +1,4 @@
-"""Headers, SASL, open, begin and idle time-outs, as Qpid's wire tests and RabbitMQ's suites show them [2.2, 2.4,
-5.3]."""
+"""Headers, SASL, open, begin and idle time-outs, as the suites of Qpid and RabbitMQ show them [2.2, 2.4, 5.3]."""
 
 import pytest
 

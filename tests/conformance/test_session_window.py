@@ -1,5 +1,4 @@
-"""Session windows, as RabbitMQ's client suite and Qpid's wire tests show them [2.5.6]. The unit is the transfer
-frame."""
+"""Session windows, as the suites of RabbitMQ and Qpid show them; the unit is the transfer frame [2.5.6]."""
 
 import pytest
 

@@ -183,12 +183,11 @@ class World:
         for client in pick(self.clients, which):
             if really < 3:
                 self.clients.remove(client)
-                links = [link for session in client.inner.sessions for link in session.links]
+                mine = [link for link in self.consumers if session_of(link).connection is client.inner.side.connection]
+                for link in mine:
+                    self._consumer_over(client, link)
+                    del self.consumers[link]
                 client.inner.lose()
-                for link in links:
-                    if isinstance(link, ReceiverLink):
-                        self._consumer_over(client, link)
-                        self.consumers.pop(link, None)
                 for held in client.held.values():
                     held.message.returns += 1
                     held.message.uncertain = True
