@@ -197,12 +197,8 @@ class Side:
         self.outboxes[name].put(bodies)
 
     def settle(self, name: str, first: int, last: int, outcome: Outcome) -> None:
-        """Give deliveries that came on a link their outcome; it goes out with what else is due on the session."""
-        link = self.receiver(name)
-        link.settle(first, last, outcome)
-        session = link.channel
-        assert isinstance(session, Session)
-        self.connection.flush_later(session)
+        """Give deliveries that came on a link their outcome."""
+        self.receiver(name).settle(first, last, outcome)
 
     def bodies(self, name: str) -> list[bytes]:
         """What came on a link."""
@@ -307,6 +303,12 @@ def lines_of(event: Event) -> list[Line]:
             return [(link.end.name, "settled by sender", number, state) for number in range(first, last + 1)]
         case DeliveriesSent(link, first, last):
             return [(link.end.name, "sent", number) for number in range(first, last + 1)]
+
+
+def numbers_of(event: DeliveriesSettled) -> list[int]:
+    """The numbers of the deliveries that were settled, in order."""
+    assert (event.first, event.last) == (event.ranges[0][0], event.ranges[-1][1])
+    return [number for first, last in event.ranges for number in range(first, last + 1)]
 
 
 def condition_of(error: Error | None) -> str | None:

@@ -126,7 +126,7 @@ class World:
         """On an ordered queue: the last place by publisher."""
         self.barred: set[tuple[bytes, ReceiverLink]] = set()
         self.stalled: set[str] = set()
-        self.alarm = False
+        self.alarms: set[str] = set()
         self.publishers = 0
         self.links = 0
         self.connect(0, 0, 0)
@@ -234,7 +234,6 @@ class World:
                 if outcome == Modified(undeliverable_here=True):
                     self.barred.add((body, link))
             link.settle(start, stretch[-1].delivery_id, outcome)
-            client.inner.side.connection.flush_later(session_of(link))
 
     def _look(self, client: Client) -> None:
         """See what came."""
@@ -330,11 +329,14 @@ class World:
         self.stalled.clear()
 
     def raise_alarm(self, which: int, _: int, __: int) -> None:
-        self.broker.raise_alarm(("memory", "disk")[which % 2])
+        alarm = ("memory", "disk")[which % 2]
+        self.broker.raise_alarm(alarm)
+        self.alarms.add(alarm)
 
     def clear_alarms(self, _: int, __: int, ___: int) -> None:
-        self.broker.clear_alarm("memory")
-        self.broker.clear_alarm("disk")
+        for alarm in sorted(self.alarms):
+            self.broker.clear_alarm(alarm)
+        self.alarms.clear()
 
     def wait(self, _: int, __: int, ___: int) -> None:
         """Long enough for the broker to tell why somebody is blocked."""
@@ -397,11 +399,12 @@ class World:
             assert told["unsettled_in"] == session.outgoing.count
 
     def _check_outcomes(self, client: Client) -> None:
-        """Everything that a queue has taken on is accepted, once."""
+        """Everything that a queue has taken on is accepted, once, and nobody waits without a reason."""
         for box, (queue, _) in client.boxes.items():
             assert all(outcomes == [ACCEPTED] for outcomes in box.outcomes.values())
             if box in client.inner.outboxes and queue not in self.stalled:
                 assert len(box.outcomes) == (0 if box.link.settled else len(box.transmitted))
+                assert self.alarms or (box.link.idle and not box.bodies)
 
     def _check_queue(self, name: str) -> None:
         info = self.broker.engine.queue_info(name, None)

@@ -116,7 +116,6 @@ class World:
             outcome = OUTCOMES[first % 4]
             self.outcomes |= dict.fromkeys((delivery.body for delivery in stretch), outcome)
             link.settle(stretch[0].delivery_id, stretch[-1].delivery_id, outcome)
-            session_of(link).connection.flush_later(session_of(link))
 
     def detach(self, which: int, closed: int, sender: int) -> None:
         links: Sequence[Link] = self.senders() if sender % 2 else self.receivers()
