@@ -34,7 +34,7 @@ fuzz: setup ## feed the decoder, then a whole connection, with what a coverage-g
 	@$(BIN)/python -m tests.fuzz.connection -max_total_time=$(FUZZ_SECONDS)
 
 interop: setup ## other projects' clients against the broker
-	@$(BIN)/python -m pytest -m interop
+	@$(BIN)/python -m pytest -m interop tests tests/interop/other_languages.py
 
 bench: setup ## throughput and latency, beside RabbitMQ where it can be installed
 	@$(BIN)/python -m bench.run

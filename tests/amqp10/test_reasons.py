@@ -1,5 +1,7 @@
 """Why a link waits: when its peer is told, how often, and that the end of it is told too (docs/flow-reasons.md)."""
 
+from itertools import pairwise
+
 import pytest
 
 from amqp10.frontend.reasons import REASON_KEY, SINCE_KEY, BlockWatch, Reason, Telling, reason_of_alarms
@@ -52,7 +54,7 @@ def test_no_more_than_two_a_second() -> None:
         if properties is not None:
             told.append(now.monotonic)
     assert len(told) <= 2 * 12 + 1
-    assert all(later - earlier >= 0.44 for earlier, later in zip(told, told[1:], strict=False))
+    assert all(later - earlier >= 0.44 for earlier, later in pairwise(told))
 
 
 def test_a_reason_that_changes_is_told_again() -> None:

@@ -1,0 +1,137 @@
+"""A session's place, as links see it, with nothing behind it: what links write and report is kept for the test."""
+
+from collections.abc import Mapping
+
+from amqp10.errors import ErrorCondition, LinkFault
+from amqp10.events import Event
+from amqp10.framing import ReceiveBuffer
+from amqp10.messaging import DeliveryState
+from amqp10.performatives import (
+    Attach,
+    Detach,
+    Disposition,
+    Flow,
+    Performative,
+    Transfer,
+    decode_performative,
+)
+from amqp10.receiver_link import ReceiverLink
+from amqp10.sender_link import SenderLink
+from amqp10.session_window import SessionWindow
+from amqp10.unsettled import DispositionBatch, UnsettledMap
+
+
+def decode_frames(data: bytes) -> list[tuple[Performative, bytes]]:
+    """The performatives in these frames, each with its payload. Empty frames are left out."""
+    buffer = ReceiveBuffer()
+    buffer.feed(data)
+    frames = []
+    while (bounds := buffer.next_frame(2**32 - 1)) is not None:
+        if bounds.body_start < bounds.body_end:
+            performative, payload = decode_performative(buffer.data, bounds.body_start, bounds.body_end)
+            frames.append((performative, buffer.data[payload : bounds.body_end]))
+    return frames
+
+
+class LinkChannelInMemory:
+    """Everything that both kinds of links, and the output of a session, ask of their session."""
+
+    def __init__(
+        self, *, frame_size_max: int = 512, remote_window: int = 1000, room: int = 2**20, partial_bytes_max: int = 2**20
+    ) -> None:
+        self.frame_size_max = frame_size_max
+        self.outgoing_channel = 3
+        self.window = SessionWindow(maximum=10, top_up_at=5)
+        self.window.remote_incoming_window = remote_window
+        self.outgoing: UnsettledMap[SenderLink] = UnsettledMap()
+        self.incoming: UnsettledMap[ReceiverLink] = UnsettledMap()
+        self.dispositions: DispositionBatch[DeliveryState | None] = DispositionBatch()
+        self.written: list[tuple[Performative, bytes]] = []
+        self.events: list[Event] = []
+        self.wanting: list[SenderLink] = []
+        self.refilling: list[ReceiverLink] = []
+        self.room = room
+        self.partial_bytes = 0
+        self.partial_bytes_max = partial_bytes_max
+        self.next_delivery_id = 0
+        self.session_flows = 0
+
+    # --- what links write
+
+    def write(self, performative: Attach | Detach | Transfer, payload: bytes = b"") -> None:
+        self.written.append((performative, payload))
+
+    def write_frames(self, frames: bytes) -> None:
+        assert int.from_bytes(frames[6:8]) == self.outgoing_channel
+        self.room -= len(frames)
+        self.written += decode_frames(frames)
+
+    def write_disposition(self, disposition: Disposition) -> None:
+        self.written.append((disposition, b""))
+
+    def write_link_flow(
+        self,
+        *,
+        handle: int,
+        delivery_count: int,
+        link_credit: int,
+        available: int | None = None,
+        drain: bool = False,
+        echo: bool = False,
+        properties: Mapping[str, object] | None = None,
+    ) -> None:
+        flow = Flow(
+            incoming_window=self.window.announced,
+            next_outgoing_id=self.window.next_outgoing_id,
+            outgoing_window=0,
+            handle=handle,
+            delivery_count=delivery_count,
+            link_credit=link_credit,
+            available=available,
+            drain=drain,
+            echo=echo,
+            properties=None if properties is None else dict(properties),
+        )
+        self.written.append((flow, b""))
+
+    def send_flow(self) -> None:
+        self.session_flows += 1
+
+    def report(self, event: Event) -> None:
+        self.events.append(event)
+
+    # --- what links ask for
+
+    def output_room(self) -> int:
+        return self.room
+
+    def take_delivery_ids(self, n: int) -> int:
+        first = self.next_delivery_id
+        self.next_delivery_id += n
+        return first
+
+    def extend_delivery_id(self, delivery_id: int, n: int) -> int:
+        return delivery_id
+
+    def hold_partial(self, change_bytes: int) -> None:
+        self.partial_bytes += change_bytes
+        if self.partial_bytes > self.partial_bytes_max:
+            self.partial_bytes -= change_bytes
+            raise LinkFault(ErrorCondition.RESOURCE_LIMIT_EXCEEDED, "too much")
+
+    def wants_to_send(self, link: SenderLink) -> None:
+        self.wanting.append(link)
+
+    def refill_later(self, link: ReceiverLink) -> None:
+        self.refilling.append(link)
+
+    # --- what a test wants to see
+
+    def take(self) -> list[tuple[Performative, bytes]]:
+        """What was written since the last time."""
+        written, self.written = self.written, []
+        return written
+
+    def taken(self, kind: type[Performative]) -> list[Performative]:
+        """The performatives of one kind that were written since the last time."""
+        return [performative for performative, _ in self.take() if isinstance(performative, kind)]
