@@ -1,0 +1,214 @@
+"""How the process is put together: every setting arrives, whoever cannot be served is told, and it serves."""
+
+from dataclasses import fields, replace
+
+import pytest
+import trio
+
+from amqp10.client import connect
+from amqp10.connection import Connection, ConnectionSettings
+from amqp10.control_plane import BrokerControl
+from amqp10.converter import MessageConverter
+from amqp10.events import ConnectionClosed, ConnectionOpened
+from amqp10.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, PROTOCOL_HEADER_TLS, ReceiveBuffer
+from amqp10.frontend.settings import FrontEndSettings
+from amqp10.handshake import ClientHandshake
+from amqp10.sasl import Anonymous, SaslMechanisms, SaslOutcome, decode_sasl_frame
+from amqp10.serve import (
+    CAPABILITIES,
+    amqp10_factory,
+    connection_settings,
+    front_end_settings,
+    headgate_version,
+    refusal,
+    serve,
+)
+from core.access.users import Users
+from core.clock import Now
+from core.config import Settings
+from core.config.amqp10 import Amqp10Settings, FlowReasonSettings
+from core.engine.broker import Broker
+from core.engine.settings import EngineSettings
+from core.server.frontends import FrontEndFactory, PeerInfo
+
+NOW = Now(100.0, 1_700_000_000.0)
+PEER = PeerInfo("c-1", "127.0.0.1", 40000, "127.0.0.1", 5672)
+SAME_NAME = {each.name for each in fields(FrontEndSettings)} & {each.name for each in fields(ConnectionSettings)}
+
+
+def configured(**amqp10: object) -> FrontEndSettings:
+    """What the front end gets of a configuration."""
+    return front_end_settings(Settings.model_validate({"amqp10": amqp10}))
+
+
+def another(value: object) -> object:
+    """A value of the same kind that is not the default and allowed beside the other defaults."""
+    if isinstance(value, bool):
+        return not value
+    assert isinstance(value, int | float)
+    return value + 1 if isinstance(value, int) else value * 1.5
+
+
+def changed(one: object, other: object) -> set[str]:
+    """The fields in which two settings differ."""
+    return {each.name for each in fields(one) if getattr(one, each.name) != getattr(other, each.name)}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("key", sorted(set(Amqp10Settings.model_fields) - {"flow_reason"}))
+def test_every_key_reaches_the_front_end(key):
+    value = another(Amqp10Settings.model_fields[key].default)
+    differing = changed(configured(), configured(**{key: value}))
+    if key == "management_link_credit":
+        assert differing <= {"management_link_credit", "management_top_up"}
+    else:
+        assert len(differing) == 1
+    (field, *_) = sorted(differing)
+    got = getattr(configured(**{key: value}), field)
+    if field == "session":
+        assert value in {getattr(got, each.name) for each in fields(got)}
+    else:
+        assert got in (value, round(float(str(value)) * 1000))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "field", "expected"),
+    [
+        ("enabled", False, "reasons", False),
+        ("after", 0.2, "reason_after_ms", 200),
+        ("per_second_max", 4, "reason_interval_ms", 250),
+    ],
+)
+def test_every_key_about_reasons_reaches_the_front_end(key, value, field, expected):
+    assert set(FlowReasonSettings.model_fields) == {"enabled", "after", "per_second_max"}
+    settings = configured(flow_reason={key: value})
+    assert changed(configured(), settings) == {field}
+    assert getattr(settings, field) == expected
+
+
+def test_the_defaults_agree():
+    """The front end's own defaults, which tests use, are those of the configuration."""
+    assert changed(FrontEndSettings(), configured()) == {"properties"}
+
+
+@pytest.mark.parametrize("field", sorted(SAME_NAME - {"session", "container_id", "properties"}))
+def test_every_number_reaches_the_connection(field):
+    settings = FrontEndSettings()
+    value = another(getattr(settings, field))
+    assert getattr(connection_settings(replace(settings, **{field: value})), field) == value
+
+
+def test_what_is_announced_besides_numbers():
+    settings = configured()
+    announced = connection_settings(settings)
+    assert announced.session is settings.session
+    assert announced.container_id == settings.container_id
+    assert announced.offered_capabilities == CAPABILITIES
+    assert dict(announced.properties) == dict(settings.properties)
+    assert headgate_version() in str(announced.properties["information"])
+
+
+# --- who cannot be served
+
+
+@pytest.mark.parametrize("reason", ["no descriptors are left", "ä" * 1000])
+def test_a_refusal_is_a_whole_handshake_that_ends_in_a_close(reason):
+    data = refusal(connection_settings(configured()), reason)
+    client = Connection(
+        ConnectionSettings(container_id="client"),
+        ClientHandshake([Anonymous()], hostname=None, frame_size_max=512),
+    )
+    assert client.data_to_send(0.0) == PROTOCOL_HEADER_SASL
+    events = []
+    for position in range(len(data)):
+        client.receive_data(data[position : position + 1], 0.0)
+        while (event := client.next_event()) is not None:
+            events.append(event)
+            if isinstance(event, ConnectionOpened):
+                client.open()
+    opened, closed = events
+    assert isinstance(opened, ConnectionOpened)
+    assert isinstance(closed, ConnectionClosed)
+    assert closed.error is not None
+    assert closed.error.condition == "amqp:resource-limit-exceeded"
+    assert (closed.error.description or "")[:20] == reason[:20]
+    assert closed.by_peer
+    assert client.finished
+    assert client.handshake.refused is None
+
+
+def test_a_refusal_byte_by_byte():
+    data = refusal(connection_settings(configured()), "enough")
+    assert data.startswith(PROTOCOL_HEADER_SASL)
+    buffer = ReceiveBuffer()
+    buffer.feed(data[8:])
+    performatives = []
+    for _ in range(2):
+        frame = buffer.next_frame(512)
+        assert frame is not None
+        performatives.append(decode_sasl_frame(buffer.data, frame))
+    assert performatives == [
+        SaslMechanisms(sasl_server_mechanisms=("PLAIN", "ANONYMOUS")),
+        SaslOutcome(code=0),
+    ]
+    assert buffer.take(8) == PROTOCOL_HEADER_AMQP
+    assert buffer.next_frame(65536) is not None
+    assert buffer.next_frame(512) is not None
+    assert len(buffer) == 0
+
+
+# --- who can
+
+
+def factory(*, anonymous: bool) -> FrontEndFactory:
+    broker = Broker(EngineSettings(), MessageConverter())
+    return amqp10_factory(
+        settings=configured(),
+        broker=broker,
+        control=BrokerControl(broker, version="test", pid=0),
+        users=Users([], cache_seconds=0.0, monotonic=lambda: 0.0, random_bytes=bytes),
+        anonymous=anonymous,
+    )
+
+
+def test_which_prefaces_are_taken():
+    accepts = factory(anonymous=True).accepts
+    assert accepts(PROTOCOL_HEADER_SASL)
+    assert accepts(PROTOCOL_HEADER_AMQP)
+    assert not accepts(PROTOCOL_HEADER_TLS)
+    assert not accepts(b"AMQP\x00\x00\x09\x01")
+    assert PROTOCOL_HEADER_SASL in factory(anonymous=True).refusal("enough")
+
+
+@pytest.mark.parametrize(("anonymous", "bare"), [(True, PROTOCOL_HEADER_AMQP), (False, PROTOCOL_HEADER_SASL)])
+def test_anonymous_peers_need_no_sasl_where_they_are_allowed(anonymous, bare):
+    front_end = factory(anonymous=anonymous).make(PEER, lambda: None)
+    front_end.receive_data(PROTOCOL_HEADER_AMQP, NOW)
+    assert front_end.data_to_send(NOW) == bare
+    assert front_end.finished is not anonymous
+    front_end = factory(anonymous=anonymous).make(PEER, lambda: None)
+    front_end.receive_data(PROTOCOL_HEADER_SASL, NOW)
+    assert (b"ANONYMOUS" in front_end.data_to_send(NOW)) is anonymous
+
+
+async def test_the_whole_broker_serves_on_a_socket():
+    settings = Settings.model_validate({"server": {"listen": ["127.0.0.1:0"]}, "access": {"anonymous": True}})
+    addresses: list[tuple[str, int]] = []
+    ready = trio.Event()
+
+    def listening(where) -> None:
+        addresses.extend(where)
+        ready.set()
+
+    async with trio.open_nursery() as nursery:
+
+        async def run() -> None:
+            await serve(settings, ready=listening)
+
+        nursery.start_soon(run)
+        await ready.wait()
+        host, port = addresses[0]
+        async with connect(f"amqp://{host}:{port}") as connection:
+            assert connection.broker["information"] == f"Headgate {headgate_version()}"
+            answer = await connection.request("PUT", "/queues/q", {})
+            assert answer.status == 201
+        nursery.cancel_scope.cancel()
