@@ -19,7 +19,6 @@ from amqp10.events import (
 from amqp10.lifecycle import IllegalTransition, LinkState, SessionState
 from amqp10.link import RECEIVER, SENDER
 from amqp10.link_credit import ReceiverCredit
-from amqp10.link_names import LinkNames
 from amqp10.messaging import ACCEPTED, RELEASED, Received, Rejected, Source, Target
 from amqp10.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Performative, Transfer
 from amqp10.receiver_link import ReceiverLink
@@ -28,41 +27,10 @@ from amqp10.session import IncomingChannel, OutgoingChannel, Session, SessionLim
 from amqp10.transfer_run import TransferRun, TransferRunParser
 from amqp10.types import Described, ULong
 from tests.kit.client_frames import CLIENTS, data_section
-from tests.kit.link_channel import decode_frames
+from tests.kit.session_connection import ConnectionInMemory
 
 LIMIT = ErrorCondition.RESOURCE_LIMIT_EXCEEDED
 CLIENT = next(client for client in CLIENTS if client.name == "rabbitmq")
-
-
-class ConnectionInMemory:
-    """What a session asks of its connection, with nothing behind it."""
-
-    def __init__(self) -> None:
-        self.frame_size_max = 512
-        self.link_names = LinkNames()
-        self.written: list[tuple[Performative, bytes]] = []
-        self.events: list[Event] = []
-        self.flushes = 0
-        self.partial_bytes = 0
-
-    def write(self, channel: int, performative: Performative, payload: bytes) -> None:
-        assert channel == 4
-        self.written.append((performative, payload))
-
-    def write_frames(self, frames: bytes) -> None:
-        self.written += decode_frames(frames)
-
-    def report(self, event: Event) -> None:
-        self.events.append(event)
-
-    def hold_partial(self, change_bytes: int) -> None:
-        self.partial_bytes += change_bytes
-
-    def output_room(self) -> int:
-        return 2**20
-
-    def flush_later(self, session: Session) -> None:
-        self.flushes += 1
 
 
 class Mapped:

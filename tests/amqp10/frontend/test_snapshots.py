@@ -1,0 +1,103 @@
+"""What a connection shows of itself, its sessions and links: plain values that agree with what happened."""
+
+from amqp10.frontend.settings import FrontEndSettings
+from amqp10.messaging import ACCEPTED
+from amqp10.session import SessionLimits
+from core.interface import Snapshot
+from tests.kit.wire import InProcessBroker, WirePeer, numbered
+
+CONNECTION_KEYS = {
+    "identity", "protocol", "peer", "container_id", "user", "state", "sessions", "links", "frames_received",
+    "frames_sent", "backlog_bytes", "alarms",
+}  # fmt: skip
+
+
+def only(rows: list[Snapshot]) -> Snapshot:
+    (row,) = rows
+    return row
+
+
+def linked() -> tuple[InProcessBroker, WirePeer]:
+    """A client that publishes at handle 0 and consumes at handle 1."""
+    limits = SessionLimits(max_incoming_window=50, window_top_up=20)
+    broker = InProcessBroker(FrontEndSettings(session=limits, max_link_credit=10, link_credit_top_up=5))
+    address = broker.queue()
+    peer = broker.connect()
+    peer.begin(channel=2)
+    peer.attach_sender(address, channel=2, name="out")
+    peer.attach_receiver(address, channel=2, name="in")
+    return broker, peer
+
+
+def test_a_connection_before_its_open():
+    shown = only(WirePeer(InProcessBroker()).front_end.snapshot("connections"))
+    assert set(shown) == CONNECTION_KEYS
+    assert (shown["container_id"], shown["state"], shown["sessions"], shown["user"]) == (None, "START", 0, "anonymous")
+
+
+def test_a_connection():
+    broker, peer = linked()
+    broker.raise_alarm("memory")
+    peer.front_end.output_backlog(77)
+    shown = only(peer.front_end.snapshot("connections"))
+    assert set(shown) == CONNECTION_KEYS
+    assert shown["identity"] == "test-0"
+    assert shown["protocol"] == "amqp-1.0"
+    assert shown["peer"] == "127.0.0.1:40000"
+    assert (shown["container_id"], shown["user"], shown["state"]) == ("test", "guest", "OPENED")
+    assert (shown["sessions"], shown["links"], shown["backlog_bytes"]) == (1, 2, 77)
+    assert shown["alarms"] == ["memory"]
+
+
+def test_a_session():
+    broker, peer = linked()
+    broker.fill(numbered(5))
+    peer.grant(3, channel=2)
+    for body in numbered(2):
+        peer.transfer(body, channel=2)
+    shown = only(peer.front_end.snapshot("sessions"))
+    assert (shown["identity"], shown["connection"], shown["channel"], shown["links"]) == ("test-0/2", "test-0", 2, 2)
+    assert (shown["incoming_window"], shown["incoming_window_closed"], shown["next_incoming_id"]) == (48, False, 2)
+    assert (shown["remote_incoming_window"], shown["next_outgoing_id"]) == (2**31 - 1 - 3, 3)
+    assert (shown["unsettled_in"], shown["unsettled_out"]) == (0, 3)
+    broker.stall()
+    peer.transfer(b"x", channel=2)
+    peer.dispose(0, 1, channel=2, state=ACCEPTED)
+    shown = only(peer.front_end.snapshot("sessions"))
+    assert (shown["unsettled_in"], shown["unsettled_out"]) == (1, 1)
+    broker.raise_alarm()
+    shown = only(peer.front_end.snapshot("sessions"))
+    assert (shown["incoming_window"], shown["incoming_window_closed"]) == (0, True)
+
+
+def test_links_in_both_directions():
+    broker, peer = linked()
+    broker.stall()
+    peer.transfer(b"x", channel=2)
+    peer.grant(40, channel=2)
+    incoming, outgoing = peer.front_end.snapshot("links")
+    common = {"session": "test-0/2", "connection": "test-0", "state": "ATTACHED", "drain": False}
+    assert incoming == common | {
+        "identity": "test-0/2/0", "name": "out", "handle": 0, "direction": "in", "address": "/queues/q",
+        "link_credit": 9, "delivery_count": 1, "unconfirmed": 1, "max_link_credit": 10,
+    }  # fmt: skip
+    assert outgoing == common | {
+        "identity": "test-0/2/1", "name": "in", "handle": 1, "direction": "out", "address": "/queues/q",
+        "link_credit": 40, "delivery_count": 0, "waiting": 0, "queue_grant": 40,
+    }  # fmt: skip
+
+
+def test_a_link_that_is_attached_on_one_side_only():
+    """And one without a queue behind it."""
+    _, peer = linked()
+    session = peer.front_end.connection.sessions[0]
+    session.new_receiver("half")
+    peer.attach_receiver("/management", handle=5, channel=2, properties={"paired": True})
+    half, management = peer.front_end.snapshot("links")[2:]
+    assert (half["address"], half["state"], half["direction"]) == (None, "DETACHED", "in")
+    assert (management["address"], management["queue_grant"]) == ("/management", None)
+
+
+def test_what_it_knows_nothing_of():
+    _, peer = linked()
+    assert peer.front_end.snapshot("queues") == []

@@ -1,0 +1,38 @@
+"""A connection for tests of a session alone: what it asks for, with nothing behind it."""
+
+from amqp10.events import Event
+from amqp10.link_names import LinkNames
+from amqp10.performatives import Performative
+from amqp10.session import Session
+from tests.kit.link_channel import decode_frames
+
+
+class ConnectionInMemory:
+    """What a session asks of its connection, with nothing behind it."""
+
+    def __init__(self) -> None:
+        self.frame_size_max = 512
+        self.link_names = LinkNames()
+        self.written: list[tuple[Performative, bytes]] = []
+        self.events: list[Event] = []
+        self.flushes = 0
+        self.partial_bytes = 0
+
+    def write(self, channel: int, performative: Performative, payload: bytes) -> None:
+        assert channel == 4
+        self.written.append((performative, payload))
+
+    def write_frames(self, frames: bytes) -> None:
+        self.written += decode_frames(frames)
+
+    def report(self, event: Event) -> None:
+        self.events.append(event)
+
+    def hold_partial(self, change_bytes: int) -> None:
+        self.partial_bytes += change_bytes
+
+    def output_room(self) -> int:
+        return 2**20
+
+    def flush_later(self, session: Session) -> None:
+        self.flushes += 1
