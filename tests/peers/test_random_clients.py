@@ -18,7 +18,7 @@ from random import Random
 from typing import TypeVar
 
 import hypothesis.strategies as st
-from hypothesis import given
+from hypothesis import given, settings
 
 from amqp10.frontend.settings import FrontEndSettings
 from amqp10.lifecycle import LinkState, SessionState
@@ -499,6 +499,7 @@ def session_of(link: SenderLink | ReceiverLink) -> Session:
     return session
 
 
+@settings(max_examples=4 * settings.default.max_examples)
 @given(
     front_end=st.sampled_from((SMALL, FrontEndSettings())), seed=st.integers(0, 2**64 - 1), length=st.integers(1, 400)
 )

@@ -14,7 +14,7 @@ from random import Random
 from typing import TypeVar
 
 import hypothesis.strategies as st
-from hypothesis import given
+from hypothesis import given, settings
 
 from amqp10.errors import ErrorCondition
 from amqp10.messaging import ACCEPTED, RELEASED, Modified, Outcome, Rejected
@@ -218,6 +218,7 @@ def outbox_of(link: SenderLink) -> Outbox:
     return link.reference
 
 
+@settings(max_examples=3 * settings.default.max_examples)
 @given(client=LIMITS, server=LIMITS, delivery_count=EDGES, skipped=EDGES, seed=SEEDS, length=st.integers(1, 300))
 def test_anything_at_any_time(
     client: SessionLimits, server: SessionLimits, delivery_count: int, skipped: int, seed: int, length: int

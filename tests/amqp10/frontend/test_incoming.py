@@ -1,0 +1,231 @@
+"""Publishing through the front end: how runs are gathered, what is looked at, what is told to the publisher."""
+
+import pytest
+
+from amqp10.codec.encode import encode_value
+from amqp10.messaging import ACCEPTED, RELEASED, Rejected, Source
+from amqp10.performatives import Disposition
+from amqp10.sections import (
+    DELIVERY_ANNOTATIONS,
+    MESSAGE_ANNOTATIONS,
+    Properties,
+    encode_properties,
+    encode_section,
+)
+from amqp10.types import Symbol
+from core.interface import Binding, ExchangeDeclaration, ExchangeType
+from tests.kit.client_frames import DURABLE, EMPTY_HEADER
+from tests.kit.wire import InProcessBroker, WirePeer, data_message, numbered
+
+HOP = encode_section(DELIVERY_ANNOTATIONS, {Symbol("x-hop"): 1})
+BAD_ANNOTATIONS = encode_section(MESSAGE_ANNOTATIONS, {Symbol("reserved"): 1})
+
+
+def publisher(address: str | None = "/queues/q", **attach_fields: object) -> tuple[InProcessBroker, WirePeer]:
+    """A client that publishes at handle 0; there is a queue q."""
+    broker = InProcessBroker()
+    broker.queue()
+    peer = broker.connect()
+    peer.begin()
+    peer.attach_sender(address, **attach_fields)
+    peer.frames.clear()
+    return broker, peer
+
+
+def to(address: str) -> bytes:
+    return encode_properties(Properties(to=address))
+
+
+def copies(*keys: object) -> bytes:
+    return encode_section(MESSAGE_ANNOTATIONS, {Symbol("x-cc"): list(keys)})
+
+
+def kept(broker: InProcessBroker, name: str = "q") -> list[bytes]:
+    """What the queue holds, as the engine keeps it."""
+    reader = broker.connect()
+    reader.begin()
+    reader.attach_receiver(f"/queues/{name}")
+    reader.grant(100)
+    link = reader.link(1)
+    assert link.reference is not None
+    return [payload for _, payload in reader.deliveries()]
+
+
+def outcomes(peer: WirePeer) -> list[object]:
+    """The state of each delivery that was answered, in order."""
+    return [
+        disposition.state
+        for disposition in peer.take(Disposition)
+        for _ in range(disposition.first, (disposition.last or disposition.first) + 1)
+    ]
+
+
+def conditions(peer: WirePeer) -> list[str | None]:
+    """Why deliveries were rejected; None for those that were not."""
+    return [
+        state.error.condition if isinstance(state, Rejected) and state.error is not None else None
+        for state in outcomes(peer)
+    ]
+
+
+def test_what_is_for_this_hop_only_does_not_go_on():
+    broker, peer = publisher()
+    body = data_message(b"x")
+    for payload in (body, EMPTY_HEADER + body, HOP + body, DURABLE + HOP + body):
+        peer.transfer(payload=payload)
+    assert outcomes(peer) == [ACCEPTED] * 4
+    assert [payload.endswith(body) and b"x-hop" not in payload for payload in kept(broker)] == [True] * 4
+
+
+def test_neighbours_that_are_alike_are_published_as_one_run():
+    """And confirmed with one disposition; what differs in header or keys is another run."""
+    broker, peer = publisher()
+    body = HOP + data_message(b"x")
+    peer.send_all(
+        [
+            peer.transfer_frame(payload=payload)
+            for payload in (body, body, DURABLE + body, HOP + copies() + data_message(b"x"))
+        ]
+    )
+    assert [(each.first, each.last) for each in peer.take(Disposition)] == [(0, 3)]
+    assert broker.ready() == 4
+
+
+def test_copies_for_more_keys():
+    broker = InProcessBroker()
+    for name in ("a", "b"):
+        broker.queue(name)
+    exchange = ExchangeDeclaration(name="e", type=ExchangeType.DIRECT, arguments={})
+    broker.engine.declare_exchange(exchange)
+    for name in ("a", "b"):
+        binding = Binding(source="e", destination=name, destination_is_queue=True, binding_key=name, arguments={})
+        broker.engine.bind(binding, None)
+    peer = broker.connect()
+    peer.begin()
+    peer.attach_sender("/exchanges/e/a")
+    peer.frames.clear()
+    peer.transfer(payload=copies("b") + data_message(b"x"))
+    peer.transfer(payload=copies() + data_message(b"y"))
+    assert outcomes(peer) == [ACCEPTED, ACCEPTED]
+    assert (broker.ready("a"), broker.ready("b")) == (2, 1)
+
+
+@pytest.mark.parametrize("keys", [encode_section(MESSAGE_ANNOTATIONS, {Symbol("x-cc"): "b"}), copies("b", 7)])
+def test_copies_that_cannot_be(keys):
+    broker, peer = publisher()
+    peer.transfer(payload=data_message(b"before"))
+    peer.transfer(payload=keys + data_message(b"x"))
+    assert peer.detached_with("amqp:invalid-field")
+    assert broker.ready() == 1
+
+
+@pytest.mark.parametrize(
+    ("payload", "condition"),
+    [
+        (b"", "amqp:decode-error"),
+        (b"\x00\x53\x75", "amqp:decode-error"),
+        (data_message(b"x") + EMPTY_HEADER, "amqp:decode-error"),
+        (b"\x00\x53\x70\xc0\x03\x01\xa1\x00" + data_message(b"x"), "amqp:decode-error"),
+        (BAD_ANNOTATIONS + data_message(b"x"), "amqp:decode-error"),
+        (encode_properties(Properties(user_id=b"somebody")) + data_message(b"x"), "amqp:unauthorized-access"),
+    ],
+)
+def test_messages_that_cost_the_link(payload, condition):
+    """Those before it in the same run are published all the same."""
+    broker, peer = publisher()
+    peer.send_all([peer.transfer_frame(payload=HOP + data_message(b"x")), peer.transfer_frame(payload=payload)])
+    assert peer.detached_with(condition)
+    assert broker.ready() == 1
+
+
+def test_the_users_own_name_may_be_in_a_message():
+    broker, peer = publisher()
+    peer.transfer(payload=encode_properties(Properties(user_id=b"guest")) + data_message(b"x"))
+    assert outcomes(peer) == [ACCEPTED]
+    assert broker.ready() == 1
+
+
+def test_every_message_of_the_anonymous_terminus_says_where_it_goes():
+    broker, peer = publisher(None)
+    peer.send_all(
+        [
+            peer.transfer_frame(payload=payload)
+            for payload in (
+                to("/queues/q") + data_message(b"0"),
+                to("/queues/q") + data_message(b"1"),
+                to("/queues/none") + data_message(b"2"),
+                to("nowhere") + data_message(b"3"),
+                encode_properties(Properties(subject="s")) + data_message(b"4"),
+                copies() + data_message(b"5"),
+                data_message(b"6"),
+                copies(7) + to("/queues/q") + data_message(b"7"),
+                to("/exchanges/amq.direct/unbound") + data_message(b"8"),
+                to("/queues/q") + data_message(b"9"),
+            )
+        ]
+    )
+    states = outcomes(peer)
+    assert [type(state) for state in states].count(Rejected) == 6
+    assert states.count(RELEASED) == 1
+    assert states.count(ACCEPTED) == 3
+    assert broker.ready() == 3
+    assert peer.link(0).credit.unconfirmed == 0
+
+
+def test_why_a_message_of_the_anonymous_terminus_is_rejected():
+    _, peer = publisher(None)
+    for payload in (to("/queues/none"), to("nowhere"), b"", copies(7) + to("/queues/q")):
+        peer.transfer(payload=payload + data_message(b"x"))
+    assert conditions(peer) == [
+        "amqp:not-found",
+        "amqp:precondition-failed",
+        "amqp:precondition-failed",
+        "amqp:invalid-field",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "settled", "detaches"),
+    [
+        (Source(), False, False),
+        (Source(outcomes=("amqp:rejected:list",)), False, False),
+        (Source(outcomes=("amqp:accepted:list",)), False, True),
+        (Source(), True, True),
+        (None, False, False),
+    ],
+)
+def test_what_cannot_be_rejected_takes_the_link_with_it(source, settled, detaches):
+    """The publisher could not hear of it otherwise; the error names the delivery."""
+    _, peer = publisher(None, source=source)
+    peer.transfer(payload=to("/queues/none") + data_message(b"x"), settled=settled)
+    if not detaches:
+        assert conditions(peer) == ["amqp:not-found"]
+        return
+    assert peer.detached_with("amqp:not-found")
+    assert not peer.take(Disposition)
+
+
+def test_what_no_queue_wants_is_released():
+    _, peer = publisher("/exchanges/amq.direct/unbound")
+    for body in numbered(3):
+        peer.transfer(body)
+    assert outcomes(peer) == [RELEASED] * 3
+
+
+def test_a_queue_that_goes_takes_its_unconfirmed_messages_along():
+    broker, peer = publisher()
+    broker.stall()
+    peer.transfer(b"x")
+    peer.transfer(b"y", settled=True)
+    broker.engine.delete_queue("q", None)
+    broker.run()
+    assert outcomes(peer) == [RELEASED]
+    assert peer.detached_with("amqp:resource-deleted")
+
+
+def test_the_value_of_an_entry_is_kept_byte_for_byte():
+    body = b"\x00\x80" + (0x77).to_bytes(8) + encode_value("spelt out")
+    broker, peer = publisher()
+    peer.transfer(payload=EMPTY_HEADER + body)
+    (payload,) = kept(broker)
+    assert payload.endswith(body)

@@ -1,0 +1,185 @@
+"""The link pair of the management node: halves, requests that cannot be answered, and what is held for a client."""
+
+import pytest
+
+from amqp10.errors import LinkFault
+from amqp10.frontend.settings import FrontEndSettings
+from amqp10.messaging import ACCEPTED
+from amqp10.performatives import Detach, Disposition, Flow
+from amqp10.types import ULong
+from tests.kit.link_pair import NODE, PAIRED, LinkPair
+from tests.kit.management import encode_request
+from tests.kit.wire import InProcessBroker, WirePeer
+
+
+def session(settings: FrontEndSettings | None = None) -> WirePeer:
+    """A client with a session."""
+    peer = InProcessBroker(settings).connect()
+    peer.begin()
+    return peer
+
+
+def detached(peer: WirePeer, condition: str, text: str) -> bool:
+    """The broker detached one link, with this error."""
+    (detach,) = peer.take(Detach)
+    assert detach.error is not None
+    return detach.error.condition == condition and text in (detach.error.description or "")
+
+
+def link_credit_for_requests(pair: LinkPair) -> int:
+    return pair.peer.link(pair.requests).credit.link_credit
+
+
+@pytest.mark.parametrize("properties", [None, {}, {"paired": False}, {"pair": True}])
+def test_a_link_that_is_no_half_of_a_pair_is_refused(properties):
+    peer = session()
+    assert peer.attach_sender(NODE, properties=properties).target is None
+    assert detached(peer, "amqp:invalid-field", "paired")
+    assert peer.attach_receiver(NODE, properties=properties).source is None
+    assert detached(peer, "amqp:invalid-field", "paired")
+
+
+def test_a_pair_moves_to_another_session():
+    """The names are stolen half by half; then the whole pair is there."""
+    peer = session()
+    LinkPair(peer).attach()
+    peer.begin(channel=1)
+    peer.frames.clear()
+    pair = LinkPair(peer, channel=1).attach()
+    assert [detach.error.condition for detach in peer.take(Detach) if detach.error] == ["amqp:link:stolen"] * 2
+    assert pair.ask("GET", "/queues/none").status == 404
+
+
+def test_the_same_half_twice_on_one_session():
+    """The name is stolen first, so the pair never has two of a kind; asked directly, it refuses."""
+    peer = session()
+    pair = LinkPair(peer).attach()
+    links = peer.session().reference
+    for handle, take in ((pair.requests, links.receiver_attached), (pair.answers, links.sender_attached)):
+        link = peer.link(handle)
+        with pytest.raises(LinkFault, match="attached already"):
+            take(link, link.end.remote)
+
+
+def test_a_request_without_a_half_for_the_answer():
+    peer = session()
+    pair = LinkPair(peer)
+    pair.attach_requests()
+    pair.send("GET", "/queues/none")
+    assert detached(peer, "amqp:precondition-failed", "half of the pair for answers")
+
+
+def test_a_request_without_link_credit_for_the_answer():
+    peer = session()
+    pair = LinkPair(peer).attach()
+    pair.grant(1)
+    pair.send("GET", "/queues/none")
+    pair.send("GET", "/queues/none")
+    assert detached(peer, "amqp:precondition-failed", "insufficient credit (0)")
+    assert len(pair.take_answers()) == 1
+
+
+def test_a_request_that_cannot_be_answered_costs_the_half_for_requests():
+    peer = session()
+    pair = LinkPair(peer).attach()
+    pair.grant(10)
+    peer.transfer(handle=pair.requests, settled=True, payload=b"\x00\x53\x77\xa1\x01x")
+    (detach,) = peer.take(Detach)
+    assert detach.handle == 10
+    assert detach.error is not None
+    peer.detach(pair.requests)
+    pair.attach_requests()
+    assert pair.ask("GET", "/queues/none").status == 404
+
+
+def test_unsettled_requests_are_accepted():
+    peer = session()
+    pair = LinkPair(peer)
+    peer.attach_sender(NODE, handle=pair.requests, name=pair.name, properties=PAIRED)
+    pair.attach_answers()
+    pair.grant(10)
+    request = encode_request("GET", "/queues/none", message_id=ULong(1))
+    number = peer.transfer(handle=pair.requests, payload=request)
+    assert [answer.status for answer in pair.take_answers()] == [404]
+    assert peer.take(Disposition) == [Disposition(role=True, first=number, settled=True, state=ACCEPTED)]
+
+
+def test_answers_that_wait_hold_back_link_credit_for_requests():
+    """A client that asks and does not read is soon not listened to."""
+    settings = FrontEndSettings(management_link_credit=4, management_top_up=2)
+    peer = session(settings)
+    pair = LinkPair(peer).attach()
+    pair.grant(100, incoming_window=0)
+    for _ in range(6):
+        pair.send("GET", "/queues/none")
+    assert link_credit_for_requests(pair) == 0
+    assert pair.take_answers() == []
+    peer.flow(incoming_window=2)
+    assert len(pair.take_answers()) == 2
+    assert link_credit_for_requests(pair) == 0
+    peer.flow(incoming_window=1)
+    assert len(pair.take_answers()) == 1
+    assert link_credit_for_requests(pair) == 4
+
+
+def test_answers_that_are_taken_back_free_their_requests():
+    """The client lowers the link credit for answers that wait for its window: they are dropped."""
+    peer = session()
+    pair = LinkPair(peer).attach()
+    pair.grant(5, incoming_window=0)
+    for _ in range(5):
+        pair.send("GET", "/queues/none")
+    assert peer.link(pair.requests).credit.unconfirmed == 5
+    pair.grant(2, incoming_window=0)
+    assert peer.link(pair.requests).credit.unconfirmed == 2
+    peer.flow(incoming_window=100)
+    assert len(pair.take_answers()) == 2
+    assert peer.link(pair.requests).credit.unconfirmed == 0
+
+
+@pytest.mark.parametrize(("drain", "echo", "flows"), [(True, False, 1), (False, True, 1), (False, False, 0)])
+def test_drain_and_echo_on_the_half_for_answers(drain, echo, flows):
+    peer = session()
+    pair = LinkPair(peer).attach()
+    peer.frames.clear()
+    pair.grant(5, drain=drain, echo=echo)
+    answered = peer.take(Flow, lambda flow: flow.handle == pair.answers)
+    assert len(answered) == flows
+    assert all(flow.link_credit == (0 if drain else 5) for flow in answered)
+
+
+def test_without_the_half_for_answers_what_waited_is_free():
+    peer = session()
+    pair = LinkPair(peer).attach()
+    pair.grant(5, incoming_window=0)
+    for _ in range(3):
+        pair.send("GET", "/queues/none")
+    peer.detach(pair.answers)
+    assert peer.link(pair.requests).credit.unconfirmed == 0
+    peer.flow(incoming_window=100)
+    pair.attach_answers()
+    assert pair.ask("GET", "/queues/none").status == 404
+
+
+def test_outcomes_of_answers_mean_nothing():
+    """They come settled; a client that settles them all the same does no harm."""
+    peer = session()
+    pair = LinkPair(peer).attach()
+    pair.ask("GET", "/queues/none")
+    peer.dispose(0, 10)
+    assert pair.ask("GET", "/queues/none").status == 404
+
+
+def test_queues_of_a_connection_are_its_own():
+    broker = InProcessBroker()
+    pairs = []
+    for _ in range(2):
+        peer = broker.connect()
+        peer.begin()
+        pairs.append(LinkPair(peer).attach())
+    first, second = pairs
+    assert first.ask("PUT", "/queues/mine", {"exclusive": True}).status == 201
+    assert first.ask("GET", "/queues/mine").status == 200
+    assert second.ask("GET", "/queues/mine").status == 400
+    first.peer.disconnect()
+    assert second.ask("GET", "/queues/mine").status == 404
