@@ -492,7 +492,7 @@ def check_link_credit(sender: SenderLink, receiver: ReceiverLink) -> None:
     assert 0 <= sender.waiting <= sender.credit.link_credit
     partly_sent = serial.diff(sender.credit.delivery_count, receiver.credit.delivery_count)
     assert partly_sent in ((0,) if sender.idle else (0, 1))
-    assert sender.credit.link_credit + partly_sent == receiver.credit.link_credit
+    assert sender.credit.link_credit == max(0, receiver.credit.link_credit - partly_sent)  # it may have been lowered
 
 
 def cut_anywhere(situation: Callable[..., Pair]) -> Callable[..., None]:

@@ -499,7 +499,7 @@ def session_of(link: SenderLink | ReceiverLink) -> Session:
     return session
 
 
-@settings(max_examples=4 * settings.default.max_examples)
+@settings(max_examples=300 + settings.default.max_examples)
 @given(
     front_end=st.sampled_from((SMALL, FrontEndSettings())), seed=st.integers(0, 2**64 - 1), length=st.integers(1, 400)
 )

@@ -218,7 +218,7 @@ def outbox_of(link: SenderLink) -> Outbox:
     return link.reference
 
 
-@settings(max_examples=3 * settings.default.max_examples)
+@settings(max_examples=200 + settings.default.max_examples)
 @given(client=LIMITS, server=LIMITS, delivery_count=EDGES, skipped=EDGES, seed=SEEDS, length=st.integers(1, 300))
 def test_anything_at_any_time(
     client: SessionLimits, server: SessionLimits, delivery_count: int, skipped: int, seed: int, length: int
