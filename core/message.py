@@ -31,6 +31,18 @@ class Attributes:
     ttl_ms: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How messages came into a queue through an exchange: what dead-lettering needs to know later.
+
+    Straight into a queue, there is none of these: the exchange is the default one and the key the queue's name.
+    """
+
+    exchange: str
+    routing_keys: tuple[str, ...]
+    """The target's own key first."""
+
+
 @dataclass(slots=True)
 class Run:
     """Consecutive messages of one publisher to one target, alike in everything but their bytes.
@@ -45,6 +57,30 @@ class Run:
     entries: list[bytes]
     attributes: Attributes
     routing_keys: tuple[str, ...] = field(default=())
+    stored_ids: list[int | None] | None = field(default=None)
+    """What the message store has kept already of these entries, by their message ids: a body is stored once, however
+    many queues take it. The store's own affair; None until one entry was stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """The part of a run that a queue takes on at once: entries from ``start`` up to before ``stop``."""
+
+    run: Run
+    start: int
+    stop: int
+    expires_at: float | None = None
+    """Wall-clock seconds; None when the messages live for ever."""
+    route: Route | None = None
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def entries(self) -> list[bytes]:
+        """The entries; the list may be the run's own."""
+        entries = self.run.entries
+        return entries if len(entries) == self.stop - self.start else entries[self.start : self.stop]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from core.config.engine import EngineSettings
 from core.config.log import LogSettings
 from core.config.section import Section
 from core.config.server import ServerSettings
+from core.config.store import StoreSettings
 
 
 class Settings(Section):
@@ -18,6 +19,7 @@ class Settings(Section):
 
     server: ServerSettings = ServerSettings()
     data: DataSettings = DataSettings()
+    store: StoreSettings = StoreSettings()
     log: LogSettings = LogSettings()
     access: AccessSettings = AccessSettings()
     amqp10: Amqp10Settings = Amqp10Settings()

@@ -1,0 +1,36 @@
+"""Settings of the store: files, syncs, garbage, and what happens to a damaged store."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from core.config.section import Section
+from core.config.units import Bytes, Seconds, Unit
+
+
+class StoreSettings(Section):
+    """How messages are kept on disk."""
+
+    queue_index_embed_msgs_below: Bytes = Field(default=4096, ge=0)
+    """Bodies of at least this size go to the message store, once for all queues; smaller ones into each queue's index."""
+
+    msg_store_file_size_limit: Bytes = Field(default=16 * 2**20, ge=65_536)
+    """A file of the message store is closed when it has reached this size."""
+
+    garbage_fraction: Annotated[float, Unit("a share")] = Field(default=0.5, gt=0, lt=1)
+    """The message store is compacted when more than this share of its bytes is garbage."""
+
+    sync_interval: Seconds = Field(default=0.2, gt=0)
+    """What classic queues and streams have written is synced at least so often: what a power cut may take."""
+
+    no_space_retry: Seconds = Field(default=0.25, gt=0)
+    """How long to wait before a write that found no space is tried again."""
+
+    open_files_max: Annotated[int, Unit("files")] = Field(default=256, ge=8)
+    """Files that are kept open at once; fewer when sockets need the descriptors."""
+
+    command_log_file_size_limit: Bytes = Field(default=64 * 2**20, ge=65_536)
+    """A file of the quorum queues' command log is closed when it has reached this size."""
+
+    salvage: bool = False
+    """Start although synced records are damaged, and lose these records. Without it such a store is refused."""
