@@ -3,11 +3,12 @@
 The seam is :class:`core.interface.Converter`; rendering a message for another protocol will be behind it too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from amqp10.errors import DecodeError
 from amqp10.sections import decode_map_section, scan
 from amqp10.types import Symbol, plain
+from core.interface import Death, DeathReason
 from core.message import Origin
 
 COMPARED_BYTES_MAX = 65_536
@@ -42,6 +43,16 @@ class MessageConverter:
         """The message for another protocol; so far there is only one."""
         assert origin is wanted
         return entry
+
+    def dead_lettered(self, entry: bytes, origin: Origin, death: Death) -> bytes:
+        """See :class:`core.interface.Converter`, also below."""
+        raise NotImplementedError
+
+    def deaths(self, entry: bytes, origin: Origin) -> Sequence[tuple[str, DeathReason]]:
+        raise NotImplementedError
+
+    def filter_value(self, entry: bytes, origin: Origin) -> str | None:
+        raise NotImplementedError
 
 
 def _size(bounds: tuple[int, int]) -> int:

@@ -95,6 +95,30 @@ class Publisher:
     owner: object
     fixed_target: Target | None
     reference: object
+    unsynced: int = 0
+    """Its messages that wait for a sync before they are accepted. The engine's; front ends may read it."""
+    link_credit_max: int | None = None
+    """The most link credit that the policy of its fixed target lets it have; None for no such limit. As above."""
+
+
+class StreamPosition(Enum):
+    """Where a consumer of a stream begins, besides an offset, a time or an interval."""
+
+    FIRST = "first"
+    LAST = "last"
+    NEXT = "next"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """How a consumer reads a stream."""
+
+    position: StreamPosition | int | float = StreamPosition.NEXT
+    """Where to begin: an offset (int), or the first chunk not before a wall-clock time in seconds (float)."""
+    filter_values: tuple[str, ...] = ()
+    """Only messages with one of these filter values; empty for all."""
+    match_unfiltered: bool = False
+    """With filter values: also messages that have none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +129,10 @@ class ConsumeOptions:
     """Higher is served first while it has a queue grant."""
     exclusive: bool = False
     """No other consumer may be attached."""
+    stream: StreamOptions = StreamOptions()
+    """Without meaning for other queues."""
+    consumer_timeout_ms: int | None = None
+    """How long its deliveries may stay unsettled, where it asks for less than the queue allows."""
 
 
 class Consumer(Protocol):
@@ -120,6 +148,10 @@ class Consumer(Protocol):
     @property
     def active(self) -> bool:
         """False for a consumer that waits behind the single active one."""
+
+    @property
+    def link_credit_max(self) -> int | None:
+        """The most link credit that its queue's policy lets it use; None for no such limit."""
 
 
 # --- actions -------------------------------------------------------------------------------------------------------
@@ -142,6 +174,10 @@ class Delivered:
     """True when none of them was ever handed to anybody before [3.2.1]."""
     annotations: Mapping[object, object] | None = None
     """Annotations that earlier consumers added with modified, the same for each of these messages."""
+    sequences: Sequence[int] | None = None
+    """A number for each message, to be told under the annotation ``sequence_key``; None where none is told."""
+    sequence_key: str = ""
+    """``x-stream-offset`` or ``x-opt-sequence``."""
 
 
 @dataclass(eq=False, slots=True)
@@ -186,6 +222,18 @@ class PublisherClosed:
 
 
 @dataclass(eq=False, slots=True)
+class TakenBack:
+    """The consumer has held these deliveries too long (delivery numbers, both inclusive): they are in the queue again.
+
+    What the consumer says of them from now on has no effect.
+    """
+
+    consumer: Consumer
+    first: int
+    last: int
+
+
+@dataclass(eq=False, slots=True)
 class Cancelled:
     """The consumer's queue is gone, and with it every delivery that is not settled."""
 
@@ -209,7 +257,15 @@ class AlarmChanged:
 
 
 Action = (
-    Delivered | GrantReply | Confirmed | PublisherBlocked | PublisherClosed | Cancelled | ActivityChanged | AlarmChanged
+    Delivered
+    | GrantReply
+    | Confirmed
+    | PublisherBlocked
+    | PublisherClosed
+    | TakenBack
+    | Cancelled
+    | ActivityChanged
+    | AlarmChanged
 )
 
 
@@ -256,10 +312,14 @@ class Engine(Protocol):
         """Dispose of the deliveries in a range; numbers that are not outstanding are passed over."""
 
     def turn(self, now: Now) -> bool:
-        """Do the work that verbs left behind: stage turns, then dispatch of the touched queues.
+        """Do the work that verbs left behind: stage turns, then dispatch of the touched queues; and what is due.
 
         Returns True when a budget ran out and work is left for another turn.
         """
+
+    @property
+    def deadline(self) -> float:
+        """The monotonic time at which something will be due although nobody calls a verb; infinity for never."""
 
 
 class ExchangeType(Enum):
@@ -376,6 +436,30 @@ class Control(Protocol):
         """Clear an alarm that was raised by hand. Raises Invalid."""
 
 
+class DeathReason(Enum):
+    """Why a message was dead-lettered."""
+
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    MAXLEN = "maxlen"
+    DELIVERY_LIMIT = "delivery_limit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Death:
+    """One dead-lettering of one message."""
+
+    queue: str
+    reason: DeathReason
+    at: float
+    """Wall-clock seconds."""
+    exchange: str
+    """Where the message was published when it came into the queue."""
+    routing_keys: tuple[str, ...]
+    ttl_ms: int | None = None
+    """The message's own time-to-live, which is taken from it when it expired."""
+
+
 class Converter(Protocol):
     """Knows the inside of entries, on the engine's behalf. Registered where the process is put together."""
 
@@ -384,3 +468,12 @@ class Converter(Protocol):
 
     def render(self, entry: bytes, origin: Origin, wanted: Origin) -> bytes:
         """The message in another protocol's encoding; the same bytes when it is already in it."""
+
+    def dead_lettered(self, entry: bytes, origin: Origin, death: Death) -> bytes:
+        """The message with this death entered among its deaths."""
+
+    def deaths(self, entry: bytes, origin: Origin) -> Sequence[tuple[str, DeathReason]]:
+        """Queue and reason of each of the message's deaths so far; [] for one that never died."""
+
+    def filter_value(self, entry: bytes, origin: Origin) -> str | None:
+        """What the publisher gave the message for the filters of stream consumers."""

@@ -8,6 +8,7 @@ It must not know protocols, sockets, files or the time.
 """
 
 from collections.abc import Sequence
+from math import inf
 
 from core.alarms.registry import BY_HAND, AlarmRegistry
 from core.clock import Now
@@ -15,6 +16,7 @@ from core.engine.arguments import queue_type
 from core.engine.backing import MemoryBacking
 from core.engine.confirms import Confirms, Submission
 from core.engine.consumers import Attachment
+from core.engine.options import effective
 from core.engine.pump import Pump
 from core.engine.queue import Queue
 from core.engine.router import Queues, Router
@@ -38,7 +40,7 @@ from core.interface import (
     Snapshot,
     Target,
 )
-from core.message import Return, Run
+from core.message import Return, Route, Run
 
 
 class Broker:
@@ -150,6 +152,10 @@ class Broker:
         self._alarms.stamp(now)
         return self._pump.turn(now)
 
+    @property
+    def deadline(self) -> float:
+        return inf
+
     # --- Topology -------------------------------------------------------------------------------------------
 
     def declare_queue(self, declaration: QueueDeclaration, owner: object) -> tuple[QueueInfo, bool]:
@@ -219,14 +225,16 @@ class Broker:
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _publish_routed(self, publisher: Publisher, exchange: str, key: str, run: Run) -> None:
-        for part, queues in self._router.route(exchange, (key, *run.routing_keys), run):
-            self._submit(publisher, part, queues)
+        keys = (key, *run.routing_keys)
+        route = Route(exchange, keys)
+        for part, queues in self._router.route(exchange, keys, run):
+            self._submit(publisher, part, queues, route)
 
-    def _submit(self, publisher: Publisher, run: Run, queues: Queues) -> None:
+    def _submit(self, publisher: Publisher, run: Run, queues: Queues, route: Route) -> None:
         if not queues:
             self._confirms.release(publisher, run.first, run.first + len(run.entries) - 1)
             return
-        submission = Submission.to(queues, publisher, run)
+        submission = Submission.to(queues, publisher, run, route)
         for queue in queues:
             queue.inbox.put(submission, len(run.entries))
             self._pump.touch(queue)
@@ -245,8 +253,8 @@ class Broker:
     def _add_queue(self, declaration: QueueDeclaration) -> None:
         self._queues[declaration.name] = Queue(
             declaration.name,
+            effective(declaration, {}),
             MemoryBacking(),
-            single_active=declaration.arguments.get("x-single-active-consumer") is True,
             messages_per_turn=self._settings.queue_messages_per_turn,
         )
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from core.errors import EngineError
 from core.interface import Confirmed, Outcome, Publisher, PublisherClosed
-from core.message import Run
+from core.message import Route, Run
 
 
 @dataclass(eq=False, slots=True)
@@ -58,12 +58,15 @@ class Submission(NamedTuple):
     run: Run
     ledger: Ledger | None
     """None for a run that goes to one place."""
+    route: Route | None = None
+    """None for a run that goes straight into a queue."""
 
     @staticmethod
-    def to(places: Sequence[Hashable], publisher: Publisher, run: Run) -> "Submission":
+    def to(places: Sequence[Hashable], publisher: Publisher, run: Run, route: Route | None = None) -> "Submission":
         """A run for these places, at least one."""
         several = len(places) > 1
-        return Submission(publisher, run, Ledger(len(run.entries), dict.fromkeys(places, 0)) if several else None)
+        ledger = Ledger(len(run.entries), dict.fromkeys(places, 0)) if several else None
+        return Submission(publisher, run, ledger, route)
 
 
 class Confirms:
@@ -115,7 +118,7 @@ class Confirms:
 
     def took(self, submission: Submission, place: Hashable, start: int, stop: int) -> None:
         """The place has taken the messages of the run from ``start`` up to before ``stop``."""
-        publisher, run, ledger = submission
+        publisher, run, ledger, _ = submission
         if ledger is None:
             self._answer(publisher, run.first + start, run.first + stop - 1, Outcome.ACCEPTED)
         else:
@@ -124,7 +127,7 @@ class Confirms:
 
     def gone(self, submission: Submission, place: Hashable, start: int) -> None:
         """The place will take nothing of the run from ``start`` on."""
-        publisher, run, ledger = submission
+        publisher, run, ledger, _ = submission
         if ledger is None:
             self.release(publisher, run.first + start, run.first + len(run.entries) - 1)
         else:
@@ -136,7 +139,7 @@ class Confirms:
         self._answer(publisher, first, last, Outcome.RELEASED)
 
     def _answer_ledger(self, submission: Submission) -> None:
-        publisher, run, ledger = submission
+        publisher, run, ledger, _ = submission
         assert ledger is not None
         for start, stop, outcome in ledger.answers():
             self._answer(publisher, run.first + start, run.first + stop - 1, outcome)

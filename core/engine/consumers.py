@@ -43,6 +43,9 @@ class Attachment:
     next_number: int = 0
     """The delivery number of the next message."""
     unsettled: Unsettled = field(default_factory=Unsettled)
+    link_credit_max: int | None = None
+    sequence_key: str = ""
+    """The annotation under which deliveries tell their sequence numbers; empty for none."""
 
     def deliver(self, stretch: Stretch) -> None:
         """Hand over messages, at most as many as the grant allows."""
@@ -60,6 +63,8 @@ class Attachment:
                 stretch.delivery_count,
                 stretch.first_acquirer,
                 stretch.annotations,
+                stretch.sequences if self.sequence_key else None,
+                self.sequence_key,
             )
         )
         self.unsettled.append(number, stretch)

@@ -36,6 +36,6 @@ class Pump:
         for queue in touched:
             if queue.admit(self._confirms, now):
                 self._touched[queue] = None
-            queue.dispatch()
+            queue.dispatch(now)
         self._confirms.end_turn()
         return bool(self._touched)

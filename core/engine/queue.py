@@ -25,11 +25,13 @@ from core.credit_flow.stage import Stage
 from core.engine.backing import Backing
 from core.engine.confirms import Confirms, Submission
 from core.engine.consumers import Attachment, Consumers, Level
+from core.engine.options import QueueOptions
 from core.engine.returned import Returned
 from core.engine.stretch import Stretch
+from core.engine.waits import Waits
 from core.errors import EngineError
 from core.interface import Cancelled, Disposal, Publisher
-from core.message import Return
+from core.message import Portion, Return
 
 
 @dataclass(slots=True)
@@ -46,15 +48,40 @@ class QueueCounters:
     purged: int = 0
 
 
+@dataclass(eq=False, slots=True)
+class Admission:
+    """Part of a submission that a queue has taken on, and that waits for its lane."""
+
+    submission: Submission
+    queue: "Queue"
+    start: int
+    stop: int
+
+
 class Queue:
     """The queue behind a name; its definition is the topology's affair."""
 
-    __slots__ = ("_asking", "_backing", "_returned", "consumers", "counters", "inbox", "name", "publishers")
+    __slots__ = (
+        "_asking", "_backing", "_next_sequence", "_returned", "_waits",
+        "consumers", "counters", "inbox", "name", "options", "publishers",
+    )  # fmt: skip
 
-    def __init__(self, name: str, backing: Backing, *, single_active: bool, messages_per_turn: int | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        options: QueueOptions,
+        backing: Backing,
+        *,
+        waits: Waits[Admission] | None = None,
+        messages_per_turn: int | None = None,
+        first_sequence: int = 0,
+    ) -> None:
         self.name = name
+        self.options = options
+        self._waits = waits
+        self._next_sequence = first_sequence
         self.inbox: Stage[Submission] = Stage(messages_per_turn)
-        self.consumers = Consumers(single_active=single_active)
+        self.consumers = Consumers(single_active=options.single_active_consumer)
         self.publishers: dict[Publisher, None] = {}
         """Those whose fixed target is this queue."""
         self.counters = QueueCounters()
@@ -79,14 +106,17 @@ class Queue:
         """Take on what the stage's budget allows. Returns True when there is more for another turn."""
         inbox = self.inbox
         for submission, start, stop in inbox.take_turn():
-            run = submission.run
-            whole = stop - start == len(run.entries)
-            self._backing.publish_run(run.entries if whole else run.entries[start:stop], run.attributes, now)
+            portion = Portion(submission.run, start, stop, None, submission.route)
+            position = self._backing.publish_run(portion, self._next_sequence, now)
+            self._next_sequence += stop - start
             self.counters.published += stop - start
-            confirms.took(submission, self, start, stop)
+            if position is None or self._waits is None:
+                confirms.took(submission, self, start, stop)
+            else:
+                self._waits.add(position, Admission(submission, self, start, stop))
         return inbox.waiting > 0 and not inbox.stalled
 
-    def dispatch(self) -> None:
+    def dispatch(self, now: Now) -> None:
         """Hand ready messages to consumers as their grants allow, then answer the grants."""
         for level in self.consumers.levels():
             if self._returned.has_barred:

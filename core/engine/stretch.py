@@ -15,7 +15,7 @@ take apart as they send.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from core.message import Attributes
+from core.message import Attributes, Route
 
 
 @dataclass(eq=False, slots=True)
@@ -31,9 +31,19 @@ class Stretch:
     """What consumers added with modified, shared by all messages and never changed."""
     barred: frozenset[object] = frozenset()
     """The consumers that must not get these messages again."""
+    expires_at: float | None = None
+    """Wall-clock seconds; None when the messages live for ever."""
+    route: Route | None = None
+    """How they came into the queue; None when they were published straight into it."""
+    level: int = 0
+    """The priority level of the queue that they stand on; 0 where a queue has only one."""
+    stored: bool = False
+    """The backing keeps them on disk: settling them has to be told to it."""
+    paged: bool = False
+    """The entries are on disk only (the list is empty); ``Backing.restore`` reads them back."""
 
     def __len__(self) -> int:
-        return len(self.entries)
+        return len(self.sequences)
 
     def part(self, start: int, stop: int, step: int = 1) -> "Stretch":
         """The messages that slicing with these bounds picks."""
@@ -45,6 +55,11 @@ class Stretch:
             self.first_acquirer,
             self.annotations,
             self.barred,
+            self.expires_at,
+            self.route,
+            self.level,
+            self.stored,
+            self.paged,
         )
 
     def like(self, other: "Stretch") -> bool:
@@ -57,6 +72,11 @@ class Stretch:
             and self.annotations is None
             and other.annotations is None
             and self.barred == other.barred
+            and self.expires_at == other.expires_at
+            and (self.route is other.route or self.route == other.route)
+            and self.level == other.level
+            and self.stored is other.stored
+            and self.paged is other.paged
         )
 
     def join(self, other: "Stretch") -> None:

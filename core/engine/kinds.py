@@ -1,0 +1,88 @@
+"""What the broker, the pump and the snapshots may ask of a queue of any kind.
+
+``Queue`` hands each message to one consumer, ``StreamQueue`` lets everybody read everything; to whoever routes
+messages to them, wakes them and shows them, they are alike.
+"""
+
+from collections.abc import Mapping, MutableMapping
+from typing import Protocol
+
+from core.clock import Now
+from core.credit_flow.stage import Stage
+from core.engine.confirms import Confirms, Submission
+from core.engine.consumers import Attachment, Consumers
+from core.engine.options import QueueOptions
+from core.errors import EngineError
+from core.interface import Disposal, Publisher
+from core.message import Return
+
+
+class AnyQueue(Protocol):
+    """One queue. Messages move in ``admit`` and ``dispatch`` only, which the pump calls once per wake-up."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def inbox(self) -> Stage[Submission]:
+        """Published messages that are not taken on yet."""
+
+    @property
+    def consumers(self) -> Consumers: ...
+
+    @property
+    def publishers(self) -> MutableMapping[Publisher, None]:
+        """Those whose fixed target is this queue."""
+
+    @property
+    def options(self) -> QueueOptions:
+        """What is in force now."""
+
+    @property
+    def ready(self) -> int:
+        """Messages that a consumer could get now; of a stream, messages that it keeps."""
+
+    @property
+    def unacknowledged(self) -> int:
+        """Messages that consumers hold."""
+
+    @property
+    def deadline(self) -> float:
+        """When something will be due in here although nobody touches it (monotonic seconds); infinity for never.
+
+        The pump asks after each turn of this queue, and touches it when the time has come.
+        """
+
+    @property
+    def expired(self) -> bool:
+        """Nobody has used the queue for as long as it may stay unused (x-expires): it is to be deleted."""
+
+    def apply(self, options: QueueOptions, now: Now) -> None:
+        """Other settings are in force from now on (a policy was set or cleared)."""
+
+    def admit(self, confirms: Confirms, now: Now) -> bool:
+        """Take on what the stage's budget allows. Returns True when there is more for another turn."""
+
+    def dispatch(self, now: Now) -> None:
+        """Do what is due, hand ready messages to consumers as their grants allow, then answer the grants."""
+
+    def attach(self, consumer: Attachment) -> None:
+        """A consumer comes, with no grant yet. Raises EngineError for options that this kind cannot meet."""
+
+    def grant(self, consumer: Attachment, n: int, drain: bool) -> None:
+        """Set the grant; the next dispatch answers."""
+
+    def settle(self, consumer: Attachment, first: int, last: int, disposal: Disposal | Return) -> bool:
+        """Dispose of the outstanding deliveries in the range. Returns True when that may let messages move."""
+
+    def cancel(self, consumer: Attachment) -> None:
+        """Detach the consumer; what it holds goes back before anything is dispatched to another."""
+
+    def purge(self) -> int:
+        """Drop the ready messages; returns how many. Raises PreconditionFailed for a kind that cannot."""
+
+    def dissolve(self, confirms: Confirms, error: EngineError) -> None:
+        """The queue is deleted: tell everybody, keep nothing. Confirms come before the news that the target is gone."""
+
+    def counts(self) -> Mapping[str, object]:
+        """Counters and states for whoever looks: plain values by name."""

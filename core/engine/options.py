@@ -1,0 +1,137 @@
+"""What is in force for a queue: its arguments and its policy as one typed value.
+
+Where an argument and a policy both give a number, the lower one holds; for any other key the argument holds, except
+the queue mode, where the policy holds: a lazy queue is an operator's decision [engine row 4.12].
+
+This module knows names and values, not queues.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+from core.interface import QueueDeclaration
+
+DELIVERY_LIMIT_DEFAULT = 20
+"""Failed deliveries of a message in a quorum queue before it is dead-lettered or dropped: as RabbitMQ since 4.0."""
+
+ValueT = TypeVar("ValueT")
+
+
+class QueueType(Enum):
+    """What a queue promises, and how it is kept."""
+
+    CLASSIC = "classic"
+    QUORUM = "quorum"
+    STREAM = "stream"
+
+
+class Overflow(Enum):
+    """What happens at the length limit."""
+
+    DROP_HEAD = "drop-head"
+    REJECT_PUBLISH = "reject-publish"
+    REJECT_PUBLISH_DLX = "reject-publish-dlx"
+    BLOCK = "block"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueOptions:
+    """The effective settings of one queue. None means no limit, or not set."""
+
+    type: QueueType = QueueType.CLASSIC
+    durable: bool = True
+    """Its durable messages outlive the broker. False also for exclusive queues."""
+    lazy: bool = False
+    single_active_consumer: bool = False
+    sync_always: bool = False
+    """Messages of a classic queue or a stream are accepted only when synced."""
+    sequence_annotation: bool = False
+    """Deliveries carry their queue sequence number as the annotation x-opt-sequence."""
+    max_priority: int | None = None
+    message_ttl_ms: int | None = None
+    expires_ms: int | None = None
+    max_length: int | None = None
+    """Ready messages."""
+    max_length_bytes: int | None = None
+    """Bytes of ready messages as they are kept: without header section and delivery-annotations."""
+    overflow: Overflow = Overflow.DROP_HEAD
+    dead_letter_exchange: str | None = None
+    dead_letter_routing_key: str | None = None
+    at_least_once: bool = False
+    """A dead-lettered message is kept until its targets have confirmed it."""
+    delivery_limit: int | None = None
+    consumer_timeout_ms: int | None = None
+    max_link_credit: int | None = None
+    """Bounds the link credit of each link to and from the queue; a policy's."""
+    max_age_s: int | None = None
+    """Streams: how long messages are kept."""
+    stream_segment_bytes: int | None = None
+
+
+def effective(declaration: QueueDeclaration, policy: Mapping[str, object]) -> QueueOptions:
+    """Arguments and policy definition joined; both were checked when they were made."""
+    arguments = declaration.arguments
+    kind = QueueType(str(arguments.get("x-queue-type", QueueType.CLASSIC.value)))
+    choose = _Choice(arguments, policy)
+    overflow = choose.first("overflow", str)
+    return QueueOptions(
+        type=kind,
+        durable=declaration.durable and not declaration.exclusive,
+        lazy=(policy.get("queue-mode") or arguments.get("x-queue-mode")) == "lazy",
+        single_active_consumer=arguments.get("x-single-active-consumer") is True,
+        sync_always=choose.first("sync", str) == "always",
+        sequence_annotation=arguments.get("x-sequence") is True,
+        max_priority=choose.first("max-priority", int),
+        message_ttl_ms=choose.lower("message-ttl"),
+        expires_ms=choose.lower("expires"),
+        max_length=choose.lower("max-length"),
+        max_length_bytes=choose.lower("max-length-bytes"),
+        overflow=Overflow.DROP_HEAD if overflow is None else Overflow(overflow),
+        dead_letter_exchange=choose.first("dead-letter-exchange", str),
+        dead_letter_routing_key=choose.first("dead-letter-routing-key", str),
+        at_least_once=choose.first("dead-letter-strategy", str) == "at-least-once",
+        delivery_limit=_delivery_limit(kind, choose.lower("delivery-limit")),
+        consumer_timeout_ms=choose.lower("consumer-timeout"),
+        max_link_credit=choose.lower("max-link-credit"),
+        max_age_s=_lower(_age(arguments.get("x-max-age")), _age(policy.get("max-age"))),
+        stream_segment_bytes=choose.first("stream-max-segment-size-bytes", int),
+    )
+
+
+AGE_SECONDS = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3_600, "m": 60, "s": 1}
+"""The units of a max-age such as ``7D``: years of 365 days, months of 30."""
+
+
+class _Choice:
+    """Looks keys up in both; an argument is the policy's key behind ``x-``."""
+
+    def __init__(self, arguments: Mapping[str, object], policy: Mapping[str, object]) -> None:
+        self._arguments = arguments
+        self._policy = policy
+
+    def first(self, key: str, kind: type[ValueT]) -> ValueT | None:
+        value = self._arguments.get(f"x-{key}", self._policy.get(key))
+        return value if isinstance(value, kind) else None
+
+    def lower(self, key: str) -> int | None:
+        return _lower(self._arguments.get(f"x-{key}"), self._policy.get(key))
+
+
+def _lower(*values: object) -> int | None:
+    return min((value for value in values if isinstance(value, int)), default=None)
+
+
+def _delivery_limit(kind: QueueType, given: int | None) -> int | None:
+    if kind is not QueueType.QUORUM:
+        return given
+    if given is not None and given < 0:
+        return None  # -1 lifts the limit, as in RabbitMQ
+    return DELIVERY_LIMIT_DEFAULT if given is None else given
+
+
+def _age(value: object) -> int | None:
+    if not isinstance(value, str) or len(value) < 2 or value[-1] not in AGE_SECONDS or not value[:-1].isdigit():
+        return None
+    return int(value[:-1]) * AGE_SECONDS[value[-1]]

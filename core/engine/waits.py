@@ -1,0 +1,42 @@
+"""What waits for a lane to have written or synced it, in the order of positions.
+
+The backing of a queue stages a message's record and gets a position; the message is confirmed, or becomes
+ready, when the lane has come that far. Positions only grow, so one list for all queues of a lane does, and
+reaching a position costs as much as what it releases.
+
+Invariants: positions in the list never fall from front to back; whoever waits is reached once or never.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+WaitingT = TypeVar("WaitingT")
+
+
+class Waits(Generic[WaitingT]):
+    """Entries that wait for one lane's written, or synced, position."""
+
+    __slots__ = ("_entries", "_position")
+
+    def __init__(self, position: Callable[[], int]) -> None:
+        """``position`` tells how far the lane has come."""
+        self._position = position
+        self._entries: deque[tuple[int, WaitingT]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, position: int, waiting: WaitingT) -> None:
+        """Release this one when the position is reached. It may have been already: the next look finds it."""
+        assert not self._entries or position >= self._entries[-1][0]
+        self._entries.append((position, waiting))
+
+    def reached(self) -> list[WaitingT]:
+        """Take out, in order, whatever waits for positions that have been reached."""
+        position = self._position()
+        entries = self._entries
+        released = []
+        while entries and entries[0][0] <= position:
+            released.append(entries.popleft()[1])
+        return released
