@@ -4,6 +4,7 @@
     pattern = "one-connection"     # one of those below
     count = 1                      # how many of what the pattern speaks of
     link_credit = 200              # of a consumer; a list makes one scenario per value
+    queue_type = "classic"         # or quorum, stream
     [traffic]                      # the fields of `load.plan.Traffic`
     [goal]                         # optional: what the measured broker is held to; see `Goal`
 
@@ -31,6 +32,7 @@ UNBATCHED_IN_FLIGHT = 200
 """Unsettled messages of an unbatched publisher: the reference measurements ran 200 senders that each wait."""
 
 LoadPattern = Literal["sender", "receiver", "one-connection", "two-connections", "many"]
+QueueType = Literal["classic", "quorum", "stream"]
 MemoryPattern = Literal["idle", "queued", "idle-connections", "applications", "split-applications"]
 
 
@@ -67,9 +69,12 @@ class Scenario:
     traffic: Traffic
     count: int = 1
     link_credit: int = 200
+    queue_type: QueueType = "classic"
     goal: Goal = Goal()
 
     def __post_init__(self) -> None:
+        if self.queue_type not in get_args(QueueType):
+            raise ValueError(f"no such queue type: {self.queue_type!r}")
         if self.pattern == "receiver" and self.traffic.rate:
             raise ValueError("a receiver alone has nothing to do with an offered rate")
 
@@ -83,6 +88,7 @@ class Scenario:
             "pattern": self.pattern,
             "count": self.count,
             "link_credit": self.link_credit,
+            "queue_type": self.queue_type,
             "traffic": asdict(self.traffic),
         }
 
@@ -112,7 +118,7 @@ def read_scenario(path: Path) -> Iterator[Scenario]:
     """The scenarios of one file."""
     try:
         table = tomllib.loads(path.read_text())
-        _reject_unknown(table, {"title", "pattern", "count", "link_credit", "traffic", "goal"})
+        _reject_unknown(table, {"title", "pattern", "count", "link_credit", "queue_type", "traffic", "goal"})
         traffic_table, goal_table = table.pop("traffic", {}), table.pop("goal", {})
         _reject_unknown(traffic_table, {field.name for field in fields(Traffic)})
         _reject_unknown(goal_table, {field.name for field in fields(Goal)})

@@ -194,7 +194,7 @@ def _number(event: Event, key: str) -> float:
 def run_once(broker: Broker, scenario: Scenario, queue: str, *, patience_seconds: float = PATIENCE_SECONDS) -> Run:
     """Declare `queue`, run the scenario on it, delete it."""
     with Management(broker.url) as management:
-        management.declare_queue(queue)
+        management.declare_queue(queue, queue_type=scenario.queue_type)
     try:
         filled = _fill(broker, scenario, queue) if scenario.pattern == "receiver" else {}
         groups = scenario.processes(queue)

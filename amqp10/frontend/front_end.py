@@ -38,7 +38,6 @@ from amqp10.frontend.outgoing import ConsumerLink
 from amqp10.frontend.reasons import BlockWatches, Telling
 from amqp10.frontend.settings import FrontEndSettings
 from amqp10.frontend.snapshots import connection_snapshot, link_identity, link_snapshots, session_snapshots
-from amqp10.link_credit import ReceiverCredit
 from amqp10.management import ManagementNode
 from amqp10.performatives import Attach, Open
 from amqp10.receiver_link import ReceiverLink
@@ -282,23 +281,19 @@ class Amqp10FrontEnd:
             engine=self._engine,
             identity=self.connection.handshake.identity,
             attributes=self._attributes,
+            settings=self.settings,
         )
         publisher.reference = link.reference
         if self.alarms:
             session.close_incoming_window()
             self._blocks.look_at(link.reference)
-        settings = self.settings
         link.attach(
             source=attach.source,
             target=effective,
             snd_settle_mode=attach.snd_settle_mode,
             rcv_settle_mode=attach.rcv_settle_mode,
-            credit=ReceiverCredit(
-                maximum=settings.max_link_credit,
-                top_up_at=settings.link_credit_top_up,
-                unconfirmed_limit=settings.unconfirmed_limit,
-            ),
-            max_message_size=settings.max_message_size,
+            credit=link.reference.link_credit_rule(),
+            max_message_size=self.settings.max_message_size,
         )
 
     def _consumer_attached(self, link: SenderLink, attach: Attach) -> None:
@@ -376,7 +371,10 @@ class Amqp10FrontEnd:
             case ActivityChanged():
                 self._blocks.look_at(self._consumer(action.consumer.reference))
             case PublisherBlocked():
-                pass  # no stage of the memory engine gives a reason of its own yet
+                publisher = action.publisher.reference
+                assert isinstance(publisher, PublisherLink)
+                publisher.held_up(action.reason)
+                self._blocks.look_at(publisher)
 
     def _delivered(self, action: Delivered) -> None:
         consumer = self._consumer(action.consumer.reference)

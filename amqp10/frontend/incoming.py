@@ -15,7 +15,9 @@ from amqp10.events import DeliveriesReceived
 from amqp10.frontend.conditions import link_fault
 from amqp10.frontend.headers import AttributesByHeader
 from amqp10.frontend.reasons import Reason, reason_of_alarms
+from amqp10.frontend.settings import FrontEndSettings
 from amqp10.link import error_from
+from amqp10.link_credit import ReceiverCredit
 from amqp10.messaging import ACCEPTED, RELEASED, DeliveryState, Rejected, Source
 from amqp10.receiver_link import ReceiverLink
 from amqp10.sections import SectionBounds, check_annotations, decode_map_section, decode_properties, scan
@@ -55,7 +57,7 @@ class Looked:
 class PublisherLink:
     """A publishing link: the peer's sender, our receiving end, the engine's publisher."""
 
-    __slots__ = ("_attributes", "_engine", "_identity", "_target", "link", "name", "publisher")
+    __slots__ = ("_attributes", "_engine", "_held_up", "_identity", "_settings", "_target", "link", "name", "publisher")
 
     def __init__(
         self,
@@ -66,6 +68,7 @@ class PublisherLink:
         engine: Engine,
         identity: str,
         attributes: AttributesByHeader,
+        settings: FrontEndSettings,
     ) -> None:
         """``name`` is the broker's own name of the link, ``identity`` the user that a message's user-id must be."""
         self.name = name
@@ -74,7 +77,10 @@ class PublisherLink:
         self._engine = engine
         self._identity = identity
         self._attributes = attributes
+        self._settings = settings
         self._target = publisher.fixed_target
+        self._held_up: Reason | None = None
+        """Why the engine wants no more for the target; None when it does."""
 
     def __str__(self) -> str:
         return self.name
@@ -85,7 +91,29 @@ class PublisherLink:
             return reason_of_alarms(alarms)
         if self.link.credit.link_credit > 0:
             return None
-        return Reason.PAUSED if self.link.credit.withheld else Reason.UNCONFIRMED_LIMIT
+        if self._held_up is not None:
+            return self._held_up
+        if self.publisher.unsynced:
+            return Reason.STORE_SLOW
+        return Reason.POLICY if self.publisher.link_credit_max is not None else Reason.UNCONFIRMED_LIMIT
+
+    def held_up(self, reason: str | None) -> None:
+        """The engine wants no more for the target, for this reason, or (None) again; or the policy has changed."""
+        self._held_up = None if reason is None else Reason(reason)
+        self.link.credit.withheld = reason is not None
+        self._bound(self.link.credit)
+        self.link.channel.refill_later(self.link)
+
+    def link_credit_rule(self) -> ReceiverCredit:
+        """What the link begins with: the configured rule, within what the target's policy allows."""
+        credit = ReceiverCredit(unconfirmed_limit=self._settings.unconfirmed_limit)
+        self._bound(credit)
+        return credit
+
+    def _bound(self, credit: ReceiverCredit) -> None:
+        settings, most = self._settings, self.publisher.link_credit_max
+        credit.maximum = settings.max_link_credit if most is None else min(most, settings.max_link_credit)
+        credit.top_up_at = min(settings.link_credit_top_up, credit.maximum // 2)
 
     def tell(self, properties: Mapping[str, object]) -> None:
         """Say why, or that it is over."""

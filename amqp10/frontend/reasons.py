@@ -26,6 +26,9 @@ class Reason(StrEnum):
     MEMORY = "memory"
     DISK = "disk"
     PAUSED = "paused"
+    POLICY = "policy"
+    QUEUE_FULL = "queue-full"
+    STORE_SLOW = "store-slow"
     UNCONFIRMED_LIMIT = "unconfirmed-limit"
     INACTIVE = "inactive"
 

@@ -2,40 +2,96 @@
 
 Verbs leave work behind by touching a queue. A turn then lets each touched queue take on what its stage may,
 and serve its consumers. A queue whose budget ran out is touched again for the next turn, so that the others
-come first.
+come first. Two more things touch a queue: a lane of the store that has come as far as the queue waited for,
+and a time that it named.
+
+Times are kept like a peer's: a later deadline is not entered, the old entry comes early and the queue names a
+new one. There is never more than one entry per queue and deadline that grew shorter.
 """
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from itertools import count
+from math import inf
+from typing import Protocol
 
 from core.clock import Now
 from core.engine.confirms import Confirms
-from core.engine.queue import Queue
+from core.engine.kinds import AnyQueue
+from core.engine.waits import Waits
+
+
+class Waiting(Protocol):
+    """What waits for a lane."""
+
+    def reached(self, confirms: Confirms) -> AnyQueue | None:
+        """The lane has come that far: confirm. Returns the queue in which messages may move now, if one does."""
 
 
 class Pump:
-    """The touched queues, in the order of the touch."""
+    """The touched queues, in the order of the touch; the times at which queues want to be touched."""
 
-    __slots__ = ("_confirms", "_touched")
+    __slots__ = ("_confirms", "_due", "_due_at", "_expired", "_numbers", "_touched", "_waits")
 
-    def __init__(self, confirms: Confirms) -> None:
+    def __init__(self, confirms: Confirms, waits: Sequence[Waits[Waiting]] = ()) -> None:
         self._confirms = confirms
-        self._touched: dict[Queue, None] = {}
+        self._waits = waits
+        self._touched: dict[AnyQueue, None] = {}
+        self._due: list[tuple[float, int, AnyQueue]] = []
+        self._due_at: dict[AnyQueue, float] = {}
+        """The earliest entry of each queue in the heap."""
+        self._numbers = count()
+        """Breaks ties in the heap."""
+        self._expired: list[AnyQueue] = []
 
-    def touch(self, queue: Queue) -> None:
+    def touch(self, queue: AnyQueue) -> None:
         """Something happened to this queue that may let messages move."""
         self._touched[queue] = None
 
-    def forget(self, queue: Queue) -> None:
+    def forget(self, queue: AnyQueue) -> None:
         """The queue is deleted."""
         self._touched.pop(queue, None)
+        self._due_at.pop(queue, None)
+
+    @property
+    def deadline(self) -> float:
+        """When a queue wants to be touched although nothing happens to it; infinity for never."""
+        due = self._due
+        while due and self._due_at.get(due[0][2]) != due[0][0]:
+            heappop(due)
+        return due[0][0] if due else inf
+
+    def take_expired(self) -> list[AnyQueue]:
+        """The queues that turned out to be expired since the last call."""
+        expired, self._expired = self._expired, []
+        return expired
 
     def turn(self, now: Now) -> bool:
         """One turn for each touched queue. Returns True when work is left for another turn."""
-        if not self._touched:
-            return False
-        touched, self._touched = self._touched, {}
+        while self.deadline <= now.monotonic:
+            _, _, queue = heappop(self._due)
+            del self._due_at[queue]
+            self.touch(queue)
         self._confirms.begin_turn()
+        for waits in self._waits:
+            for waiting in waits.reached():
+                queue_to_move = waiting.reached(self._confirms)
+                if queue_to_move is not None:
+                    self.touch(queue_to_move)
+        touched, self._touched = self._touched, {}
         for queue in touched:
             if queue.admit(self._confirms, now):
                 self._touched[queue] = None
             queue.dispatch(now)
+            self._look_ahead(queue)
         self._confirms.end_turn()
         return bool(self._touched)
+
+    def _look_ahead(self, queue: AnyQueue) -> None:
+        if queue.expired:
+            self._expired.append(queue)
+            return
+        deadline = queue.deadline
+        if deadline < self._due_at.get(queue, inf):
+            self._due_at[queue] = deadline
+            heappush(self._due, (deadline, next(self._numbers), queue))

@@ -32,10 +32,14 @@ class Touched(Protocol):
 class Pump:
     """Alternates engine turns with flushes of the touched peers."""
 
-    def __init__(self, *, engine: Engine, clock: Callable[[], Now], rounds_max: int) -> None:
+    def __init__(
+        self, *, engine: Engine, clock: Callable[[], Now], rounds_max: int, wake_at: Callable[[float], None]
+    ) -> None:
+        """``wake_at`` is told the time at which the engine wants its next turn, if nothing happens before."""
         self._engine = engine
         self._clock = clock
         self._rounds_max = rounds_max
+        self._wake_at = wake_at
         self._touched: list[Touched] = []
         self._work_left = trio.Event()
 
@@ -52,6 +56,7 @@ class Pump:
                 for peer in touched:
                     peer.flush(now)
             elif not more:
+                self._wake_at(self._engine.deadline)
                 return
             if self._clock().monotonic - now.monotonic > TURN_SECONDS_MAX:
                 break

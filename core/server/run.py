@@ -8,7 +8,7 @@ every peer, and gives them a bounded time to answer.
 import signal
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 import trio
@@ -23,12 +23,16 @@ from core.server.listener import Listener, open_listeners
 from core.server.peer import Peer
 from core.server.pump import Pump
 from core.server.surroundings import Counters, Surroundings
-from core.server.timers import Timers
+from core.server.timers import Timers, TurnTimer
 
 
 def read_clocks() -> Now:
     """Trio's clock (which tests replace) and the wall clock."""
     return Now(trio.current_time(), time.time())
+
+
+Background = Callable[[Callable[[], None]], Awaitable[None]]
+"""A task beside the peers. It is given what it calls when it has left work for the engine: the turn."""
 
 
 class Server:
@@ -42,13 +46,20 @@ class Server:
         factories: Sequence[FrontEndFactory],
         log: structlog.typing.FilteringBoundLogger,
         clock: Callable[[], Now] = read_clocks,
+        background: Sequence[Background] = (),
     ) -> None:
+        """``background`` are tasks that run beside the peers until the server ends: the store's lanes, samplers."""
         self.counters = Counters()
         self._settings = settings
         self._factories = factories
         self._log = log
         self._clock = clock
-        self._pump = Pump(engine=engine, clock=clock, rounds_max=settings.rounds_per_wake_up_max)
+        self._background = background
+        self._turn_timer = TurnTimer()
+        self._timers = Timers(clock, after=self._turn)
+        self._pump = Pump(
+            engine=engine, clock=clock, rounds_max=settings.rounds_per_wake_up_max, wake_at=self._wake_at
+        )
         self._connections = Connections(
             connections_max=sockets_limit(settings.connections_max),
             pending_max=settings.unauthenticated_max,
@@ -82,27 +93,39 @@ class Server:
         spare: Spare,
         started: Callable[[Sequence[tuple[str, int]]], None] | None,
     ) -> None:
-        timers = Timers(self._clock, after=self._pump.turn)
         shared = Surroundings(
             settings=self._settings,
             factories=self._factories,
             clock=self._clock,
             pump=self._pump,
-            timers=timers,
+            timers=self._timers,
             connections=self._connections,
             counters=self.counters,
             nursery=nursery,
             log=self._log,
         )
         self._listeners = [Listener(listening, shared=shared, spare=spare) for listening in sockets]
-        nursery.start_soon(timers.run)
+        nursery.start_soon(self._timers.run)
         nursery.start_soon(self._pump.run)
+        for task in self._background:
+            nursery.start_soon(task, self.turn)
         for listener in self._listeners:
             nursery.start_soon(listener.run)
         if started is not None:
             started(self.listening_on)
         await self._stop.wait()
         await self._say_good_bye()
+
+    def turn(self) -> None:
+        """Let the engine do what was left to it, and the peers send what came of it."""
+        self._pump.turn(self._clock())
+
+    def _turn(self, now: Now) -> None:
+        self._pump.turn(now)
+
+    def _wake_at(self, when: float) -> None:
+        if when < self._turn_timer.timer_at:
+            self._timers.schedule(self._turn_timer, when)
 
     def stop(self, reason: str) -> None:
         """Begin the orderly stop. The reason is told to the peers."""

@@ -26,6 +26,18 @@ class Timed(Protocol):
         """The entry has fired and is gone. May schedule again, for a time after ``now``."""
 
 
+class TurnTimer:
+    """Wakes the server for the turn that follows every batch of fired entries: the engine's own deadlines."""
+
+    __slots__ = ("timer_at",)
+
+    def __init__(self) -> None:
+        self.timer_at = inf
+
+    def expired(self, now: Now) -> None:
+        """Nothing to do: the turn is what was wanted."""
+
+
 class Timers:
     """Entries in order of time, one per :class:`Timed`. Times are monotonic seconds of Trio's clock."""
 

@@ -8,6 +8,7 @@ S`` ticks in S seconds.
 """
 
 from collections.abc import Callable
+from math import inf
 
 from core.clock import Now
 from core.server.frontends import FrontEndFactory, PeerInfo
@@ -23,6 +24,11 @@ class EchoBroker:
         self.turns = 0
         self.turns_with_work_left = 0
         self.refuse_to_make = False
+
+    @property
+    def deadline(self) -> float:
+        """Nothing is ever due."""
+        return inf
 
     def turn(self, now: Now) -> bool:
         """Count; claim that work is left as often as told to."""

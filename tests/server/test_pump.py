@@ -29,7 +29,7 @@ class Chatty:
 
 
 def make_pump(broker: EchoBroker, rounds_max: int = 4, clock: Callable[[], Now] = lambda: NOW) -> Pump:
-    return Pump(engine=broker, clock=clock, rounds_max=rounds_max)
+    return Pump(engine=broker, clock=clock, rounds_max=rounds_max, wake_at=lambda when: None)
 
 
 def chatty(pump: Pump, name: str, again: int, diary: list[str]) -> Chatty:

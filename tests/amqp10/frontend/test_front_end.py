@@ -252,12 +252,32 @@ def test_what_tells_the_broker_nothing():
     assert broker.ready() == 1
 
 
-def test_no_stage_gives_a_reason_of_its_own_yet():
+def test_a_publisher_whose_target_is_full_gets_no_link_credit_until_it_is_not():
     broker, peer = linked()
-    publisher = peer.link(0).reference.publisher
-    publisher.mailbox.put(PublisherBlocked(publisher, "somewhere"))
+    link = peer.link(0)
+    publisher = link.reference.publisher
+    publisher.mailbox.put(PublisherBlocked(publisher, "queue-full"))
     broker.run()
-    assert peer.nothing_came()
+    assert link.credit.withheld
+    link.credit.link_credit = 0
+    assert link.reference.blocked_by(frozenset()) == "queue-full"
+    publisher.mailbox.put(PublisherBlocked(publisher, None))
+    broker.run()
+    (flow,) = peer.take(Flow)
+    assert flow.link_credit == link.credit.maximum
+    assert link.reference.blocked_by(frozenset()) is None
+
+
+def test_a_policy_bounds_the_link_credit_of_a_publisher():
+    broker, peer = linked()
+    link = peer.link(0)
+    publisher = link.reference.publisher
+    publisher.link_credit_max = 10
+    publisher.mailbox.put(PublisherBlocked(publisher, None))
+    broker.run()
+    assert (link.credit.maximum, link.credit.top_up_at) == (10, 5)
+    link.credit.link_credit = 0
+    assert link.reference.blocked_by(frozenset()) == "policy"
 
 
 # --- alarms

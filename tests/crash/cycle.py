@@ -1,0 +1,260 @@
+"""One life of a broker: it starts on a data folder, is audited, works, and is killed at a random moment.
+
+The audit of a life demands what the lives before it promised. Publishers send numbers in bursts of random size and
+never wait for more than the outcome of the last but one; consumers take some, settle some, and let others go.
+"""
+
+import random
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from amqp10.client import ClientConnection, ClientSettings, Message, Receipt, ReceiverOptions, Uncertain, connect
+from amqp10.client.errors import ClientError
+from amqp10.messaging import Accepted
+from amqp10.sections import Header
+from amqp10.types import Described, Symbol
+from tests.crash.ledger import Found, Ledger, Verdict
+
+ROOT = Path(__file__).resolve().parents[2]
+READY = re.compile(r"amqp://guest:guest@[^:]+:(?P<port>\d+)")
+KINDS = ("classic", "quorum", "stream")
+BURST_MAX = 40
+CONFIRMED_MIN = 200
+"""A life is not ended before it has confirmed so many, all queues together."""
+LIFE_EXTRA_S = 0.06
+"""The kill comes up to so long after that, while everything goes on."""
+IDLE_S = 0.25
+"""A queue that delivers nothing for so long while it is drained has nothing more."""
+CLIENT = ClientSettings(reconnect=None, idle_time_out_ms=60_000)
+
+
+@dataclass(slots=True)
+class Subject:
+    """One queue under test."""
+
+    kind: str
+    name: str
+    ledger: Ledger = field(default_factory=Ledger)
+    next_number: int = 0
+
+    @property
+    def settles(self) -> bool:
+        """False for a stream."""
+        return self.kind != "stream"
+
+
+@asynccontextmanager
+async def broker(folder: Path, *arguments: str) -> AsyncIterator[tuple[str, subprocess.Popen[str]]]:
+    """A broker on this data folder; killed at the end of the block if it still lives."""
+    command = [sys.executable, "-m", "amqp10", "serve", "--listen", "127.0.0.1:0", "--data", str(folder), *arguments]
+    with (folder.parent / "broker.log").open("a") as log:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
+        try:
+            assert process.stdout is not None
+            line = await trio.to_thread.run_sync(process.stdout.readline)
+            match = READY.search(line)
+            if match is None:
+                raise AssertionError(f"the broker did not start; see {log.name}: {line!r}")
+            yield f"amqp://guest:guest@127.0.0.1:{match['port']}", process
+        finally:
+            process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+async def declare(connection: ClientConnection, subject: Subject) -> None:
+    """Make the queue, if it is not there."""
+    body = {"durable": True, "arguments": {"x-queue-type": subject.kind}}
+    answer = await connection.request("PUT", f"/queues/{subject.name}", body)
+    assert answer.status in (200, 201), answer
+
+
+async def read_all(connection: ClientConnection, subject: Subject, *, settle: bool) -> list[Found]:
+    """Everything that the queue delivers, in order."""
+    offsets = {"rabbitmq:stream-offset-spec": Described(Symbol("rabbitmq:stream-offset-spec"), "first")}
+    options = ReceiverOptions(filter=None if subject.settles else offsets)
+    receiver = await connection.open_receiver(f"/queues/{subject.name}", options=options)
+    found: list[Found] = []
+    first = last = None
+    while True:
+        with trio.move_on_after(IDLE_S) as waited:
+            batch = await receiver.receive_batch(1000)
+        if waited.cancelled_caught:
+            break
+        for delivery in batch:
+            message = delivery.message
+            header = message.header or Header()
+            found.append(Found(int(bytes(message.body)), redelivered=not header.first_acquirer))
+        first = batch[0].number if first is None else first
+        last = batch[-1].number
+    if settle and first is not None:
+        receiver.accept(first, last)
+        subject.ledger.going |= {one.number for one in found}
+        await barrier(connection, subject)
+    await receiver.close()
+    return found
+
+
+async def barrier(connection: ClientConnection, subject: Subject) -> None:
+    """Have something confirmed that was sent after every settlement so far: they are written now."""
+    going = set(subject.ledger.going)
+    sender = await connection.open_sender(f"/queues/{subject.name}")
+    number = subject.next_number
+    subject.next_number += 1
+    subject.ledger.uncertain.add(number)
+    fate = await sender.send(encoded(number))
+    assert isinstance(fate, Accepted), fate
+    subject.ledger.uncertain.discard(number)
+    subject.ledger.confirmed.add(number)
+    subject.ledger.gone |= going
+    subject.ledger.going -= going
+    await sender.close()
+
+
+def encoded(number: int) -> Message:
+    """A durable message that is this number."""
+    return Message(body=str(number).encode(), header=Header(durable=True))
+
+
+async def publish(connection: ClientConnection, subject: Subject, rng: random.Random) -> None:
+    """Send numbers until the broker dies, and write down what it says."""
+    sender = await connection.open_sender(f"/queues/{subject.name}")
+    posted: list[tuple[Receipt, int]] = []
+    try:
+        while True:
+            count = rng.randint(1, BURST_MAX)
+            base = subject.next_number
+            subject.next_number += count
+            subject.ledger.uncertain |= set(range(base, base + count))
+            receipt = await sender.post([encoded(base + index) for index in range(count)])
+            posted.append((receipt, base))
+            if len(posted) > 2:
+                await posted[-3][0].fates()
+            for known in posted[-3:]:
+                note(subject, *known)
+            await trio.sleep(0)
+    finally:
+        for receipt, base in posted[-6:]:
+            note(subject, receipt, base)
+
+
+def note(subject: Subject, receipt: Receipt, base: int) -> None:
+    """Enter the outcomes that are known."""
+    for first, last, fate in receipt.so_far():
+        numbers = set(range(base + first - receipt.first, base + last - receipt.first + 1))
+        if isinstance(fate, Accepted):
+            subject.ledger.confirmed |= numbers
+            subject.ledger.uncertain -= numbers
+        else:
+            assert isinstance(fate, Uncertain) or "lost" in str(fate) or "Unsent" in str(fate), fate
+
+
+async def consume(connection: ClientConnection, subject: Subject, rng: random.Random) -> None:
+    """Take what comes; settle some of it, with a barrier from time to time, and let some go."""
+    receiver = await connection.open_receiver(f"/queues/{subject.name}")
+    while True:
+        batch = await receiver.receive_batch(rng.randint(1, 60))
+        for delivery in batch:
+            subject.ledger.seen.add(int(bytes(delivery.message.body)))
+        if not subject.settles:
+            receiver.accept(batch[0].number, batch[-1].number)
+            continue
+        for delivery in batch:
+            if rng.random() < 0.7:
+                subject.ledger.going.add(int(bytes(delivery.message.body)))
+                delivery.accept()
+            else:
+                delivery.release()
+        if rng.random() < 0.3:
+            await barrier(connection, subject)
+
+
+async def live(
+    folder: Path, subjects: list[Subject], rng: random.Random, *, arguments: tuple[str, ...] = (), kill: bool = True
+) -> dict[str, Verdict]:
+    """One life. Returns what the audit at its beginning said, by kind of queue."""
+    verdicts: dict[str, Verdict] = {}
+    async with broker(folder, *arguments) as (url, process):
+        async with connect(url, CLIENT) as connection:
+            for subject in subjects:
+                await declare(connection, subject)
+            async with trio.open_nursery() as nursery:
+                for subject in subjects:
+                    nursery.start_soon(partial(_audit, connection, subject, rng.random() < 0.3, verdicts))
+        if kill:
+            await _work_until_killed(url, process, subjects, rng)
+        else:
+            process.send_signal(signal.SIGTERM)
+            await trio.to_thread.run_sync(process.wait)
+            assert process.returncode == 0, process.returncode
+    return verdicts
+
+
+async def _audit(connection: ClientConnection, subject: Subject, settle: bool, verdicts: dict[str, Verdict]) -> None:
+    audited = Ledger(
+        set(subject.ledger.confirmed),
+        set(subject.ledger.uncertain),
+        set(subject.ledger.seen),
+        set(subject.ledger.gone),
+        set(subject.ledger.going),
+    )
+    found = await read_all(connection, subject, settle=False)
+    verdict = audited.audit(found, settles=subject.settles)
+    assert not verdict.broken, describe(subject, audited, found, verdict)
+    verdicts[subject.kind] = verdict
+    subject.ledger.begin_again(found)
+    if settle and subject.settles:
+        await read_all(connection, subject, settle=True)
+
+
+def describe(subject: Subject, ledger: Ledger, found: list[Found], verdict: Verdict) -> str:
+    """What is wrong, with the first numbers concerned."""
+    present = {one.number for one in found}
+    demanded = ledger.confirmed - ledger.gone - ledger.going if subject.settles else ledger.confirmed
+    return (
+        f"{subject.kind}: {verdict}\nlost {sorted(demanded - present)[:20]}"
+        f" unexpected {sorted(present - ledger.confirmed - ledger.uncertain)[:20]}"
+        f" came back {sorted(present & ledger.gone)[:20]}"
+        f" unflagged {[one.number for one in found if one.number in ledger.seen and not one.redelivered][:20]}"
+    )
+
+
+async def _work_until_killed(
+    url: str, process: subprocess.Popen[str], subjects: list[Subject], rng: random.Random
+) -> None:
+    before = sum(len(subject.ledger.confirmed) for subject in subjects)
+
+    async def kill_later() -> None:
+        while sum(len(subject.ledger.confirmed) for subject in subjects) < before + CONFIRMED_MIN:
+            await trio.sleep(0.002)
+        await trio.sleep(rng.random() * LIFE_EXTRA_S)
+        process.kill()
+
+    async def tolerate(work: partial[object]) -> None:
+        try:
+            async with connect(url, CLIENT) as connection:
+                await work(connection)  # type: ignore[misc]
+        except* (ClientError, OSError):
+            pass
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(kill_later)
+            for subject in subjects:
+                seeds = random.Random(rng.random()), random.Random(rng.random())
+                nursery.start_soon(tolerate, partial(_call, publish, subject, seeds[0]))
+                nursery.start_soon(tolerate, partial(_call, consume, subject, seeds[1]))
+
+
+async def _call(work: object, subject: Subject, rng: random.Random, connection: ClientConnection) -> None:
+    await work(connection, subject, rng)  # type: ignore[operator]
