@@ -43,3 +43,4 @@ docs: setup ## the generated pages
 	@$(BIN)/python -m core.config config/broker.toml
 	@$(BIN)/python -m docs.generate
 	@$(BIN)/python -m tests.conformance.table
+	@$(BIN)/python -m tests.conformance.rows

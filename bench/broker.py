@@ -88,7 +88,7 @@ def started(command: str) -> Iterator[Broker]:
 
     `command` may hold {python}, {port} and {data}.
     """
-    port = _free_port()
+    port = free_port()
     SCRATCH.mkdir(exist_ok=True)
     data = Path(tempfile.mkdtemp(prefix="bench-", dir=SCRATCH))
     words = [word.format(python=sys.executable, port=port, data=data) for word in shlex.split(command)]
@@ -96,7 +96,7 @@ def started(command: str) -> Iterator[Broker]:
     with log.open("wb") as output:
         process = subprocess.Popen(words, stdout=output, stderr=output, stdin=subprocess.DEVNULL, cwd=ROOT)
     try:
-        _await_listening(process, port, log)
+        await_listening(process, port, log)
         yield connect(f"amqp://guest:guest@127.0.0.1:{port}", process.pid)
     finally:
         _stop(process)
@@ -104,15 +104,17 @@ def started(command: str) -> Iterator[Broker]:
         log.unlink(missing_ok=True)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A loopback port that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
 
 
-def _await_listening(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
+def await_listening(process: subprocess.Popen[bytes], port: int, log: Path, patience: float = START_SECONDS) -> None:
+    """Wait until the process listens. Raises BrokerError when it dies, or takes longer than so many seconds."""
+    deadline = time.monotonic() + patience
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return

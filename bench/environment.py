@@ -44,7 +44,7 @@ def observe(folder: Path) -> Environment:
         cpus=tuple(sorted(os.sched_getaffinity(0))),
         memory_gib=round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         kernel=platform.release(),
-        fdatasync_p50_ms=round(_sync_p50_ms(folder), 3),
+        fdatasync_p50_ms=round(sync_p50_ms(folder), 3),
     )
 
 
@@ -71,7 +71,7 @@ def _processor() -> str:
     return platform.machine() or sys.platform
 
 
-def _sync_p50_ms(folder: Path) -> float:
+def sync_p50_ms(folder: Path) -> float:
     """The median time of a 4 KiB append with fdatasync."""
     times = []
     with tempfile.TemporaryFile(dir=folder, buffering=0) as file:

@@ -59,8 +59,15 @@ class Management:
 
     def declare_queue(self, queue: str, *, queue_type: str = "classic") -> None:
         """A durable queue of the given type; no other arguments."""
-        arguments = wire.map_of(wire.string("x-queue-type"), wire.string(queue_type))
+        self.declare_queue_with(queue, wire.map_of(wire.string("x-queue-type"), wire.string(queue_type)))
+
+    def declare_queue_with(self, queue: str, arguments: bytes) -> None:
+        """A durable queue with these arguments, an encoded map."""
         self._request("PUT", f"/queues/{queue}", wire.map_of(wire.string("arguments"), arguments))
+
+    def purge_queue(self, queue: str) -> None:
+        """Drop what is ready in the queue."""
+        self._request("DELETE", f"/queues/{queue}/messages", wire.NULL)
 
     def delete_queue(self, queue: str) -> None:
         """Delete the queue; no error when there is none."""

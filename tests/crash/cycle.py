@@ -9,13 +9,13 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import trio
+import trio.lowlevel
 
 from amqp10.client import ClientConnection, ClientSettings, Message, Receipt, ReceiverOptions, Uncertain, connect
 from amqp10.client.errors import ClientError
@@ -34,6 +34,7 @@ LIFE_EXTRA_S = 0.06
 """The kill comes up to so long after that, while everything goes on."""
 IDLE_S = 0.25
 """A queue that delivers nothing for so long while it is drained has nothing more."""
+Work = Callable[[ClientConnection, "Subject", random.Random], Awaitable[None]]
 CLIENT = ClientSettings(reconnect=None, idle_time_out_ms=60_000)
 
 
@@ -142,7 +143,7 @@ async def publish(connection: ClientConnection, subject: Subject, rng: random.Ra
                 await posted[-3][0].fates()
             for known in posted[-3:]:
                 note(subject, *known)
-            await trio.sleep(0)
+            await trio.lowlevel.checkpoint()
     finally:
         for receipt, base in posted[-6:]:
             note(subject, receipt, base)
@@ -190,7 +191,7 @@ async def live(
                 await declare(connection, subject)
             async with trio.open_nursery() as nursery:
                 for subject in subjects:
-                    nursery.start_soon(partial(_audit, connection, subject, rng.random() < 0.3, verdicts))
+                    nursery.start_soon(_audit, connection, subject, rng.random() < 0.3, verdicts)
         if kill:
             await _work_until_killed(url, process, subjects, rng)
         else:
@@ -240,10 +241,10 @@ async def _work_until_killed(
         await trio.sleep(rng.random() * LIFE_EXTRA_S)
         process.kill()
 
-    async def tolerate(work: partial[object]) -> None:
+    async def tolerate(work: Work, subject: Subject, seed: float) -> None:
         try:
             async with connect(url, CLIENT) as connection:
-                await work(connection)  # type: ignore[misc]
+                await work(connection, subject, random.Random(seed))
         except* (ClientError, OSError):
             pass
 
@@ -251,10 +252,5 @@ async def _work_until_killed(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(kill_later)
             for subject in subjects:
-                seeds = random.Random(rng.random()), random.Random(rng.random())
-                nursery.start_soon(tolerate, partial(_call, publish, subject, seeds[0]))
-                nursery.start_soon(tolerate, partial(_call, consume, subject, seeds[1]))
-
-
-async def _call(work: object, subject: Subject, rng: random.Random, connection: ClientConnection) -> None:
-    await work(connection, subject, rng)  # type: ignore[operator]
+                nursery.start_soon(tolerate, publish, subject, rng.random())
+                nursery.start_soon(tolerate, consume, subject, rng.random())

@@ -6,6 +6,7 @@ writes in order, so the settlement was written before. It is *going* when it was
 confirmed. Only what is confirmed may be demanded, and only what is gone must not come back.
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -72,7 +73,7 @@ class Ledger:
             unexpected=len(present - known),
             came_back=len(present & self.gone) if settles else 0,
             unflagged=len(numbers) - len(present),
-            reordered=sum(later < earlier for earlier, later in zip(numbers, numbers[1:], strict=False)),
+            reordered=sum(later < earlier for earlier, later in itertools.pairwise(numbers)),
             confirmed=len(self.confirmed),
             uncertain=len(self.uncertain),
             recovered=len(present & self.uncertain),
