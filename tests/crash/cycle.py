@@ -56,21 +56,28 @@ class Subject:
 @asynccontextmanager
 async def broker(folder: Path, *arguments: str) -> AsyncIterator[tuple[str, subprocess.Popen[str]]]:
     """A broker on this data folder; killed at the end of the block if it still lives."""
+    process = _spawned(folder, arguments)
+    assert process.stdout is not None
+    try:
+        line = await trio.to_thread.run_sync(process.stdout.readline)
+        match = READY.search(line)
+        assert match is not None, f"the broker did not start; see {log_of(folder)}: {line!r}"
+        yield f"amqp://guest:guest@127.0.0.1:{match['port']}", process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def _spawned(folder: Path, arguments: tuple[str, ...]) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "amqp10", "serve", "--listen", "127.0.0.1:0", "--data", str(folder), *arguments]
-    with (folder.parent / "broker.log").open("a") as log:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
-        try:
-            assert process.stdout is not None
-            line = await trio.to_thread.run_sync(process.stdout.readline)
-            match = READY.search(line)
-            if match is None:
-                raise AssertionError(f"the broker did not start; see {log.name}: {line!r}")
-            yield f"amqp://guest:guest@127.0.0.1:{match['port']}", process
-        finally:
-            process.kill()
-            process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
+    with log_of(folder).open("a") as log:
+        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
+
+
+def log_of(folder: Path) -> Path:
+    """What the brokers on a data folder said."""
+    return folder.with_name("broker.log")
 
 
 async def declare(connection: ClientConnection, subject: Subject) -> None:
@@ -95,7 +102,7 @@ async def read_all(connection: ClientConnection, subject: Subject, *, settle: bo
         for delivery in batch:
             message = delivery.message
             header = message.header or Header()
-            found.append(Found(int(bytes(message.body)), redelivered=not header.first_acquirer))
+            found.append(Found(number_of(message), redelivered=not header.first_acquirer))
         first = batch[0].number if first is None else first
         last = batch[-1].number
     if settle and first is not None:
@@ -120,6 +127,12 @@ async def barrier(connection: ClientConnection, subject: Subject) -> None:
     subject.ledger.gone |= going
     subject.ledger.going -= going
     await sender.close()
+
+
+def number_of(message: Message) -> int:
+    """The number that a message is."""
+    assert isinstance(message.body, bytes)
+    return int(message.body)
 
 
 def encoded(number: int) -> Message:
@@ -166,13 +179,13 @@ async def consume(connection: ClientConnection, subject: Subject, rng: random.Ra
     while True:
         batch = await receiver.receive_batch(rng.randint(1, 60))
         for delivery in batch:
-            subject.ledger.seen.add(int(bytes(delivery.message.body)))
+            subject.ledger.seen.add(number_of(delivery.message))
         if not subject.settles:
             receiver.accept(batch[0].number, batch[-1].number)
             continue
         for delivery in batch:
             if rng.random() < 0.7:
-                subject.ledger.going.add(int(bytes(delivery.message.body)))
+                subject.ledger.going.add(number_of(delivery.message))
                 delivery.accept()
             else:
                 delivery.release()
@@ -236,8 +249,8 @@ async def _work_until_killed(
     before = sum(len(subject.ledger.confirmed) for subject in subjects)
 
     async def kill_later() -> None:
-        while sum(len(subject.ledger.confirmed) for subject in subjects) < before + CONFIRMED_MIN:
-            await trio.sleep(0.002)
+        while sum(len(subject.ledger.confirmed) for subject in subjects) < before + CONFIRMED_MIN:  # noqa: ASYNC110
+            await trio.sleep(0.002)  # nobody tells of outcomes, they are looked up
         await trio.sleep(rng.random() * LIFE_EXTRA_S)
         process.kill()
 
