@@ -7,13 +7,18 @@ request                                            answer
 ``GET /headgate/:kind``                            200 and a page: a map of ``items``, a list of snapshots
                                                    in the order of their identities, and ``next``
 ``GET /headgate/:kind/:identity``                  200 and the snapshot of this one, 404 if there is none
+``GET /headgate/memory``                           200 and the memory alarm's snapshot, with its figures
+``PUT /headgate/memory?watermark=``                200 and the same: another watermark, until the next start
+``GET /headgate/disk``                             200 and the disk alarm's snapshot, with its figures
+``PUT /headgate/disk?free_limit=``                 200 and the same: another limit, until the next start
+``/headgate/policies/…``                           see :mod:`amqp10.control_policies`
 ``PUT /headgate/alarms/:identity``                 204: the alarm is raised by hand
 ``DELETE /headgate/alarms/:identity``              204: what was raised by hand is cleared, if it was
 ``DELETE /headgate/connections/:identity``         204: the connection is being closed, 404 if there is none;
                                                    ``?reason=`` is what its client is told
 =================================================  ========================================================
 
-Kinds: ``queues exchanges bindings consumers publishers connections sessions links alarms``. A page has
+Kinds: ``queues exchanges bindings consumers publishers connections sessions links alarms policies``. A page has
 ``?limit=`` snapshots (1 to 1000, 1000 by default), and more only to keep equal ones together. While ``next``
 is not null there are more: repeat it as ``?after=``. Every page shows the broker as it is then: what comes or
 goes between two pages may be missed, what stays is not, and nothing is listed twice.
@@ -22,6 +27,7 @@ goes between two pages may be missed, what stays is not, and nothing is listed t
 from collections.abc import Mapping
 from typing import Protocol
 
+from amqp10.control_policies import PolicyControl, policy_operations
 from amqp10.errors import quote
 from amqp10.management_message import Operation, Refusal, Response, encodable, segment_text
 from core.interface import Control, Observable, Snapshot
@@ -46,7 +52,7 @@ REASON_CHARACTERS_MAX = 100
 CLOSED_BY_OPERATOR = "closed by the operator"
 
 
-class ControlPlane(Observable, Control, Protocol):
+class ControlPlane(Observable, Control, PolicyControl, Protocol):
     """The broker as a whole: the engine's own state and that of the server around it.
 
     What ``identity`` means stands in a snapshot under the first of :data:`IDENTITY_FIELDS` that it has.
@@ -58,8 +64,25 @@ class ControlPlane(Observable, Control, Protocol):
     def close_connection(self, identity: str, reason: str) -> bool:
         """Start to close a connection; False when there is no such one."""
 
+    def memory(self) -> Snapshot:
+        """The memory alarm with its figures, and ``warning``: what speaks against the watermark.
 
-def control_operations(control: ControlPlane, segments: list[str], query: Mapping[str, str]) -> Mapping[str, Operation]:
+        This and the next three raise PreconditionFailed where nothing is measured.
+        """
+
+    def disk(self) -> Snapshot:
+        """The disk alarm with its figures."""
+
+    def set_memory_watermark(self, text: str) -> None:
+        """Another watermark until the next start, in the words of the configuration. Raises Invalid."""
+
+    def set_disk_free_limit(self, text: str) -> None:
+        """Another limit until the next start, in the words of the configuration. Raises Invalid."""
+
+
+def control_operations(
+    control: ControlPlane, segments: list[str], query: Mapping[str, str], body: object
+) -> Mapping[str, Operation]:
     """What can be done to the resource at these path segments, by method; nothing where there is no resource.
 
     Raises Refusal for an identity that does not decode.
@@ -67,7 +90,19 @@ def control_operations(control: ControlPlane, segments: list[str], query: Mappin
     match segments:
         case ["status"]:
             return {"GET": lambda: Response(200, encodable(control.status()))}
-        case [kind] if kind in KINDS:
+        case ["memory"]:
+            return {
+                "GET": lambda: Response(200, encodable(control.memory())),
+                "PUT": lambda: _set_memory_watermark(control, _value(query, "watermark")),
+            }
+        case ["disk"]:
+            return {
+                "GET": lambda: Response(200, encodable(control.disk())),
+                "PUT": lambda: _set_disk_free_limit(control, _value(query, "free_limit")),
+            }
+        case ["policies", _, *_]:
+            return policy_operations(control, segments[1:], query, body)
+        case [kind] if kind in (*KINDS, "policies"):
             return {"GET": lambda: _page(control, kind, query)}
         case [kind, segment] if kind in KINDS:
             identity = segment_text(segment)
@@ -110,6 +145,22 @@ def _limit(query: Mapping[str, str]) -> int:
 
 def _identity(snapshot: Snapshot) -> str:
     return next(str(snapshot[field]) for field in IDENTITY_FIELDS if field in snapshot)
+
+
+def _value(query: Mapping[str, str], name: str) -> str:
+    if name not in query:
+        raise Refusal(400, f"?{name}= is missing")
+    return query[name]
+
+
+def _set_memory_watermark(control: ControlPlane, text: str) -> Response:
+    control.set_memory_watermark(text)
+    return Response(200, encodable(control.memory()))
+
+
+def _set_disk_free_limit(control: ControlPlane, text: str) -> Response:
+    control.set_disk_free_limit(text)
+    return Response(200, encodable(control.disk()))
 
 
 def _set_alarm(control: ControlPlane, name: str) -> Response:

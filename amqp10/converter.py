@@ -1,18 +1,23 @@
-"""What the engine may ask about the inside of an entry: the fields that a headers exchange compares.
+"""What the engine may ask about the inside of an entry: the fields that a headers exchange compares, the deaths of a
+dead-lettered message, the value that a stream filters by.
 
 The seam is :class:`core.interface.Converter`; rendering a message for another protocol will be behind it too.
 """
 
 from collections.abc import Mapping, Sequence
 
+from amqp10 import deaths
 from amqp10.errors import DecodeError
-from amqp10.sections import decode_map_section, scan
+from amqp10.sections import MESSAGE_ANNOTATIONS, decode_map_section, encode_section, scan
 from amqp10.types import Symbol, plain
 from core.interface import Death, DeathReason
 from core.message import Origin
 
 COMPARED_BYTES_MAX = 65_536
 """Of application-properties: 13 ms to decode them, and more than any headers exchange has a use for."""
+
+
+FILTER_VALUE = Symbol("x-stream-filter-value")
 
 
 class MessageConverter:
@@ -45,14 +50,33 @@ class MessageConverter:
         return entry
 
     def dead_lettered(self, entry: bytes, origin: Origin, death: Death) -> bytes:
-        """See :class:`core.interface.Converter`, also below."""
-        raise NotImplementedError
+        """See :class:`core.interface.Converter`, also below. What cannot be decoded stays as it is."""
+        annotations = _annotations(entry, origin)
+        if annotations is None:
+            return entry
+        _, end = scan(entry).message_annotations or (0, 0)
+        return encode_section(MESSAGE_ANNOTATIONS, deaths.enter(annotations, death)) + entry[end:]
 
     def deaths(self, entry: bytes, origin: Origin) -> Sequence[tuple[str, DeathReason]]:
-        raise NotImplementedError
+        return deaths.told(_annotations(entry, origin) or {})
 
     def filter_value(self, entry: bytes, origin: Origin) -> str | None:
-        raise NotImplementedError
+        value = (_annotations(entry, origin) or {}).get(FILTER_VALUE)
+        return value if isinstance(value, str) else None
+
+
+def _annotations(entry: bytes, origin: Origin) -> dict[object, object] | None:
+    """The message annotations; None for a message that cannot be decoded here.
+
+    An entry has neither header nor delivery-annotations; so the section, if there is one, comes first.
+    """
+    if origin is not Origin.AMQP10:
+        return None
+    try:
+        bounds = scan(entry).message_annotations
+        return {} if bounds is None else decode_map_section(entry, *bounds)
+    except DecodeError:
+        return None
 
 
 def _size(bounds: tuple[int, int]) -> int:

@@ -147,7 +147,7 @@ class ManagementNode:
             case ["auth", "tokens"]:
                 return {"PUT": lambda: _renew_token(body)}
             case ["headgate", *rest]:
-                return control_operations(self._control, rest, query)
+                return control_operations(self._control, rest, query, body)
         return {}
 
 

@@ -16,10 +16,10 @@ from amqp10 import serial
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.events import DeliveriesSent
 from amqp10.framing import FRAME_HEADER_BYTES
-from amqp10.link import LinkChannel, LinkEnd
+from amqp10.link import SENDER, LinkChannel, LinkEnd
 from amqp10.link_credit import QueueGrant, SenderCredit
-from amqp10.messaging import Coordinator, Source, Target
-from amqp10.performatives import Transfer, encode_performative
+from amqp10.messaging import RELEASED, Coordinator, Source, Target
+from amqp10.performatives import Disposition, Transfer, encode_performative
 from amqp10.session_window import SessionWindow
 from amqp10.transfer_run import encode_run, frame_overhead
 from amqp10.types import Described
@@ -39,6 +39,9 @@ class SendingChannel(LinkChannel, Protocol):
     @property
     def frame_size_max(self) -> int:
         """The largest frame that the peer takes, in bytes."""
+
+    def write_disposition(self, disposition: Disposition) -> None:
+        """Send one at once."""
 
     def take_delivery_ids(self, n: int) -> int:
         """Use up ``n`` delivery-ids; returns the first, extended."""
@@ -71,6 +74,17 @@ class WaitingRun:
 
     def __len__(self) -> int:
         return len(self.entries) - self.position
+
+    def without(self, first: int, last: int) -> list["WaitingRun"]:
+        """What waits without the numbers from ``first`` to ``last``, both inclusive: up to two runs."""
+        if first > self.last_number or last < self.next_number:
+            return [self]
+        numbers = ((self.next_number, first - 1), (last + 1, self.last_number))
+        return [
+            WaitingRun(low, self.entries[low - self.first : high + 1 - self.first], self.header)
+            for low, high in numbers
+            if low <= high
+        ]
 
 
 class Fragment(NamedTuple):
@@ -190,6 +204,33 @@ class SenderLink:
             self._left(n)
             excess -= n
         return ranges
+
+    def release(self, first: int, last: int) -> None:
+        """Take deliveries back although the receiver has, or will have, them: the range of numbers, both inclusive.
+
+        Those that still wait are not sent. Of the others the receiver is told that they are released; they stay
+        unsettled until it has settled them [2.6.12].
+        """
+        runs, self._runs = self._runs, deque()
+        for run in runs:
+            kept = run.without(first, last)
+            self._runs += kept
+            self._left(len(run) - sum(map(len, kept)))
+        for piece in self.channel.outgoing.ranges():
+            low, high = max(first, piece.number), min(last, piece.last_number)
+            if piece.owner is self and low <= high:
+                self._tell_released(piece.first + low - piece.number, piece.first + high - piece.number)
+
+    def _tell_released(self, first: int, last: int) -> None:
+        self.channel.write_disposition(
+            Disposition(
+                role=SENDER,
+                first=first & serial.MASK,
+                last=None if last == first else last & serial.MASK,
+                settled=False,
+                state=RELEASED,
+            )
+        )
 
     def answer_flow(self, *, available: int, drained: bool) -> None:
         """Send a flow behind everything that waits; with ``drained`` the link credit is used up first."""

@@ -11,7 +11,10 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+
+from structlog.typing import FilteringBoundLogger
 
 from amqp10.connection import Connection, ConnectionSettings
 from amqp10.control_plane import BrokerControl
@@ -27,14 +30,18 @@ from amqp10.sasl import SaslMechanisms, SaslOutcome, encode_sasl_frame
 from amqp10.session import SessionLimits
 from core.access.mechanisms import offered
 from core.access.users import Users
+from core.clock import Now
 from core.config import Settings
 from core.engine.broker import Broker, EngineSettings
 from core.interface import Mailbox
 from core.observe.log import open_log
+from core.server.data import OpenData
 from core.server.descriptors import raise_limit
 from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
+from core.server.measures import Measures, ResidentSet, disk_free, memory_giver, memory_total
 from core.server.run import Server, read_clocks
 from core.server.run import serve as run_server
+from core.server.sampler import Sampler
 
 COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.0.0"
 """What product and version say in our open: the dialect, not the maker. RabbitMQ's own AMQP 1.0 clients talk to nothing
@@ -163,34 +170,83 @@ def refusal(settings: ConnectionSettings, reason: str) -> bytes:
     return PROTOCOL_HEADER_SASL + LET_IN + PROTOCOL_HEADER_AMQP + connection.data_to_send(0.0)
 
 
+def engine_settings(settings: Settings) -> EngineSettings:
+    """The part of the configuration that the engine needs."""
+    return EngineSettings(
+        queue_messages_per_turn=settings.engine.stage_messages_per_turn.queue,
+        queues_max=settings.engine.queues_max,
+        exchanges_max=settings.engine.exchanges_max,
+        bindings_max=settings.engine.bindings_max,
+        policies_max=settings.engine.policies_max,
+        paging_ratio=settings.alarms.paging_ratio,
+    )
+
+
 async def serve(settings: Settings, *, ready: Callable[[Sequence[tuple[str, int]]], None]) -> None:
-    """Run the broker until SIGTERM or SIGINT. ``ready`` hears the addresses once connections are accepted."""
+    """Run the broker until SIGTERM or SIGINT. ``ready`` hears the addresses once connections are accepted.
+
+    Raises StoreRefused and StoreDamaged for a data folder that cannot be used, StoreFailure for one that fails.
+    """
     raise_limit()
     with open_log(settings.log, sys.stderr, monotonic=time.monotonic) as log:
-        broker = Broker(
-            EngineSettings(
-                queue_messages_per_turn=settings.engine.stage_messages_per_turn.queue,
-                queues_max=settings.engine.queues_max,
-                exchanges_max=settings.engine.exchanges_max,
-                bindings_max=settings.engine.bindings_max,
-            ),
-            MessageConverter(),
-        )
         clock = read_clocks
-        users = Users(
-            settings.users,
-            cache_seconds=settings.access.password_cache,
-            monotonic=lambda: clock().monotonic,
-            random_bytes=secrets.token_bytes,
-        )
-        control = BrokerControl(broker, version=headgate_version(), pid=os.getpid())
-        factory = amqp10_factory(
-            settings=front_end_settings(settings),
-            broker=broker,
-            control=control,
-            users=users,
-            anonymous=settings.access.anonymous,
-        )
-        server = Server(settings=settings.server, engine=broker, factories=[factory], log=log, clock=clock)
-        control.server = server
+        data = OpenData(settings.data.folder, settings.store, clock=clock, log=log)  # nobody is served before it
+        try:
+            await _serve(settings, data, clock, log, ready)
+        finally:
+            data.close()
+
+
+async def _serve(
+    settings: Settings,
+    data: OpenData,
+    clock: Callable[[], Now],
+    log: FilteringBoundLogger,
+    ready: Callable[[Sequence[tuple[str, int]]], None],
+) -> None:
+    broker = Broker(engine_settings(settings), MessageConverter(), storage=data.storage)
+    users = Users(
+        settings.users,
+        cache_seconds=settings.access.password_cache,
+        monotonic=lambda: clock().monotonic,
+        random_bytes=secrets.token_bytes,
+    )
+    control = BrokerControl(broker, version=headgate_version(), pid=os.getpid())
+    factory = amqp10_factory(
+        settings=front_end_settings(settings),
+        broker=broker,
+        control=control,
+        users=users,
+        anonymous=settings.access.anonymous,
+    )
+    resident = ResidentSet()
+    sampler = Sampler(
+        settings=settings.alarms,
+        registry=broker.alarms,
+        measures=Measures(
+            memory_used=resident,
+            memory_total=memory_total,
+            disk_free=partial(disk_free, settings.data.folder),
+            sockets=lambda: server.sockets,
+            give_back=memory_giver(),
+        ),
+        clock=clock,
+        memory_sampled=broker.memory_sampled,
+        log=log,
+    )
+    server = Server(
+        settings=settings.server,
+        engine=broker,
+        factories=[factory],
+        log=log,
+        clock=clock,
+        background=[*data.tasks(broker.alarms), sampler.run],
+        sockets_changed=data.sockets_changed,
+    )
+    control.server, control.sampler = server, sampler
+    try:
         await run_server(server, ready)
+        broker.conclude()
+        await data.leave_in_order(server.turn)
+    finally:
+        resident.close()

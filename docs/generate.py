@@ -200,6 +200,7 @@ WHEN_REACHED: Mapping[str, str] = {
     "server.rounds_per_wake_up_max": "the rest of the work waits until the other peers have had a turn",
     "log.per_second_max": "lines of that event are left out, and the next one says how many",
     "log.waiting_max": "lines are dropped",
+    "alarms.disk_free_limit": "publishers wait, and nothing is paged out to disk",
     "amqp10.max_incoming_window": "the client must wait; a transfer beyond it ends the session with window-violation",
     "amqp10.incoming_window_margin": "a transfer beyond it ends the session with window-violation",
     "amqp10.max_link_credit": "the client must wait; a message beyond it detaches the link: transfer-limit-exceeded",

@@ -1,4 +1,4 @@
-"""``headgate alarms``: while one is on, nobody can publish."""
+"""``headgate alarms``: while one is on, nobody can publish. Notices are listed with them and only tell."""
 
 from amqp10.addresses import percent_encode
 from amqp10.cli.listing import noun
@@ -6,8 +6,8 @@ from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 
 alarms_app = noun(
     "alarms",
-    columns=("name", "on", "since", "sources"),
-    help_text="Alarms: while one is on, publishers wait. Raise and clear them by hand.",
+    columns=("name", "level", "on", "since", "cause"),
+    help_text="Alarms: while one is on, publishers wait; notices are only shown. Raise and clear alarms by hand.",
 )
 
 

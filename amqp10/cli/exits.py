@@ -11,6 +11,8 @@ code  meaning
 5     what was asked for does not exist
 6     the broker refused, or rejected or released a message
 7     something did not happen in time
+8     the data folder is damaged
+9     the disk failed while the broker served; nothing was confirmed after that
 130   interrupted from the keyboard
 ====  ==========================================================================================================
 """
@@ -30,12 +32,14 @@ class Exit(IntEnum):
     NOT_FOUND = 5
     REFUSED = 6
     TIMED_OUT = 7
+    DAMAGED = 8
+    DISK_FAILED = 9
     INTERRUPTED = 130
 
 
 EPILOGUE = (
     "Exit codes: 0 done, 1 fault of headgate, 2 wrong usage or configuration, 3 broker not reachable, "
-    "4 not let in, 5 not found, 6 refused, 7 timed out, 130 interrupted."
+    "4 not let in, 5 not found, 6 refused, 7 timed out, 8 data folder damaged, 9 disk failed, 130 interrupted."
 )
 
 

@@ -1,7 +1,7 @@
 """The command ``headgate``: its nouns and verbs, and how a run of it ends.
 
-Each noun is a file of its own beside this one; all but ``serve``, ``config`` and ``hash-password`` speak with a
-running broker by way of :mod:`amqp10.client` and know nothing else of it.
+Each noun is a file of its own beside this one; all but ``serve``, ``config``, ``store`` and ``hash-password`` speak
+with a running broker by way of :mod:`amqp10.client` and know nothing else of it.
 """
 
 import os
@@ -14,15 +14,19 @@ from amqp10.cli.bindings import bindings_app
 from amqp10.cli.config import config_app
 from amqp10.cli.connections import connections_app
 from amqp10.cli.consume import consume_command
+from amqp10.cli.disk import disk_app
 from amqp10.cli.exchanges import exchanges_app
 from amqp10.cli.exits import EPILOGUE, CommandError, Exit, complain
 from amqp10.cli.hash_password import hash_password_command
 from amqp10.cli.links import links_app
+from amqp10.cli.memory import memory_app
+from amqp10.cli.policies import policies_app
 from amqp10.cli.publish import publish_command
 from amqp10.cli.queues import queues_app
 from amqp10.cli.serve import serve_command
 from amqp10.cli.sessions import sessions_app
 from amqp10.cli.status import status_command
+from amqp10.cli.store import store_commands
 from amqp10.serve import headgate_version
 
 NOUNS = (
@@ -32,7 +36,10 @@ NOUNS = (
     connections_app,
     sessions_app,
     links_app,
+    policies_app,
     alarms_app,
+    memory_app,
+    disk_app,
     config_app,
 )
 
@@ -52,6 +59,7 @@ def command_line() -> App:
     app.command(consume_command, name="consume")
     for noun in NOUNS:
         app.command(noun)
+    app.command(store_commands())
     app.command(hash_password_command, name="hash-password")
     return app
 

@@ -15,6 +15,8 @@ from amqp10.cli.remote import sole_error
 from amqp10.serve import headgate_version, serve
 from core.access.users import GUEST
 from core.config import Settings
+from core.errors import Invalid
+from core.store.errors import NoSpace, StoreDamaged, StoreFailure, StoreRefused
 
 
 def serve_command(
@@ -49,11 +51,18 @@ def serve_command(
 
     try:
         trio.run(partial(serve, settings, ready=ready))
-    except (OSError, BaseExceptionGroup) as error:
-        sole = sole_error(error)
-        if not isinstance(sole, OSError):
-            raise
-        raise CommandError(Exit.USAGE, sole.strerror or str(sole)) from None
+    except (OSError, Invalid, StoreRefused, StoreDamaged, StoreFailure, NoSpace, BaseExceptionGroup) as error:
+        match sole_error(error):
+            case StoreFailure() | NoSpace() as failure:
+                raise CommandError(Exit.DISK_FAILED, str(failure)) from None
+            case StoreDamaged() as damaged:
+                raise CommandError(Exit.DAMAGED, str(damaged)) from None
+            case StoreRefused() | Invalid() as refused:
+                raise CommandError(Exit.USAGE, str(refused)) from None
+            case OSError() as wrong:
+                raise CommandError(Exit.USAGE, wrong.strerror or str(wrong)) from None
+            case _:
+                raise
 
 
 def ready_line(settings: Settings, addresses: Sequence[tuple[str, int]], *, pid: int) -> str:

@@ -1,31 +1,82 @@
 """Message annotations on the way to a consumer [3.2.3].
 
-Two changes are made to them, and none to the bare message: what another consumer has added with the modified outcome
-is merged [3.4.5], and a message that has none gets an empty section. RabbitMQ adds annotations of its own to every
-message, and its client libraries look for a key among them without asking first whether there are any.
+Three changes are made to them, and none to the bare message: what another consumer has added with the modified outcome
+is merged [3.4.5]; a number of the queue, its own for each message, goes before the others; and a message that has none
+gets an empty section. RabbitMQ adds annotations of its own to every message, and its client libraries look for a key
+among them without asking first whether there are any.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from struct import Struct
 
+from amqp10.codec import format_codes as code
+from amqp10.codec.composite import read_descriptor
+from amqp10.codec.decode import DEPTH_MAX
+from amqp10.codec.encode import encode_value
 from amqp10.sections import MESSAGE_ANNOTATIONS, decode_map_section, encode_section, scan
-from amqp10.types import Symbol
+from amqp10.types import Symbol, ULong
 
 EMPTY_ANNOTATIONS = encode_section(MESSAGE_ANNOTATIONS, {})
 
 _ANNOTATIONS_LEAD = b"\x00\x53\x72"
+_SMALL_ANNOTATIONS = _ANNOTATIONS_LEAD + bytes((code.MAP_8,))
+_UINT64 = Struct(">Q")
+_ULONG = bytes((code.ULONG,))
+_MAP_8_CONTENT_MAX = 255
+"""A size of one byte covers the count, too [1.6.23]."""
+_MAP_8_COUNT_MAX = 255
 _LEADS_WITHOUT = (b"\x00\x53\x73", b"\x00\x53\x79")
 """Messages that begin with properties, application properties or a body lie between these two as bytes: sections have
 an order, so they have no annotations. Comparing a whole batch so costs 60 ns a message."""
 
 
-def with_annotations(header: bytes, entries: list[bytes]) -> tuple[bytes, list[bytes]]:
+def with_annotations(
+    header: bytes, entries: list[bytes], sequences: Sequence[int] | None = None, sequence_key: str = ""
+) -> tuple[bytes, list[bytes]]:
     """What goes before every message of a batch, and the messages: none is without annotations after it.
 
-    ``entries`` have no header section and no delivery-annotations, and are valid.
+    ``entries`` have no header section and no delivery-annotations, and are valid. ``sequences`` is a number for each
+    of them, which it tells under ``sequence_key``.
     """
+    if sequences is not None:
+        return header, _numbered(entries, sequences, sequence_key)
     if _LEADS_WITHOUT[0] <= min(entries) and max(entries) < _LEADS_WITHOUT[1]:
         return header + EMPTY_ANNOTATIONS, entries
     return header, [entry if _annotated(entry) else EMPTY_ANNOTATIONS + entry for entry in entries]
+
+
+def _numbered(entries: list[bytes], sequences: Sequence[int], key: str) -> list[bytes]:
+    """The messages, each with its number before its own annotations. 0.2 µs a message where none has any."""
+    pair = encode_value(Symbol(key)) + _ULONG
+    lead = _ANNOTATIONS_LEAD + bytes((code.MAP_8, 1 + len(pair) + 8, 2)) + pair
+    pack = _UINT64.pack
+    if _LEADS_WITHOUT[0] <= min(entries) and max(entries) < _LEADS_WITHOUT[1]:
+        return [lead + pack(number) + entry for number, entry in zip(sequences, entries, strict=True)]
+    return [
+        _with_pair(entry, pair + pack(number), key, number) if _annotated(entry) else lead + pack(number) + entry
+        for number, entry in zip(sequences, entries, strict=True)
+    ]
+
+
+def _with_pair(entry: bytes, pair: bytes, key: str, number: int) -> bytes:
+    """The message with one more annotation, encoded, before those that it has."""
+    if entry.startswith(_SMALL_ANNOTATIONS):  # no need to look at the other sections
+        at, end = len(_ANNOTATIONS_LEAD), len(_SMALL_ANNOTATIONS) + 1 + entry[len(_SMALL_ANNOTATIONS)]
+    else:
+        start, end = scan(entry).message_annotations or (0, 0)
+        _, at = read_descriptor(entry, start, end, DEPTH_MAX)
+    if entry[at] == code.MAP_8:
+        count, content = entry[at + 2], entry[at + 3 : end]
+    else:
+        count, content = int.from_bytes(entry[at + 5 : at + 9], "big"), entry[at + 9 : end]
+    if key.encode() in content:  # it came from a stream already, or its publisher put it there
+        return merge_message_annotations(entry, {key: ULong(number)})
+    size, count = len(pair) + len(content), count + 2
+    if size < _MAP_8_CONTENT_MAX and count <= _MAP_8_COUNT_MAX:
+        opening = bytes((code.MAP_8, size + 1, count))
+    else:
+        opening = bytes((code.MAP_32,)) + (size + 4).to_bytes(4, "big") + count.to_bytes(4, "big")
+    return _ANNOTATIONS_LEAD + opening + pair + content + entry[end:]
 
 
 def _annotated(entry: bytes) -> bool:

@@ -38,6 +38,7 @@ from amqp10.frontend.outgoing import ConsumerLink
 from amqp10.frontend.reasons import BlockWatches, Telling
 from amqp10.frontend.settings import FrontEndSettings
 from amqp10.frontend.snapshots import connection_snapshot, link_identity, link_snapshots, session_snapshots
+from amqp10.frontend.stream_filters import stream_filters
 from amqp10.management import ManagementNode
 from amqp10.performatives import Attach, Open
 from amqp10.receiver_link import ReceiverLink
@@ -58,6 +59,8 @@ from core.interface import (
     Mailbox,
     PublisherBlocked,
     PublisherClosed,
+    StreamOptions,
+    TakenBack,
     Topology,
 )
 from core.server.frontends import PeerInfo
@@ -205,7 +208,7 @@ class Amqp10FrontEnd:
             case ReceiverAttached():
                 self._publisher_attached(event.link, event.attach)
             case SenderAttached():
-                self._consumer_attached(event.link, event.attach)
+                self._consumer_attached(event.link, event.attach, now)
             case LinkDetached():
                 self._release(event.link)
             case SessionEnded():
@@ -296,7 +299,7 @@ class Amqp10FrontEnd:
             max_message_size=self.settings.max_message_size,
         )
 
-    def _consumer_attached(self, link: SenderLink, attach: Attach) -> None:
+    def _consumer_attached(self, link: SenderLink, attach: Attach, now: Now) -> None:
         session = self._session_of(link)
         try:
             source = termini.requested_source(attach)
@@ -308,7 +311,12 @@ class Amqp10FrontEnd:
             else:
                 queue_name = termini.queue_of(source.address)
             user = ConsumerLink(link, engine=self._engine, headers=self._headers, batch=self.settings.max_queue_credit)
-            options = ConsumeOptions(priority=termini.consumer_priority(attach))
+            is_stream = self._topology.queue_info(queue_name, self).type == "stream"
+            stream = stream_filters(source.filter, now.wall) if is_stream else None
+            options = ConsumeOptions(
+                priority=termini.consumer_priority(attach),
+                stream=stream.options if stream is not None else StreamOptions(),
+            )
             user.consumer = self._engine.consume(queue_name, self._mailbox, self, options, user)
         except (EngineError, AmqpError) as error:
             self._refuse(link, fault_of(error))
@@ -316,7 +324,7 @@ class Amqp10FrontEnd:
         link.reference = user
         settled = attach.snd_settle_mode == 1
         link.attach(
-            source=termini.effective_source(source, queue_name),
+            source=termini.effective_source(source, queue_name, stream),
             target=attach.target,
             snd_settle_mode=1 if settled else 0,
             rcv_settle_mode=0 if settled else attach.rcv_settle_mode,
@@ -358,6 +366,8 @@ class Amqp10FrontEnd:
                 self._delivered(action)
             case GrantReply():
                 self._consumer(action.consumer.reference).replied(action)
+            case TakenBack():
+                self._consumer(action.consumer.reference).taken_back(action)
             case AlarmChanged():
                 self._alarms_changed(action.alarms)
             case PublisherClosed():

@@ -57,7 +57,7 @@ class Looked:
 class PublisherLink:
     """A publishing link: the peer's sender, our receiving end, the engine's publisher."""
 
-    __slots__ = ("_attributes", "_engine", "_held_up", "_identity", "_settings", "_target", "link", "name", "publisher")
+    __slots__ = ("_attributes", "_bound_by", "_engine", "_held_up", "_identity", "_settings", "_target", "link", "name", "publisher")
 
     def __init__(
         self,
@@ -81,6 +81,8 @@ class PublisherLink:
         self._target = publisher.fixed_target
         self._held_up: Reason | None = None
         """Why the engine wants no more for the target; None when it does."""
+        self._bound_by: int | None = None
+        """The policy's bound that the link credit keeps to."""
 
     def __str__(self) -> str:
         return self.name
@@ -98,10 +100,9 @@ class PublisherLink:
         return Reason.POLICY if self.publisher.link_credit_max is not None else Reason.UNCONFIRMED_LIMIT
 
     def held_up(self, reason: str | None) -> None:
-        """The engine wants no more for the target, for this reason, or (None) again; or the policy has changed."""
+        """The engine wants no more for the target, for this reason, or (None) again."""
         self._held_up = None if reason is None else Reason(reason)
         self.link.credit.withheld = reason is not None
-        self._bound(self.link.credit)
         self.link.channel.refill_later(self.link)
 
     def link_credit_rule(self) -> ReceiverCredit:
@@ -112,6 +113,7 @@ class PublisherLink:
 
     def _bound(self, credit: ReceiverCredit) -> None:
         settings, most = self._settings, self.publisher.link_credit_max
+        self._bound_by = most
         credit.maximum = settings.max_link_credit if most is None else min(most, settings.max_link_credit)
         credit.top_up_at = min(settings.link_credit_top_up, credit.maximum // 2)
 
@@ -133,6 +135,8 @@ class PublisherLink:
 
     def confirmed(self, action: Confirmed) -> None:
         """Pass the engine's answer on to the publisher."""
+        if self.publisher.link_credit_max != self._bound_by:
+            self._bound(self.link.credit)
         self._settle(action.first, action.last, self._state_of(action))
 
     @staticmethod

@@ -17,7 +17,7 @@ from amqp10.frontend.reasons import Reason
 from amqp10.link_credit import QueueGrant
 from amqp10.messaging import Accepted, DeliveryState, Modified, Rejected
 from amqp10.sender_link import SenderLink
-from core.interface import Consumer, Delivered, Disposal, Engine, GrantReply
+from core.interface import Consumer, Delivered, Disposal, Engine, GrantReply, TakenBack
 from core.message import Return
 
 UNSENT = Return(unsent=True)
@@ -60,6 +60,7 @@ class ConsumerLink:
 
     __slots__ = (
         "_available",
+        "_batch",
         "_drain_due",
         "_drained",
         "_echo_due",
@@ -75,6 +76,7 @@ class ConsumerLink:
         self.consumer: Consumer | None = None
         self.grant = QueueGrant(batch)
         link.grant = self.grant
+        self._batch = batch
         self._engine = engine
         self._headers = headers
         self._echo_due = False
@@ -108,6 +110,7 @@ class ConsumerLink:
         self._drained = False
         if not self._drain_due:
             self.link.cancel_drained()
+        self._bound_batch()
         self._request(self.grant.request(self.link.credit.link_credit))
 
     def delivered(self, action: Delivered) -> None:
@@ -116,14 +119,20 @@ class ConsumerLink:
         entries = action.entries
         if action.annotations is not None:
             entries = [merge_message_annotations(entry, action.annotations) for entry in entries]
-        prefix, entries = with_annotations(self._headers.of(action), entries)
+        prefix, entries = with_annotations(self._headers.of(action), entries, action.sequences, action.sequence_key)
         self.link.send_run(action.first, entries, prefix)
         self._return_unsent()
+
+    def taken_back(self, action: TakenBack) -> None:
+        """The queue has taken deliveries back because they were held too long: those that were sent are released."""
+        self.link.release(action.first, action.last)
+        self.go_on()
 
     def replied(self, action: GrantReply) -> None:
         """The queue answered a grant."""
         self._available = action.available
         self._drained = self._drained or action.drained > 0
+        self._bound_batch()
         newer = self.grant.replied(action.drained, self.link.credit.link_credit)
         if newer is not None:
             self._drained = False
@@ -147,6 +156,7 @@ class ConsumerLink:
         """Ask for the next batch when it is time, or give the answers that are due when none is to come."""
         if self.grant.requested or self.consumer is None:
             return
+        self._bound_batch()
         exhausted = self._drained or self.link.credit.link_credit <= self.link.waiting
         if not exhausted:
             batch = self.grant.next_batch(self.link.credit.link_credit)
@@ -159,6 +169,11 @@ class ConsumerLink:
         elif self._echo_due and (exhausted or self.grant.outstanding):
             self.link.answer_flow(available=self._available, drained=False)
             self._echo_due = False
+
+    def _bound_batch(self) -> None:
+        """A policy may bound the queue grant below the front end's own batch, and change while the link is there."""
+        limit = self.consumer.link_credit_max if self.consumer is not None else None
+        self.grant.batch = self._batch if limit is None else min(self._batch, limit)
 
     def _request(self, n: int | None) -> None:
         if n is not None and self.consumer is not None:

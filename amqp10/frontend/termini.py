@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from amqp10.addresses import AddressError, dynamic_queue_name, parse_source, parse_target, queue_address
 from amqp10.errors import ErrorCondition, LinkFault
+from amqp10.frontend.stream_filters import StreamFilters
 from amqp10.messaging import RELEASED, Source, Target
 from amqp10.performatives import Attach
 from core.interface import Target as EngineTarget
@@ -73,17 +74,17 @@ def dynamic_name(container_id: str, link_name: str, unique: str, *, address: obj
     return dynamic_queue_name(container_id, link_name, unique)
 
 
-def effective_source(source: Source, queue_name: str) -> Source:
-    """The source as it is: no filter is in force, messages are moved, an unsettled message is released, and nothing of
-    the terminus outlives its link."""
+def effective_source(source: Source, queue_name: str, stream: StreamFilters | None = None) -> Source:
+    """The source as it is: messages are moved, an unsettled message is released, and nothing of the terminus outlives
+    its link. From a stream messages are copied, and some filters may be in force."""
     return replace(
         source,
         address=queue_address(queue_name) if source.dynamic else source.address,
         durable=0,
         expiry_policy=DYNAMIC_EXPIRY if source.dynamic else PLAIN_EXPIRY,
         timeout=0,
-        distribution_mode="move",
-        filter=None,
+        distribution_mode="move" if stream is None else "copy",
+        filter=None if stream is None or not stream.effective else stream.effective,
         default_outcome=RELEASED,
         outcomes=OUTCOMES,
     )

@@ -1,12 +1,15 @@
-"""The alarms that are on: while there is one, front ends let nobody publish.
+"""The alarms that are on: while there is one, front ends let nobody publish. And notices, which only tell.
 
 An alarm is a level, not an event: it is on as long as somebody holds it up, and that may be the one who
 measures (memory, disk) and an operator by hand at the same time. Each takes back only what it raised itself.
-Mailboxes hear of a change of the whole set, once.
+Mailboxes hear of a change of the whole set of alarms, once; of notices they hear nothing.
+
+Each alarm and notice is one row for whoever looks: when and why it came on, and the figures that were measured last.
 
 Nobody tells the time to who raises an alarm: since when it is on is filled in by the next ``stamp``.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from core.clock import Now
@@ -14,32 +17,50 @@ from core.errors import Invalid
 from core.interface import AlarmChanged, Mailbox, Snapshot
 
 ALARMS = ("disk", "memory")
+"""While one of them is on, publishers wait."""
+
+NOTICES = ("descriptors", "event-loop-lag")
+"""Only shown."""
 
 BY_HAND = "by hand"
 """The source of an alarm that an operator raised."""
 
+MEASURED = "measured"
+"""The source of what is on because of what was measured."""
+
+Witness = Callable[[Snapshot], None]
+"""Is shown the row of an alarm or notice that has just come on or gone off. Off, it still names what it ended with."""
+
 
 @dataclass(eq=False, slots=True)
-class _Alarm:
-    sources: dict[str, None] = field(default_factory=dict)
+class _Raised:
+    sources: dict[str, str] = field(default_factory=dict)
+    """Who holds it up, and why."""
     since: Now | None = None
 
 
 class AlarmRegistry:
-    """All alarms of the broker."""
+    """All alarms and notices of the broker."""
 
-    __slots__ = ("_alarms", "_mailboxes", "_unstamped")
+    __slots__ = ("_figures", "_mailboxes", "_raised", "_unstamped", "witness")
 
     def __init__(self) -> None:
-        self._alarms: dict[str, _Alarm] = {}
+        self.witness: Witness | None = None
+        self._raised: dict[str, _Raised] = {}
         """Those that are on."""
+        self._figures: dict[str, Snapshot] = {}
         self._mailboxes: dict[Mailbox, None] = {}
         self._unstamped = False
 
     @property
     def on(self) -> frozenset[str]:
         """The names of the alarms that are on."""
-        return frozenset(self._alarms)
+        return frozenset(name for name in ALARMS if name in self._raised)
+
+    @property
+    def paging_stopped(self) -> bool:
+        """Nothing is paged out while the disk is short: it would be the paging that fills it."""
+        return "disk" in self._raised
 
     def subscribe(self, mailbox: Mailbox) -> frozenset[str]:
         """Put changes into this mailbox from now on; returns what is on."""
@@ -50,44 +71,80 @@ class AlarmRegistry:
         """Nothing more for this mailbox."""
         self._mailboxes.pop(mailbox, None)
 
-    def set(self, name: str, source: str) -> None:
+    def set(self, name: str, source: str, cause: str = "") -> None:
         """This source holds the alarm up. Raises Invalid for a name that is not an alarm."""
         _check(name)
-        alarm = self._alarms.get(name)
-        if alarm is None:
-            self._alarms[name] = alarm = _Alarm()
-            self._unstamped = True
+        if self._raise(name, source, cause):
             self._tell()
-        alarm.sources[source] = None
 
     def clear(self, name: str, source: str) -> None:
         """This source lets go of the alarm. Raises Invalid for a name that is not an alarm."""
         _check(name)
-        alarm = self._alarms.get(name)
-        if alarm is None:
-            return
-        alarm.sources.pop(source, None)
-        if not alarm.sources:
-            del self._alarms[name]
+        if self._lower(name, source):
             self._tell()
+
+    def notice(self, name: str, on: bool, cause: str = "") -> None:
+        """Show a notice, or take it away. It stops nobody."""
+        assert name in NOTICES
+        if on:
+            self._raise(name, MEASURED, cause)
+        else:
+            self._lower(name, MEASURED)
+
+    def measured(self, name: str, figures: Mapping[str, object]) -> None:
+        """What was measured last for an alarm or notice, on or off. Plain values; the row shows them."""
+        self._figures[name] = dict(figures)
 
     def stamp(self, now: Now) -> None:
         """Alarms that are new since the last stamp are on since now."""
         if self._unstamped:
             self._unstamped = False
-            for alarm in self._alarms.values():
-                alarm.since = alarm.since or now
+            for raised in self._raised.values():
+                raised.since = raised.since or now
 
     def snapshot(self) -> list[Snapshot]:
-        """Every alarm, also those that are off. ``since`` is wall-clock time in seconds."""
-        return [self._show(name) for name in ALARMS]
+        """Every alarm and notice, also those that are off. ``since`` is wall-clock time in seconds."""
+        return [self._show(name) for name in sorted(ALARMS + NOTICES)]
 
     def _show(self, name: str) -> Snapshot:
-        alarm = self._alarms.get(name)
-        if alarm is None:
-            return {"name": name, "on": False, "since": None, "sources": []}
-        since = None if alarm.since is None else alarm.since.wall
-        return {"name": name, "on": True, "since": since, "sources": list(alarm.sources)}
+        raised = self._raised.get(name) or _Raised()
+        return {
+            "name": name,
+            "level": "alarm" if name in ALARMS else "notice",
+            "on": name in self._raised,
+            "since": None if raised.since is None else raised.since.wall,
+            "sources": list(raised.sources),
+            "cause": "; ".join(raised.sources.values()) or None,
+            **self._figures.get(name, {}),
+        }
+
+    def _raise(self, name: str, source: str, cause: str) -> bool:
+        """Whether it came on."""
+        raised = self._raised.get(name)
+        if raised is not None:
+            raised.sources.setdefault(source, cause or source)
+            return False
+        self._raised[name] = _Raised({source: cause or source})
+        self._unstamped = True
+        self._show_witness(self._show(name))
+        return True
+
+    def _lower(self, name: str, source: str) -> bool:
+        """Whether it went off."""
+        raised = self._raised.get(name)
+        if raised is None or source not in raised.sources:
+            return False
+        last = self._show(name)
+        del raised.sources[source]
+        if raised.sources:
+            return False
+        del self._raised[name]
+        self._show_witness(last | {"on": False})
+        return True
+
+    def _show_witness(self, row: Snapshot) -> None:
+        if self.witness is not None:
+            self.witness(row)
 
     def _tell(self) -> None:
         action = AlarmChanged(self.on)

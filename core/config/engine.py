@@ -27,4 +27,7 @@ class EngineSettings(Section):
     bindings_max: Annotated[int, Unit("bindings")] = Field(default=100_000, ge=1)
     """Bindings that may exist at once, of all exchanges together."""
 
+    policies_max: Annotated[int, Unit("policies")] = Field(default=100, ge=0)
+    """Policies that may exist at once. Each is looked at whenever a queue is declared."""
+
     stage_messages_per_turn: StageSettings = StageSettings()

@@ -5,6 +5,7 @@ from collections import Counter
 from pydantic import Field, field_validator
 
 from core.config.access import AccessSettings, UserSettings
+from core.config.alarms import AlarmSettings
 from core.config.amqp10 import Amqp10Settings
 from core.config.data import DataSettings
 from core.config.engine import EngineSettings
@@ -20,6 +21,7 @@ class Settings(Section):
     server: ServerSettings = ServerSettings()
     data: DataSettings = DataSettings()
     store: StoreSettings = StoreSettings()
+    alarms: AlarmSettings = AlarmSettings()
     log: LogSettings = LogSettings()
     access: AccessSettings = AccessSettings()
     amqp10: Amqp10Settings = Amqp10Settings()

@@ -17,13 +17,13 @@ class StoreSettings(Section):
     msg_store_file_size_limit: Bytes = Field(default=16 * 2**20, ge=65_536)
     """A file of the message store is closed when it has reached this size."""
 
-    garbage_fraction: Annotated[float, Unit("a share")] = Field(default=0.5, gt=0, lt=1)
+    garbage_fraction: Annotated[float, Unit("a share")] = Field(default=0.5, ge=0.1, le=0.9)
     """The message store is compacted when more than this share of its bytes is garbage."""
 
-    sync_interval: Seconds = Field(default=0.2, gt=0)
+    sync_interval: Seconds = Field(default=0.2, ge=0.001)
     """What classic queues and streams have written is synced at least so often: what a power cut may take."""
 
-    no_space_retry: Seconds = Field(default=0.25, gt=0)
+    no_space_retry: Seconds = Field(default=0.25, ge=0.01)
     """How long to wait before a write that found no space is tried again."""
 
     open_files_max: Annotated[int, Unit("files")] = Field(default=256, ge=8)

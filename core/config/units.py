@@ -2,12 +2,17 @@
 
 Inside, a size is an ``int`` of bytes and a duration a ``float`` of seconds; other units belong to the text
 only. A bare number means bytes or seconds.
+
+The limits of memory and disk space are written as RabbitMQ's users write them. There ``M`` meant 2^20 bytes up to 3.12
+and means 10^6 since 3.13, so which of the two holds is a setting, and whoever shows such a size names it.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator
 
@@ -23,7 +28,26 @@ BYTE_UNITS = {
 }
 SECOND_UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
-_QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([A-Za-z]+)")
+UnitConvention = Literal["binary", "decimal"]
+"""What a bare k, M or G means."""
+
+_KILOBYTES = {"kB": 10**3, "MB": 10**6, "GB": 10**9}
+_KIBIBYTES = {"kiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+LIMIT_UNITS: Mapping[UnitConvention, Mapping[str, int]] = MappingProxyType(
+    {
+        "binary": {"k": 2**10, "M": 2**20, "G": 2**30} | _KIBIBYTES | _KILOBYTES,
+        "decimal": {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
+        | (_KILOBYTES | {"TB": 10**12, "PB": 10**15})
+        | {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
+        | (_KIBIBYTES | {"TiB": 2**40, "PiB": 2**50}),
+    }
+)
+"""Units of limits: RabbitMQ's up to 3.12, and those since 3.13 as they are meant there: Pi is 2^50, and T is a unit."""
+
+_NUMBER = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
+_LIMIT = re.compile(rf"({_NUMBER}) ?([A-Za-z]*)")
+_QUANTITY = re.compile(rf"({_NUMBER}) ?([A-Za-z]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +78,26 @@ def _parse(text: str, units: dict[str, int] | dict[str, float], example: str) ->
     if match is None or match[2] not in units:
         raise ValueError(f'must be a number with a unit ({", ".join(units)}), such as "{example}"')
     return float(match[1]) * units[match[2]]
+
+
+def parse_limit(text: str, convention: UnitConvention) -> int:
+    """Bytes from a limit such as ``"50MB"`` or ``"1073741824"``. Raises ValueError, which names the convention."""
+    match = _LIMIT.fullmatch(text)
+    units = {"": 1, **LIMIT_UNITS[convention]}
+    if match is None or match[2] not in units:
+        raise ValueError(
+            f"{text!r} is no size; it must be a number of bytes, or one with a unit: {', '.join(units)[2:]} "
+            f"({explain_convention(convention)})"
+        )
+    size = Fraction(match[1]) * units[match[2]]
+    if size.denominator != 1:
+        raise ValueError(f"{text!r} is not a whole number of bytes")
+    return size.numerator
+
+
+def explain_convention(convention: UnitConvention) -> str:
+    """The convention in words, for messages."""
+    return f"unit convention {convention}: 1M is {LIMIT_UNITS[convention]['M']} bytes"
 
 
 def render_bytes(size: float) -> str:

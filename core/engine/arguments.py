@@ -1,42 +1,77 @@
-"""The arguments of queues and exchanges: which exist, which values they take, and which act already.
+"""The arguments of queues and exchanges: which there are for each type of queue, and which values they take.
 
-An argument that is accepted but does not act yet is one whose absence loses no message and keeps every
-promise made to a publisher: limits that drop or expire messages, priorities, and hints. What would weaken a
-promise (``x-sync``, a queue type) is refused until it acts.
+=================================  ==================================  ======  ================================
+argument                           values                              types   acts
+=================================  ==================================  ======  ================================
+x-queue-type                       ``classic`` ``quorum`` ``stream``   all     yes
+x-max-length-bytes                 integer >= 0                        all     yes
+x-sync                             ``always`` ``default``              all     yes; quorum queues always sync
+x-queue-leader-locator             string                              all     never: one node
+x-max-length                       integer >= 0                        c q     yes
+x-overflow                         ``drop-head`` ``reject-publish``    c q     yes
+                                   ``reject-publish-dlx`` (c)
+                                   ``block``
+x-message-ttl                      integer >= 0, milliseconds          c q     yes
+x-expires                          integer > 0, milliseconds           c q     yes
+x-dead-letter-exchange             string                              c q     yes
+x-dead-letter-routing-key          string, needs the exchange          c q     yes
+x-single-active-consumer           boolean                             c q     yes
+x-consumer-timeout                 integer > 0, milliseconds           c q     yes
+x-sequence                         boolean                             c q     yes: deliveries carry
+                                                                               ``x-opt-sequence``
+x-max-priority                     integer 1 to 255                    c       yes
+x-queue-mode                       ``default`` ``lazy``                c       yes
+x-queue-version                    1 2                                 c       never: one kind of index
+x-queue-master-locator             string                              c       never: one node
+x-dead-letter-strategy             ``at-most-once`` ``at-least-once``  q       yes
+x-delivery-limit, x-deliver-limit  integer >= -1; -1 is no limit       q       yes, the second never
+x-quorum-initial-group-size,       integer > 0                         q       never: one node
+x-quorum-target-group-size
+x-max-in-memory-length,            integer >= 0                        q       never: memory is the broker's to
+x-max-in-memory-bytes                                                          divide
+x-max-age                          like ``7D`` or ``12h``              s       yes
+x-stream-max-segment-size-bytes    integer > 0                         s       yes
+x-stream-filter-size-bytes         integer 16 to 255                   s       never: filter values are exact
+x-initial-cluster-size,            integer > 0                         s       never: one node
+x-initial-group-size
+alternate-exchange                 string                              exchanges; yes
+x-delayed-type                     string                              exchanges; never: no type has a delay
+=================================  ==================================  ======  ================================
 
-==============================  ==================================  =====================================
-argument                        values                              acts
-==============================  ==================================  =====================================
-x-queue-type                    ``classic``                         now (``quorum``, ``stream`` are refused)
-x-single-active-consumer        boolean                             now
-x-queue-mode, x-queue-version   ``default`` ``lazy``; 1 2           never: one kind of classic queue
-x-queue-leader-locator,         string                              never: one node
-x-queue-master-locator
-x-max-length,                   integer >= 0                        later
-x-max-length-bytes
-x-overflow                      ``drop-head`` ``reject-publish``    later
-                                ``reject-publish-dlx``
-x-message-ttl                   integer >= 0, milliseconds          later
-x-max-priority                  integer 1 to 255                    later: order of arrival until then
-x-expires                       integer > 0, milliseconds           later
-x-dead-letter-exchange          string                              later
-x-dead-letter-routing-key       string, needs the exchange          later
-alternate-exchange              string (exchanges)                  now
-x-delayed-type                  string (exchanges)                  never: these types take no delay
-==============================  ==================================  =====================================
+Types: c classic, q quorum, s stream. The units of an age are those of RabbitMQ: Y years, M months, D days, h hours,
+m minutes, s seconds. ``x-deliver-limit`` and ``x-initial-group-size`` are what RabbitMQ's Python client says for
+``x-delivery-limit`` and ``x-initial-cluster-size``; to RabbitMQ too they mean nothing.
 
-Other arguments with the prefix ``x-`` are refused, because whoever sets one expects something of it.
-Arguments without the prefix are the client's own and are kept.
+Other arguments with the prefix ``x-`` are refused, because whoever sets one expects something of it. Arguments
+without the prefix are the client's own and are kept.
 """
 
+import re
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 
 from core.errors import Invalid, PreconditionFailed
+from core.interface import QueueDeclaration
 
 Check = Callable[[object], bool]
 
-CLASSIC = "classic"
-LATER_TYPES = ("quorum", "stream")
+CLASSIC, QUORUM, STREAM = QUEUE_TYPES = ("classic", "quorum", "stream")
+
+INTEGER_MAX = 2**63 - 1
+"""The largest number that every protocol can show again: a signed long."""
+LINK_CREDIT_MAX = 2**32 - 1
+"""The largest link credit there is: an unsigned integer [2.7.4]."""
+
+_AGE = re.compile(r"[1-9][0-9]{0,8}[YMDhms]")
+"""A number with its unit; nine digits are more than enough and keep the product small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Which values are right, and how to say so."""
+
+    check: Check
+    allowed: str
 
 
 def is_integer(value: object) -> bool:
@@ -44,42 +79,81 @@ def is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _one_of(*values: object) -> Check:
-    return lambda value: not isinstance(value, bool) and value in values
+def integer(low: int, high: int = INTEGER_MAX, unit: str = "") -> Rule:
+    """An integer within these bounds, both included."""
+    bounds = f"{low} or more" if high == INTEGER_MAX else f"from {low} to {high}"
+    separator = "," if high == INTEGER_MAX else ""
+    return Rule(
+        lambda value: isinstance(value, int) and is_integer(value) and low <= value <= high,
+        f"an integer{separator} {bounds}{f' {unit}' if unit else ''}",
+    )
 
 
-def _at_least(minimum: int) -> Check:
-    return lambda value: isinstance(value, int) and is_integer(value) and value >= minimum
+def one_of(*values: str | int) -> Rule:
+    """One of these words or numbers."""
+    *others, last = map(repr, values)
+    return Rule(lambda value: not isinstance(value, bool) and value in values, f"{', '.join(others)} or {last}")
 
 
-def _text(value: object) -> bool:
-    return isinstance(value, str)
+TEXT = Rule(lambda value: isinstance(value, str), "a string")
+BOOLEAN = Rule(lambda value: isinstance(value, bool), "true or false")
+MAX_AGE = Rule(
+    lambda value: isinstance(value, str) and _AGE.fullmatch(value) is not None,
+    "a number above 0 with one of the units Y, M, D, h, m and s, like '7D'",
+)
+COUNT = integer(0)
+POSITIVE = integer(1)
+OVERFLOW = one_of("drop-head", "reject-publish", "reject-publish-dlx", "block")
 
-
-def _boolean(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-QUEUE_ARGUMENTS: Mapping[str, tuple[Check, str]] = {
-    "x-single-active-consumer": (_boolean, "true or false"),
-    "x-queue-mode": (_one_of("default", "lazy"), "'default' or 'lazy'"),
-    "x-queue-version": (_one_of(1, 2), "1 or 2"),
-    "x-queue-leader-locator": (_text, "a string"),
-    "x-queue-master-locator": (_text, "a string"),
-    "x-max-length": (_at_least(0), "an integer, 0 or more"),
-    "x-max-length-bytes": (_at_least(0), "an integer, 0 or more"),
-    "x-overflow": (
-        _one_of("drop-head", "reject-publish", "reject-publish-dlx"),
-        "'drop-head', 'reject-publish' or 'reject-publish-dlx'",
-    ),
-    "x-message-ttl": (_at_least(0), "an integer, 0 or more milliseconds"),
-    "x-max-priority": (_one_of(*range(1, 256)), "an integer from 1 to 255"),
-    "x-expires": (_at_least(1), "an integer, 1 or more milliseconds"),
-    "x-dead-letter-exchange": (_text, "a string"),
-    "x-dead-letter-routing-key": (_text, "a string"),
+_EVERY_TYPE: Mapping[str, Rule] = {
+    "x-queue-type": one_of(*QUEUE_TYPES),
+    "x-queue-leader-locator": TEXT,
+    "x-max-length-bytes": COUNT,
+    "x-sync": one_of("always", "default"),
 }
-"""Besides the type: the check that a value passes, and what to say when it does not."""
 
+_CLASSIC_AND_QUORUM: Mapping[str, Rule] = {
+    **_EVERY_TYPE,
+    "x-single-active-consumer": BOOLEAN,
+    "x-max-length": COUNT,
+    "x-message-ttl": integer(0, unit="milliseconds"),
+    "x-expires": integer(1, unit="milliseconds"),
+    "x-dead-letter-exchange": TEXT,
+    "x-dead-letter-routing-key": TEXT,
+    "x-consumer-timeout": integer(1, unit="milliseconds"),
+    "x-sequence": BOOLEAN,
+}
+
+QUEUE_ARGUMENTS: Mapping[str, Mapping[str, Rule]] = {
+    CLASSIC: {
+        **_CLASSIC_AND_QUORUM,
+        "x-overflow": OVERFLOW,
+        "x-max-priority": integer(1, 255),
+        "x-queue-mode": one_of("default", "lazy"),
+        "x-queue-version": one_of(1, 2),
+        "x-queue-master-locator": TEXT,
+    },
+    QUORUM: {
+        **_CLASSIC_AND_QUORUM,
+        "x-overflow": one_of("drop-head", "reject-publish", "block"),
+        "x-dead-letter-strategy": one_of("at-most-once", "at-least-once"),
+        "x-delivery-limit": integer(-1),
+        "x-deliver-limit": integer(-1),
+        "x-quorum-initial-group-size": POSITIVE,
+        "x-quorum-target-group-size": POSITIVE,
+        "x-max-in-memory-length": COUNT,
+        "x-max-in-memory-bytes": COUNT,
+    },
+    STREAM: {
+        **_EVERY_TYPE,
+        "x-max-age": MAX_AGE,
+        "x-stream-max-segment-size-bytes": POSITIVE,
+        "x-stream-filter-size-bytes": integer(16, 255),
+        "x-initial-cluster-size": POSITIVE,
+        "x-initial-group-size": POSITIVE,
+    },
+}
+"""By queue type and name."""
 
 EXCHANGE_ARGUMENTS = ("alternate-exchange", "x-delayed-type")
 """Both are names, so both must be strings."""
@@ -90,25 +164,39 @@ def queue_type(arguments: Mapping[str, object]) -> str:
     return str(arguments.get("x-queue-type", CLASSIC))
 
 
-def check_queue_arguments(queue: str, arguments: Mapping[str, object]) -> None:
-    """Raises Invalid for a queue type, PreconditionFailed for any other argument that cannot be met."""
-    wanted = queue_type(arguments)
-    if wanted in LATER_TYPES:
-        raise Invalid(f"queue '{queue}': x-queue-type '{wanted}' is not supported yet; use '{CLASSIC}'")
-    if wanted != CLASSIC:
-        raise Invalid(f"queue '{queue}': there is no x-queue-type '{wanted}'; use '{CLASSIC}'")
-    for name, value in arguments.items():
-        if not name.startswith("x-") or name == "x-queue-type":
-            continue
-        if name not in QUEUE_ARGUMENTS:
-            raise PreconditionFailed(f"queue '{queue}': argument {name} is not supported for type '{CLASSIC}'")
-        check, allowed = QUEUE_ARGUMENTS[name]
-        if not check(value):
-            raise PreconditionFailed(f"queue '{queue}': argument {name} is {value!r}, it must be {allowed}")
-    if "x-dead-letter-routing-key" in arguments and "x-dead-letter-exchange" not in arguments:
-        raise PreconditionFailed(
-            f"queue '{queue}': x-dead-letter-routing-key needs an x-dead-letter-exchange beside it"
+def check_queue(declaration: QueueDeclaration) -> None:
+    """Raises Invalid for a type that there is not or that cannot be so, PreconditionFailed for its other arguments."""
+    about = f"queue '{declaration.name}'"
+    arguments = declaration.arguments
+    kind = queue_type(arguments)
+    if kind not in QUEUE_TYPES:
+        raise Invalid(
+            f"{about}: there is no x-queue-type '{kind}'; use {QUEUE_ARGUMENTS[CLASSIC]['x-queue-type'].allowed}"
         )
+    if kind != CLASSIC:
+        _check_kept(about, kind, declaration)
+    rules = QUEUE_ARGUMENTS[kind]
+    for name, value in arguments.items():
+        if not name.startswith("x-"):
+            continue
+        if name not in rules:
+            raise PreconditionFailed(f"{about}: argument {name} is not supported for type '{kind}'")
+        if not rules[name].check(value):
+            raise PreconditionFailed(f"{about}: argument {name} is {value!r}, it must be {rules[name].allowed}")
+    if "x-dead-letter-routing-key" in arguments and "x-dead-letter-exchange" not in arguments:
+        raise PreconditionFailed(f"{about}: x-dead-letter-routing-key needs an x-dead-letter-exchange beside it")
+
+
+def _check_kept(about: str, kind: str, declaration: QueueDeclaration) -> None:
+    """What quorum queues and streams promise outlives connections and consumers."""
+    wrong = {
+        "not durable": not declaration.durable,
+        "exclusive": declaration.exclusive,
+        "auto-delete": declaration.auto_delete,
+    }
+    for what, is_so in wrong.items():
+        if is_so:
+            raise Invalid(f"{about}: a queue of type '{kind}' cannot be {what}; use type '{CLASSIC}'")
 
 
 def check_exchange_arguments(exchange: str, arguments: Mapping[str, object]) -> None:

@@ -1,7 +1,7 @@
 """Where a queue's ready messages are kept, and the backing that keeps them in memory.
 
-A backing is a first-in first-out list of runs. It hands messages out once: what comes back from a consumer is the queue's affair (``returned.py``), because it goes back in
-front of everything that is still here.
+A backing is a first-in first-out list of runs. It hands messages out once: what comes back from a consumer is the
+queue's affair (``returned.py``), because it goes back in front of everything that is still here.
 
 The memory backing keeps the encoded entries and, beside them, one record for each run: first sequence number,
 arrival time, attributes. Single publishes that follow each other closely share a record, so that a backlog of
@@ -10,9 +10,9 @@ message.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from core.clock import Now
 from core.engine.stretch import Stretch
@@ -51,6 +51,10 @@ class Backing(Protocol):
         Returns the position to wait for, or None when there is nothing to wait for.
         """
 
+    @property
+    def passes(self) -> bool:
+        """Whether messages may go straight to a consumer, before they are as safe as the queue promises."""
+
     def pass_run(self, portion: Portion, first: int, now: Now) -> tuple[Stretch, int | None]:
         """Messages on their way straight to a consumer that waits: they never stand here. Only while nothing does."""
 
@@ -76,6 +80,28 @@ class Backing(Protocol):
         """Messages and bytes by state, and what reading has cost, for whoever looks."""
 
 
+@runtime_checkable
+class Pages(Protocol):
+    """What a queue asks of a backing that pages, besides what it asks of every backing."""
+
+    @property
+    def acks_to_page(self) -> int:
+        """How many of the messages that were handed out are to leave memory; 0 most of the time."""
+
+    def page_out(self, stretches: Iterable[Stretch]) -> int:
+        """Empty as many of these as ``acks_to_page`` asks for: all that were handed out and are not settled, with
+        those that came back, in any order. Returns the messages paged out."""
+
+    def reduce_memory_use(self, now: Now) -> bool:
+        """Page one batch, as far as there is need. True: there is more to do, so touch the queue again."""
+
+    def set_lazy(self, lazy: bool) -> None:
+        """Another queue mode is in force."""
+
+    def conclude(self, next_sequence: int) -> None:
+        """The broker stops in order: what the next start has to know is written down."""
+
+
 @dataclass(eq=False, slots=True)
 class _Record:
     first: int
@@ -97,8 +123,12 @@ class MemoryBacking:
         self._records: deque[_Record] = deque()
 
     @property
-    def head_expires_at(self) -> float | None:
+    def passes(self) -> bool:
         """See :class:`Backing`, also for the methods below."""
+        return True
+
+    @property
+    def head_expires_at(self) -> float | None:
         return self._records[0].expires_at if self._records else None
 
     def publish_run(self, portion: Portion, first: int, now: Now) -> None:

@@ -1,4 +1,4 @@
-"""The engine: the verbs and the control plane of :mod:`core.interface`, over queues in memory.
+"""The engine: the verbs and the control plane of :mod:`core.interface`, over queues in memory and on disk.
 
 The broker joins what the other modules of this room know: which names exist (topology), which queues a run
 goes to (router), what happens inside a queue, who is told (confirms, alarms), and when messages move (pump).
@@ -7,24 +7,28 @@ It decides little itself. Verbs only leave work behind; messages move in ``turn`
 It must not know protocols, sockets, files or the time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
 
 from core.alarms.registry import BY_HAND, AlarmRegistry
 from core.clock import Now
 from core.engine.arguments import queue_type
-from core.engine.backing import MemoryBacking
 from core.engine.confirms import Confirms, Submission
 from core.engine.consumers import Attachment
+from core.engine.courier import Roads
+from core.engine.kinds import AnyQueue
+from core.engine.making import Lanes, QueueMaker, check_memory_can_keep
 from core.engine.options import effective
+from core.engine.policies import Policies, Policy
 from core.engine.pump import Pump
-from core.engine.queue import Queue
+from core.engine.residency import SAMPLE_INTERVAL_S, Residency, Resident
 from core.engine.router import Queues, Router
 from core.engine.routing import DEFAULT_EXCHANGE
 from core.engine.settings import EngineSettings as EngineSettings
 from core.engine.snapshots import Snapshots
+from core.engine.storage import Storage
 from core.engine.topology import QueueDefinition, Topology
-from core.errors import EngineError, Forbidden, Locked, NotFound, ResourceDeleted
+from core.errors import EngineError, Forbidden, Locked, NotFound, PreconditionFailed, ResourceDeleted
 from core.interface import (
     Binding,
     ConsumeOptions,
@@ -34,6 +38,7 @@ from core.interface import (
     ExchangeDeclaration,
     Mailbox,
     Publisher,
+    PublisherBlocked,
     QueueDeclaration,
     QueueInfo,
     QueueTarget,
@@ -41,36 +46,62 @@ from core.interface import (
     Target,
 )
 from core.message import Return, Route, Run
+from core.store.definitions import Definitions
 
 
 class Broker:
     """``Engine``, ``Topology``, ``Observable`` and ``Control`` of the interface, for one virtual host."""
 
-    def __init__(self, settings: EngineSettings, converter: Converter | None = None) -> None:
+    def __init__(
+        self, settings: EngineSettings, converter: Converter | None = None, *, storage: Storage | None = None
+    ) -> None:
+        """Without ``storage`` everything is kept in memory, and only classic queues can be."""
+        recorder = None if storage is None else storage.recorder
+        self.alarms = AlarmRegistry()
+        """For the samplers, which hold alarms up."""
         self._settings = settings
-        self._queues: dict[str, Queue] = {}
+        self._now = Now(0.0, 0.0)
+        """Of the last turn."""
+        self._queues: dict[str, AnyQueue] = {}
         self._confirms = Confirms()
-        self._pump = Pump(self._confirms)
-        self._alarms = AlarmRegistry()
-        self._topology = Topology(settings)
+        lanes = None if storage is None else Lanes(storage.store)
+        self._pump = Pump(self._confirms, [] if lanes is None else lanes.all)
+        self._residency = Residency(settings.paging_ratio)
+        self._sampled_at = -inf
+        roads = Roads(
+            confirms=self._confirms,
+            converter=converter,
+            route=self._route_inside,
+            submit=self._submit,
+            touch=self._pump.touch,
+        )
+        self._maker = QueueMaker(settings, roads=roads, residency=self._residency, storage=storage, lanes=lanes)
+        self._storage = storage
+        self.policies = Policies(
+            policies_max=settings.policies_max, recorder=recorder, changed=self._policies_changed
+        )
+        self._topology = Topology(settings, recorder=recorder, alternate=self.policies.alternate_exchange)
         self._router = Router(self._topology, self._queues, converter=converter, kept_max=settings.cached_routes_max)
         self._snapshots = Snapshots(
             queues=self._queues,
             topology=self._topology,
             router=self._router,
             confirms=self._confirms,
-            alarms=self._alarms,
+            alarms=self.alarms,
+            policies=self.policies,
         )
         self._next_consumer = 0
+        if storage is not None:
+            self._restore(storage.found)
 
     # --- Engine ---------------------------------------------------------------------------------------------
 
     def subscribe(self, mailbox: Mailbox) -> frozenset[str]:
         """See :class:`core.interface.Engine`, also for the verbs below."""
-        return self._alarms.subscribe(mailbox)
+        return self.alarms.subscribe(mailbox)
 
     def unsubscribe(self, mailbox: Mailbox, owner: object) -> None:
-        self._alarms.unsubscribe(mailbox)
+        self.alarms.unsubscribe(mailbox)
         for name in self._topology.queues_of(owner):
             self._remove_queue(name)
 
@@ -78,7 +109,10 @@ class Broker:
         publisher = Publisher(mailbox, owner, target, reference)
         if isinstance(target, QueueTarget):
             self._topology.check_may_publish(target.queue, owner)
-            self._queues[target.queue].publishers[publisher] = None
+            queue = self._queues[target.queue]
+            queue.publishers[publisher] = None
+            publisher.link_credit_max = queue.options.max_link_credit
+            self._pump.touch(queue)  # it may be full, and say so
         elif target is not None:
             self._check_exchange(target.exchange)
         self._confirms.enter(publisher)
@@ -118,7 +152,7 @@ class Broker:
             raise Locked(f"queue '{queue}' has a consumer already, and one of the two is to be the only one")
         consumer = Attachment(self._next_consumer, queue, mailbox, options, reference)
         self._next_consumer += 1
-        consumers.attach(consumer)
+        self._queues[queue].attach(consumer)
         return consumer
 
     def cancel(self, consumer: Consumer) -> None:
@@ -128,7 +162,7 @@ class Broker:
         queue = self._queues[consumer.queue_name]
         queue.cancel(consumer)
         if not queue.consumers and self._topology.queues[queue.name].declaration.auto_delete:
-            self._remove_queue(queue.name)
+            self._remove_unasked(queue)
         else:
             self._pump.touch(queue)
 
@@ -149,25 +183,36 @@ class Broker:
             self._pump.touch(queue)
 
     def turn(self, now: Now) -> bool:
-        self._alarms.stamp(now)
-        return self._pump.turn(now)
+        self._now = now
+        self.alarms.stamp(now)
+        if self._residency.deadline <= now.monotonic:
+            self._touch_owners(self._residency.gather(now.monotonic))
+        work_left = self._pump.turn(now)
+        for queue in self._pump.take_expired():
+            self._remove_unasked(queue)
+        return work_left
 
     @property
     def deadline(self) -> float:
-        return inf
+        return min(self._pump.deadline, self._residency.deadline)
 
     # --- Topology -------------------------------------------------------------------------------------------
 
     def declare_queue(self, declaration: QueueDeclaration, owner: object) -> tuple[QueueInfo, bool]:
         """See :class:`core.interface.Topology`, also for the methods below."""
+        if self._storage is None:
+            check_memory_can_keep(declaration)
         made = self._topology.admit_queue(declaration, owner)
+        definition = self._topology.queues[declaration.name]
         if made:
-            self._add_queue(declaration)
-        return self._info(self._topology.queues[declaration.name]), made
+            self._add_queue(definition)
+        else:
+            self._queues[declaration.name].used()
+        return self._info(definition), made
 
     def declare_dynamic_queue(self, name: str, owner: object) -> QueueInfo:
         definition = self._topology.admit_dynamic_queue(name, owner)
-        self._add_queue(definition.declaration)
+        self._add_queue(definition)
         return self._info(definition)
 
     def queue_info(self, name: str, owner: object) -> QueueInfo:
@@ -198,19 +243,40 @@ class Broker:
     def bindings(self, source: str, destination: str, destination_is_queue: bool) -> Sequence[Binding]:
         return self._topology.bindings(source, destination, destination_is_queue)
 
+    def explain_policies(self, queue: str) -> Snapshot:
+        """Which policy holds for a queue, why not the others, and what each key does. Raises NotFound."""
+        definition = self._topology.queues.get(queue)
+        if definition is None:
+            raise NotFound(f"there is no queue '{queue}'")
+        return self.policies.explain(definition.declaration).shown()
+
+    # --- the process ----------------------------------------------------------------------------------------
+
+    def memory_sampled(self, used: int, limit: int) -> None:
+        """So many bytes are in use, of so many below the watermark; 0 is a watermark that everything is above."""
+        if self._now.monotonic >= self._sampled_at + SAMPLE_INTERVAL_S:
+            self._sampled_at = self._now.monotonic
+            ratio = used / limit if limit else inf
+            self._touch_owners(self._residency.sample(ratio, disk_alarm=self.alarms.paging_stopped))
+
+    def conclude(self) -> None:
+        """The broker stops in order, all peers are gone: leave to the store what the next start has to know."""
+        for queue in self._queues.values():
+            queue.conclude()
+
     # --- Observable, Control --------------------------------------------------------------------------------
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
-        """Queues, consumers, publishers, exchanges, bindings, alarms and the engine; [] for other kinds."""
+        """Queues, consumers, publishers, exchanges, bindings, policies, alarms and the engine; [] for other kinds."""
         return self._snapshots.take(kind, identity)
 
     def set_alarm(self, name: str) -> None:
         """See :class:`core.interface.Control`."""
-        self._alarms.set(name, BY_HAND)
+        self.alarms.set(name, BY_HAND, "raised by hand")
 
     def clear_alarm(self, name: str) -> None:
         """See :class:`core.interface.Control`."""
-        self._alarms.clear(name, BY_HAND)
+        self.alarms.clear(name, BY_HAND)
 
     def set_stage_budget(self, queue: str, messages_per_turn: int | None) -> None:
         """Slow a queue's stage down, or stop it with 0: for tests and benchmarks. None lifts the limit.
@@ -239,6 +305,12 @@ class Broker:
             queue.inbox.put(submission, len(run.entries))
             self._pump.touch(queue)
 
+    def _route_inside(self, exchange: str, keys: tuple[str, ...], run: Run) -> Iterable[tuple[Run, Queues]]:
+        """For couriers: an exchange that does not exist leads nowhere."""
+        if exchange != DEFAULT_EXCHANGE and exchange not in self._topology.exchanges:
+            return [(run, ())]
+        return self._router.route(exchange, keys, run)
+
     def _refuse(self, publisher: Publisher, run: Run, error: EngineError) -> None:
         """The target is not there: the publisher's own one was deleted, or the run named a wrong one."""
         if publisher.fixed_target is None:
@@ -250,21 +322,47 @@ class Broker:
         if name != DEFAULT_EXCHANGE and self._topology.exchange(name).declaration.internal:
             raise Forbidden(f"exchange '{name}' is internal: messages reach it through other exchanges only")
 
-    def _add_queue(self, declaration: QueueDeclaration) -> None:
-        self._queues[declaration.name] = Queue(
-            declaration.name,
-            effective(declaration, {}),
-            MemoryBacking(),
-            messages_per_turn=self._settings.queue_messages_per_turn,
-        )
+    def _add_queue(self, definition: QueueDefinition) -> None:
+        declaration = definition.declaration
+        options = effective(declaration, self.policies.acting(declaration))
+        queue = self._queues[declaration.name] = self._maker.make(definition, options, self._now.monotonic)
+        self._pump.touch(queue)
 
     def _remove_queue(self, name: str) -> int:
+        self._topology.forget_queue(name)
         queue = self._queues.pop(name)
         ready = queue.ready
-        self._topology.forget_queue(name)
         self._pump.forget(queue)
         queue.dissolve(self._confirms, ResourceDeleted(f"queue '{name}' was deleted"))
+        self._maker.forget(queue)
         return ready
+
+    def _remove_unasked(self, queue: AnyQueue) -> None:
+        """The queue has served its turn. It stays where its end cannot be recorded: it would be there again."""
+        try:
+            self._remove_queue(queue.name)
+        except PreconditionFailed:
+            self._pump.touch(queue)
+
+    def _restore(self, found: Definitions) -> None:
+        """Everything that there was before the start, with the messages that are kept."""
+        self.policies.restore(found.policies)
+        self._topology.restore(found)
+        for definition in self._topology.queues.values():
+            self._add_queue(definition)
+
+    def _policies_changed(self, touched: Sequence[Policy]) -> None:
+        for name, queue in self._queues.items():
+            declaration = self._topology.queues[name].declaration
+            if any(policy.holds_for(declaration) for policy in touched):
+                queue.apply(effective(declaration, self.policies.acting(declaration)), self._now)
+                self._pump.touch(queue)
+        self._topology.refresh_alternates()
+
+    def _touch_owners(self, residents: Iterable[Resident]) -> None:
+        """The queues of backings that have memory to give back."""
+        for resident in residents:
+            self._pump.touch(self._maker.residents[resident])
 
     def _info(self, definition: QueueDefinition) -> QueueInfo:
         declaration = definition.declaration

@@ -1,22 +1,33 @@
 """Which published messages are answered, and how.
 
-A message is answered when every queue it was routed to has answered it: ACCEPTED when at least one of them
-took it on, RELEASED when none did because they were all deleted first. One ``Confirmed`` covers a range.
+A message is answered when every queue it was routed to has answered it: REJECTED when one of them had no room for
+it, even if others took it on; ACCEPTED when at least one of them took it on; RELEASED when none did because they were
+all deleted first. One ``Confirmed`` covers a range.
 
-Each queue takes the messages of a run in order. So a queue's answer to a run is one number, how far it has
+Each queue answers the messages of a run in order. So a queue's answer to a run is one number, how far it has
 come, and a run is answered as far as the slowest of its queues has come: the ledger of a run holds one number
-for each queue, whatever the run's size. A run for one queue needs no ledger at all.
+for each queue, whatever the run's size, and the ranges that were rejected. A run for one queue needs no ledger at all.
 
 This module does not know queues: to a ledger they are places, hashable things.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
 from core.errors import EngineError
 from core.interface import Confirmed, Outcome, Publisher, PublisherClosed
 from core.message import Route, Run
+
+
+class Answer(NamedTuple):
+    """What becomes of the messages of a run from ``start`` up to before ``stop``."""
+
+    start: int
+    stop: int
+    outcome: Outcome
+    error: EngineError | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -25,30 +36,53 @@ class Ledger:
 
     count: int
     progress: dict[Hashable, int]
-    """The places that have not taken all of it and still exist."""
+    """The places that have not answered all of it and still exist."""
     reached: int = 0
-    """Some place has taken the messages before this one."""
+    """Some place has taken the messages before this one, or rejected them."""
     answered: int = 0
+    rejections: list[Answer] = field(default_factory=list)
+    """Those that are not answered yet, of all places; they may overlap."""
 
     def took(self, place: Hashable, stop: int) -> None:
-        """The place has taken everything before ``stop``."""
+        """The place has taken everything before ``stop``, but for what it rejected."""
         self.reached = max(self.reached, stop)
+        self._advance(place, stop)
+
+    def rejected(self, place: Hashable, start: int, stop: int, error: EngineError) -> None:
+        """The place has no room for these, and has answered everything before."""
+        self.rejections.append(Answer(start, stop, Outcome.REJECTED, error))
+        self._advance(place, stop)
+
+    def gone(self, place: Hashable) -> None:
+        """The place will not take any more."""
+        self.progress.pop(place, None)
+
+    def answers(self) -> list[Answer]:
+        """What can be answered and was not before, in order."""
+        start = self.answered
+        self.answered = stop = min(self.progress.values(), default=self.count)
+        if not self.rejections:
+            return self._not_rejected(start, stop)
+        answers: list[Answer] = []
+        for rejection in sorted(self.rejections, key=attrgetter("start")):
+            low, high = max(start, rejection.start), min(stop, rejection.stop)
+            if low < high:
+                answers += self._not_rejected(start, low)
+                answers.append(rejection._replace(start=low, stop=high))
+                start = high
+        self.rejections = [rejection for rejection in self.rejections if rejection.stop > stop]
+        return answers + self._not_rejected(start, stop)
+
+    def _advance(self, place: Hashable, stop: int) -> None:
         if stop == self.count:
             del self.progress[place]
         else:
             self.progress[place] = stop
 
-    def gone(self, place: Hashable) -> None:
-        """The place will not take any more."""
-        del self.progress[place]
-
-    def answers(self) -> list[tuple[int, int, Outcome]]:
-        """What can be answered and was not before, as ``(start, stop, outcome)``."""
-        start = self.answered
-        self.answered = stop = min(self.progress.values(), default=self.count)
+    def _not_rejected(self, start: int, stop: int) -> list[Answer]:
         middle = min(max(self.reached, start), stop)
-        parts = ((start, middle, Outcome.ACCEPTED), (middle, stop, Outcome.RELEASED))
-        return [part for part in parts if part[0] < part[1]]
+        parts = (Answer(start, middle, Outcome.ACCEPTED), Answer(middle, stop, Outcome.RELEASED))
+        return [part for part in parts if part.start < part.stop]
 
 
 class Submission(NamedTuple):
@@ -73,14 +107,16 @@ class Confirms:
     """Puts ``Confirmed`` into the publishers' mailboxes, as few as possible, and nothing for those who have
     left."""
 
-    __slots__ = ("_closed", "_in_turn", "_latest", "_publishers", "accepted", "released")
+    __slots__ = ("_closed", "_in_turn", "_latest", "_own", "_publishers", "accepted", "rejected", "released")
 
     def __init__(self) -> None:
         self.accepted = 0
-        """Messages answered so."""
+        """Messages answered so, like the two below."""
+        self.rejected = 0
         self.released = 0
-        """Messages answered so: no queue wanted them, or none is left of those that did."""
+        """No queue wanted them, or none is left of those that did."""
         self._publishers: dict[Publisher, None] = {}
+        self._own: set[Publisher] = set()
         self._closed: set[Publisher] = set()
         self._in_turn = False
         self._latest: dict[Publisher, Confirmed] = {}
@@ -89,16 +125,22 @@ class Confirms:
 
     @property
     def publishers(self) -> Sequence[Publisher]:
-        """Everybody who has not left, oldest first."""
+        """Everybody who has not left, oldest first; not the engine's own."""
         return list(self._publishers)
 
     def enter(self, publisher: Publisher) -> None:
         """Answer this publisher from now on."""
         self._publishers[publisher] = None
 
+    def enter_own(self, publisher: Publisher) -> None:
+        """As above, for a publisher inside the engine: it is neither shown nor counted, and may empty its mailbox
+        in the middle of a turn."""
+        self._own.add(publisher)
+
     def leave(self, publisher: Publisher) -> None:
         """No action for this publisher any more."""
         self._publishers.pop(publisher, None)
+        self._own.discard(publisher)
         self._closed.discard(publisher)
 
     def close(self, publisher: Publisher, error: EngineError) -> None:
@@ -125,11 +167,20 @@ class Confirms:
             ledger.took(place, stop)
             self._answer_ledger(submission)
 
-    def gone(self, submission: Submission, place: Hashable, start: int) -> None:
-        """The place will take nothing of the run from ``start`` on."""
+    def reject(self, submission: Submission, place: Hashable, start: int, stop: int, error: EngineError) -> None:
+        """The place has no room for these messages, and has answered all before them."""
         publisher, run, ledger, _ = submission
         if ledger is None:
-            self.release(publisher, run.first + start, run.first + len(run.entries) - 1)
+            self._answer(publisher, run.first + start, run.first + stop - 1, Outcome.REJECTED, error)
+        else:
+            ledger.rejected(place, start, stop, error)
+            self._answer_ledger(submission)
+
+    def gone(self, submission: Submission, place: Hashable, start: int, stop: int | None = None) -> None:
+        """The place will take none of these messages, nor any behind them; without ``stop``, all from ``start`` on."""
+        publisher, run, ledger, _ = submission
+        if ledger is None:
+            self.release(publisher, run.first + start, run.first + (len(run.entries) if stop is None else stop) - 1)
         else:
             ledger.gone(place)
             self._answer_ledger(submission)
@@ -141,21 +192,28 @@ class Confirms:
     def _answer_ledger(self, submission: Submission) -> None:
         publisher, run, ledger, _ = submission
         assert ledger is not None
-        for start, stop, outcome in ledger.answers():
-            self._answer(publisher, run.first + start, run.first + stop - 1, outcome)
+        for start, stop, outcome, error in ledger.answers():
+            self._answer(publisher, run.first + start, run.first + stop - 1, outcome, error)
 
-    def _answer(self, publisher: Publisher, first: int, last: int, outcome: Outcome) -> None:
+    def _answer(
+        self, publisher: Publisher, first: int, last: int, outcome: Outcome, error: EngineError | None = None
+    ) -> None:
+        if publisher in self._own:
+            publisher.mailbox.put(Confirmed(publisher, first, last, outcome, error))
+            return
         if outcome is Outcome.ACCEPTED:
             self.accepted += last - first + 1
-        else:
+        elif outcome is Outcome.RELEASED:
             self.released += last - first + 1
+        else:
+            self.rejected += last - first + 1
         if publisher not in self._publishers:
             return
         latest = self._latest.get(publisher)
-        if latest is not None and latest.last + 1 == first and latest.outcome is outcome:
+        if latest is not None and latest.last + 1 == first and latest.outcome is outcome and latest.error is error:
             latest.last = last
             return
-        confirmed = Confirmed(publisher, first, last, outcome)
+        confirmed = Confirmed(publisher, first, last, outcome, error)
         if self._in_turn:
             self._latest[publisher] = confirmed
         publisher.mailbox.put(confirmed)

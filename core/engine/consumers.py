@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from core.engine.expiry import Marks
 from core.engine.stretch import Stretch
 from core.engine.unsettled import Unsettled
 from core.interface import ActivityChanged, ConsumeOptions, Delivered, GrantReply, Mailbox
@@ -46,6 +47,8 @@ class Attachment:
     link_credit_max: int | None = None
     sequence_key: str = ""
     """The annotation under which deliveries tell their sequence numbers; empty for none."""
+    marks: Marks | None = None
+    """When its deliveries were made, where there is a time-out for them."""
 
     def deliver(self, stretch: Stretch) -> None:
         """Hand over messages, at most as many as the grant allows."""
@@ -162,6 +165,13 @@ class Consumers:
     def levels(self) -> Iterator[Level]:
         """Highest priority first. Lazily: a level is looked at when the one above it has been served."""
         return (level for level in self._levels.values() if level)
+
+    def first_level(self) -> Level | None:
+        """The highest level on which somebody can take a message now."""
+        for level in self._levels.values():
+            if level:
+                return level
+        return None
 
     def attach(self, consumer: Attachment) -> None:
         """Add a consumer; it has no grant yet."""

@@ -4,7 +4,7 @@
 messages to them, wakes them and shows them, they are alike.
 """
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Hashable, Mapping, MutableMapping
 from typing import Protocol
 
 from core.clock import Now
@@ -17,7 +17,7 @@ from core.interface import Disposal, Publisher
 from core.message import Return
 
 
-class AnyQueue(Protocol):
+class AnyQueue(Hashable, Protocol):
     """One queue. Messages move in ``admit`` and ``dispatch`` only, which the pump calls once per wake-up."""
 
     @property
@@ -83,6 +83,12 @@ class AnyQueue(Protocol):
 
     def dissolve(self, confirms: Confirms, error: EngineError) -> None:
         """The queue is deleted: tell everybody, keep nothing. Confirms come before the news that the target is gone."""
+
+    def used(self) -> None:
+        """Somebody declared the queue anew: it is not unused."""
+
+    def conclude(self) -> None:
+        """The broker stops in order: leave to the store what the next start has to know."""
 
     def counts(self) -> Mapping[str, object]:
         """Counters and states for whoever looks: plain values by name."""

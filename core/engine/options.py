@@ -12,9 +12,13 @@ from enum import Enum
 from typing import TypeVar
 
 from core.interface import QueueDeclaration
+from core.message import DEFAULT_PRIORITY
 
 DELIVERY_LIMIT_DEFAULT = 20
 """Failed deliveries of a message in a quorum queue before it is dead-lettered or dropped: as RabbitMQ since 4.0."""
+
+QUORUM_LEVELS = 2
+"""Quorum queues tell two priorities apart, up to the default one and above it, as RabbitMQ since 4.0."""
 
 ValueT = TypeVar("ValueT")
 
@@ -68,6 +72,17 @@ class QueueOptions:
     max_age_s: int | None = None
     """Streams: how long messages are kept."""
     stream_segment_bytes: int | None = None
+
+    @property
+    def levels(self) -> int:
+        """How many priority levels the queue tells apart."""
+        return QUORUM_LEVELS if self.type is QueueType.QUORUM else 1 + (self.max_priority or 0)
+
+    def level_of(self, priority: int) -> int:
+        """The level on which messages of a priority wait, from 0 up."""
+        if self.type is QueueType.QUORUM:
+            return int(priority > DEFAULT_PRIORITY)
+        return min(priority, self.max_priority or 0)
 
 
 def effective(declaration: QueueDeclaration, policy: Mapping[str, object]) -> QueueOptions:

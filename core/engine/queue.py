@@ -3,35 +3,53 @@
 A message passes through these places, each time in runs:
 
     inbox (a stage) → backing → a consumer's unsettled → gone
-                         ↑              ↓
-                         └── returned ──┘   (in front, at its original position)
+                   └─────↑──────→     ↓        └──→ dead letters → gone
+                         └─ returned ─┘   (in front, at its original position)
 
-*Ready* is what stands in ``returned`` and in the backing. A message is *taken on*, and confirmed, when it
-moves from the inbox to the backing. Messages move only in ``admit`` and ``dispatch``, which the pump calls
-once per wake-up.
+*Ready* is what stands on the shelves: in ``returned`` and in the backing, for each priority level. A message is *taken
+on* when it leaves the inbox for the backing, or past it, straight to a consumer that waits while nothing is ready.
+Messages move only in ``admit`` and ``dispatch``, which the pump calls once per wake-up. What verbs do between turns is
+to bring messages back, or to leave them among the dead letters.
 
-Invariants: every message that was taken on is in exactly one place until it is settled or purged; a consumer
-is never handed more than its grant; ready messages are handed out in ascending positions, except that a
-consumer is passed over for a message that it has called undeliverable.
+Invariants: every message that was taken on is in exactly one place until it is settled, purged, dropped or accepted by
+the queue it was dead-lettered or moved to; a consumer is never handed more than its grant; nothing that has expired is
+handed out, except straight to a consumer that waits; the ready messages of a level are handed out in ascending
+positions, the highest level first, except that a consumer is passed over for a message it has called undeliverable.
 
 This module does not know names, routing or protocols.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from math import inf
 
 from core.clock import Now
 from core.credit_flow.stage import Stage
+from core.engine.admissions import Admissions
 from core.engine.backing import Backing
 from core.engine.confirms import Confirms, Submission
 from core.engine.consumers import Attachment, Consumers, Level
+from core.engine.courier import Roads
+from core.engine.dead_letter import DeadLetters
+from core.engine.expiry import Disuse, Marks, expires_at, has_expired, monotonic
+from core.engine.length_limit import Blocked, LengthLimit
+from core.engine.moving import Move, Peeked, peek
 from core.engine.options import QueueOptions
-from core.engine.returned import Returned
-from core.engine.stretch import Stretch
+from core.engine.pump import Waiting
+from core.engine.shelf import Shelf
+from core.engine.stretch import NOWHERE, Stretch
 from core.engine.waits import Waits
-from core.errors import EngineError
-from core.interface import Cancelled, Disposal, Publisher
+from core.errors import EngineError, PreconditionFailed
+from core.interface import Cancelled, DeathReason, Disposal, Publisher, TakenBack, Target
 from core.message import Portion, Return
+
+REMOVALS_PER_TURN = 10_000
+"""How many messages may expire or be pushed out in one turn of a queue; as many as it takes on by default."""
+
+REMOVED_AT_ONCE = 1024
+"""Messages in one stretch of those; as long as a record of the memory backing."""
+
+SEQUENCE_ANNOTATION = "x-opt-sequence"
 
 
 @dataclass(slots=True)
@@ -40,122 +58,331 @@ class QueueCounters:
 
     published: int = 0
     """Taken on."""
+    refused: int = 0
+    """Rejected at the length limit, for want of room."""
     delivered: int = 0
     """Handed to consumers, once more for each redelivery."""
+    direct: int = 0
+    """Of these, without having stood in the queue."""
     accepted: int = 0
     rejected: int = 0
     returned: int = 0
     purged: int = 0
 
 
-@dataclass(eq=False, slots=True)
-class Admission:
-    """Part of a submission that a queue has taken on, and that waits for its lane."""
-
-    submission: Submission
-    queue: "Queue"
-    start: int
-    stop: int
-
-
 class Queue:
     """The queue behind a name; its definition is the topology's affair."""
 
     __slots__ = (
-        "_asking", "_backing", "_next_sequence", "_returned", "_waits",
-        "consumers", "counters", "inbox", "name", "options", "publishers",
+        "_admissions", "_asking", "_blocked", "_cares", "_disuse", "_letters", "_limit", "_mortal", "_move",
+        "_next_sequence", "_paging", "_passes", "_removable", "_roads", "_shelves", "_timed",
+        "consumers", "counters", "deadline", "expired", "inbox", "name", "options", "publishers",
     )  # fmt: skip
 
     def __init__(
         self,
         name: str,
         options: QueueOptions,
-        backing: Backing,
+        backings: Callable[[int], Backing],
         *,
-        waits: Waits[Admission] | None = None,
+        waits: Waits[Waiting] | None = None,
+        synced: bool = False,
+        roads: Roads | None = None,
         messages_per_turn: int | None = None,
         first_sequence: int = 0,
     ) -> None:
+        """``backings`` makes the backing of each priority level, from 0 up.
+
+        ``waits`` are those of the backings' lane; with ``synced``, of what it has synced. Without ``roads``, messages
+        that would be dead-lettered are dropped.
+        """
         self.name = name
         self.options = options
-        self._waits = waits
-        self._next_sequence = first_sequence
         self.inbox: Stage[Submission] = Stage(messages_per_turn)
         self.consumers = Consumers(single_active=options.single_active_consumer)
         self.publishers: dict[Publisher, None] = {}
         """Those whose fixed target is this queue."""
         self.counters = QueueCounters()
-        self._backing = backing
-        self._returned = Returned()
+        self._shelves = [Shelf(level, backings(level)) for level in range(options.levels - 1, -1, -1)]
+        """Highest level first; the shelf of a level is at -1 - level."""
+        self._passes = all(shelf.backing.passes for shelf in self._shelves)
+        self._next_sequence = first_sequence
+        self._admissions = Admissions(self, waits, synced=synced)
+        self._letters = DeadLetters(self, roads)
+        self._roads = roads
+        self._move: Move | None = None
+        self._limit = LengthLimit(name, options)
+        self._blocked = Blocked()
+        self._disuse = Disuse()
+        self.deadline = inf
+        """When something will be due in here, as of the last dispatch (monotonic seconds); infinity for never."""
+        self.expired = False
+        """Nobody has used the queue for as long as it may stay unused; as of the last dispatch."""
+        self._mortal = self.ready > 0
+        """Some message here may expire, or may once have been here that could."""
+        self._removable = 0
+        """How many more messages may be removed in this turn."""
+        self._timed = False
+        """Some consumer has a time-out for its deliveries."""
+        self._cares = False
+        """Something of what ``_see_to_cares`` sees to is there."""
+        self._paging = [(shelf, shelf.pages) for shelf in self._shelves if shelf.pages is not None]
         self._asking: dict[Attachment, None] = {}
         """Consumers whose grants are not answered."""
+        self._take_note()
 
     @property
     def ready(self) -> int:
         """Messages that a consumer could get now."""
-        return self._returned.count + self._backing.depth
+        ready = 0
+        for shelf in self._shelves:
+            ready += shelf.returned.count + shelf.backing.depth
+        return ready
+
+    @property
+    def ready_bytes(self) -> int:
+        """Bytes of their entries, but for those that came back and are paged out."""
+        return sum(shelf.ready_bytes for shelf in self._shelves)
 
     @property
     def unacknowledged(self) -> int:
         """Messages that consumers hold."""
         return sum(consumer.unsettled.count for consumer in self.consumers)
 
-    # --- what the pump does ---------------------------------------------------------------------------------
+    def counts(self) -> Mapping[str, object]:
+        """Counters and states for whoever looks."""
+        states: dict[str, int] = {}
+        for shelf in self._shelves:
+            for state, count in shelf.backing.counts().items():
+                states[state] = states.get(state, 0) + count
+        returned = sum(shelf.returned.count for shelf in self._shelves)
+        return {**asdict(self.counters), **self._letters.counts(), **states, "returned_ready": returned}
+
+    # --- what the pump does: taking on ----------------------------------------------------------------------
 
     def admit(self, confirms: Confirms, now: Now) -> bool:
         """Take on what the stage's budget allows. Returns True when there is more for another turn."""
         inbox = self.inbox
-        for submission, start, stop in inbox.take_turn():
-            portion = Portion(submission.run, start, stop, None, submission.route)
-            position = self._backing.publish_run(portion, self._next_sequence, now)
-            self._next_sequence += stop - start
-            self.counters.published += stop - start
-            if position is None or self._waits is None:
-                confirms.took(submission, self, start, stop)
+        runs = inbox.take_turn()
+        for submission, start, stop in runs:
+            attributes = submission.run.attributes
+            shelf = self._shelves[-1 - self.options.level_of(attributes.priority)]
+            expiry = None
+            if attributes.ttl_ms is not None or self.options.message_ttl_ms is not None:
+                expiry = expires_at(attributes, self.options.message_ttl_ms, now)
+                self._mortal = True
+                if expiry == now.wall:
+                    self._serve_all(now)  # it goes straight to a consumer or nowhere: nobody may wait before it
+            portion = Portion(submission.run, start, stop, expiry, submission.route)
+            if self._passes and (len(runs) == 1 or expiry == now.wall) and not self.ready:
+                start += self._pass_by(shelf, portion, submission, confirms, now)
+                if start == stop:
+                    continue
+                portion = Portion(submission.run, start, stop, expiry, submission.route)
+            if self._limit.rejects:
+                stop -= self._beyond_limit(portion)
+                refused = replace(portion, start=stop)
+                portion = replace(portion, stop=stop)
+                self._stand(shelf, portion, submission, confirms, now)
+                self._refuse(refused, submission, confirms)
             else:
-                self._waits.add(position, Admission(submission, self, start, stop))
+                self._stand(shelf, portion, submission, confirms, now)
         return inbox.waiting > 0 and not inbox.stalled
 
-    def dispatch(self, now: Now) -> None:
-        """Hand ready messages to consumers as their grants allow, then answer the grants."""
-        for level in self.consumers.levels():
-            if self._returned.has_barred:
-                self._serve_selectively(level)
-            else:
-                self._serve(level)
-        if self._asking:
-            ready = self.ready
-            for consumer in self._asking:
-                consumer.reply(ready if consumer.active else 0)
-                if not consumer.grant:
-                    self.consumers.granted(consumer)
-            self._asking.clear()
+    def _stand(self, shelf: Shelf, portion: Portion, submission: Submission, confirms: Confirms, now: Now) -> None:
+        """Messages take their places in the queue."""
+        if count := portion.stop - portion.start:
+            position = shelf.backing.publish_run(portion, self._next_sequence, now)
+            self._next_sequence += count
+            self.counters.published += count
+            self._admissions.took(confirms, submission, portion.start, portion.stop, position)
 
-    def _serve(self, level: Level) -> None:
+    def _pass_by(self, shelf: Shelf, portion: Portion, submission: Submission, confirms: Confirms, now: Now) -> int:
+        """Hand messages straight to consumers that wait, as nothing is ready. Returns how many.
+
+        Several runs of one turn stand in the queue instead, where they are joined, if they can wait that long.
+        """
+        start = place = portion.start
+        stop = portion.stop
+        while place < stop and self._letters.room:
+            level = self.consumers.first_level()
+            if level is None:
+                break
+            count = min(level.room(stop - place), stop - place)
+            if (place, place + count) != (portion.start, portion.stop):
+                portion = replace(portion, start=place, stop=place + count)
+            stretch, position = shelf.backing.pass_run(portion, self._next_sequence, now)
+            self._next_sequence += count
+            self._admissions.took(confirms, submission, place, place + count, position)
+            stretch.level = shelf.level
+            level.deal(stretch)
+            place += count
+        self.counters.published += place - start
+        self.counters.delivered += place - start
+        self.counters.direct += place - start
+        return place - start
+
+    def _beyond_limit(self, portion: Portion) -> int:
+        """How many of these have no room, from the last."""
+        return len(portion) - self._limit.room(portion.entries, self.ready, self.ready_bytes)
+
+    def _refuse(self, portion: Portion, submission: Submission, confirms: Confirms) -> None:
+        """Reject what has no room; of some queues, a copy dies there."""
+        count = len(portion)
+        if not count:
+            return
+        self.counters.refused += count
+        self._admissions.reject(confirms, submission, portion.start, portion.stop, self._limit.error)
+        if self._limit.copies and self._letters.room:
+            numbers = range(self._next_sequence, self._next_sequence + count)
+            self._next_sequence += count
+            copies = Stretch(numbers, list(portion.entries), portion.run.attributes, route=portion.route, level=NOWHERE)
+            self._give_up(copies, DeathReason.MAXLEN)
+
+    # --- what the pump does: handing out --------------------------------------------------------------------
+
+    def dispatch(self, now: Now) -> None:
+        """Do what is due, hand ready messages to consumers as their grants allow, then answer the grants."""
+        letters = self._letters
+        self.deadline = inf
+        self._removable = REMOVALS_PER_TURN
+        if letters.here:
+            self._settle(letters.collect(self.options, now))
+        if self._timed:
+            self._take_back_overdue(now)
+        if letters.room:
+            self._serve_all(now)
+        if self._mortal:
+            self._expire_heads(now)
+        if self._limit.drops:
+            self._drop_excess(now)
+        if letters.here:
+            self._settle(letters.send(self.options, self._restore, now))
+            self._due(letters.deadline)
+        if self._cares:
+            self._see_to_cares(now)
+        if self._asking:
+            self._answer_grants()
+
+    def _serve_all(self, now: Now) -> None:
+        for level in self.consumers.levels():
+            for shelf in self._shelves:
+                if shelf.returned.count and shelf.returned.has_barred:
+                    self._serve_selectively(shelf, level, now)
+                else:
+                    self._serve(shelf, level, now)
+
+    def _serve(self, shelf: Shelf, level: Level, now: Now) -> None:
         """Deal out the first messages, for which everybody on the level will do."""
-        while level and (ready := self.ready):
-            room = level.room(ready)
-            source = self._returned if self._returned.count else self._backing
-            stretch = source.fetch(room)
+        returned, backing = shelf.returned, shelf.backing
+        while level and (ready := returned.count + backing.depth):
+            stretch = shelf.fetch(level.room(ready))
             if stretch is None:
                 return
-            level.deal(stretch)
-            self.counters.delivered += len(stretch)
+            if stretch.expires_at is not None and has_expired(stretch, now):
+                if not self._expire(shelf, stretch):
+                    return
+            else:
+                level.deal(stretch)
+                self.counters.delivered += len(stretch)
 
-    def _serve_selectively(self, level: Level) -> None:
+    def _serve_selectively(self, shelf: Shelf, level: Level, now: Now) -> None:
         """One message at a time, to the next consumer that may have it; the rare and slower way."""
         passed_over = 0
         while passed_over < len(level):
-            stretch = self._returned.fetch_for(level.next, 1) or self._backing.fetch(1)
+            stretch = shelf.fetch_for(level.next)
             if stretch is None:
                 level.skip()
                 passed_over += 1
+            elif has_expired(stretch, now):
+                if not self._expire(shelf, stretch):
+                    return
             else:
                 level.deal(stretch)
                 self.counters.delivered += 1
                 passed_over = 0
 
+    def _expire(self, shelf: Shelf, stretch: Stretch) -> bool:
+        """Give up messages that have expired. False when no more may go in this turn; they stand in the queue then."""
+        if self._removable <= 0 or not self._letters.room:
+            shelf.put_back(stretch)
+            return False
+        self._removable -= len(stretch)
+        self._give_up(stretch, DeathReason.EXPIRED)
+        return True
+
+    def _expire_heads(self, now: Now) -> None:
+        """Nobody has taken these; see which have expired, and when the next will."""
+        for shelf in self._shelves:
+            while (expiry := shelf.head_expires_at) is not None:
+                if expiry > now.wall:
+                    self._due(monotonic(expiry, now))
+                    break
+                stretch = shelf.fetch_head(REMOVED_AT_ONCE)
+                if stretch is None or not self._expire(shelf, stretch):
+                    if self._removable <= 0:
+                        self._due(now.monotonic)
+                    break
+
+    def _drop_excess(self, now: Now) -> None:
+        """What is beyond the limit leaves at the front: of the lowest level, so that what is urgent stays."""
+        while excess := self._limit.excess(self.ready, self.ready_bytes):
+            if self._removable <= 0:
+                self._due(now.monotonic)
+                return
+            shelf = next(shelf for shelf in reversed(self._shelves) if shelf.ready)
+            stretch = shelf.fetch_head(min(excess, REMOVED_AT_ONCE))
+            if stretch is None or not self._letters.room:
+                return
+            self._removable -= len(stretch)
+            self._give_up(stretch, DeathReason.MAXLEN)
+
+    def _see_to_cares(self, now: Now) -> None:
+        """What only some queues have."""
+        if self._limit.blocks:
+            self._blocked.tell(self.publishers, self._limit.full(self.ready, self.ready_bytes))
+        if self.options.expires_ms is not None:
+            self._due(self._disuse.look(self.options.expires_ms, bool(self.consumers), now))
+            self.expired = self._disuse.expired
+        if self._timed:
+            self._mark_deliveries(now)
+        if self._move is not None:
+            self._go_on_moving(self._move, now)
+        for shelf, pages in self._paging:
+            if pages.reduce_memory_use(now):
+                self._due(now.monotonic)
+            if pages.acks_to_page > 0:
+                pages.page_out([stretch for stretch in self._out_of_shelves() if self._shelf_of(stretch) is shelf])
+                shelf.returned.paged_out()
+
+    def _go_on_moving(self, move: Move, now: Now) -> None:
+        move.step(self._shelves, now)
+        if move.done:
+            move.end("")
+            self._move = None
+            self._take_note()
+        elif any(shelf.ready for shelf in self._shelves) and not move.stretches():
+            self._due(now.monotonic)  # something has expired in front
+
+    def _answer_grants(self) -> None:
+        ready = self.ready
+        for consumer in self._asking:
+            consumer.reply(ready if consumer.active else 0)
+            if not consumer.grant:
+                self.consumers.granted(consumer)
+        self._asking.clear()
+
+    def _due(self, deadline: float) -> None:
+        self.deadline = min(self.deadline, deadline)
+
     # --- what consumers do ----------------------------------------------------------------------------------
+
+    def attach(self, consumer: Attachment) -> None:
+        """A consumer comes, with no grant yet."""
+        self._fit_out(consumer)
+        self.consumers.attach(consumer)
+        self._disuse.used()
+        self._take_note()
 
     def grant(self, consumer: Attachment, n: int, drain: bool) -> None:
         """Set the grant; the next dispatch answers."""
@@ -172,25 +399,30 @@ class Queue:
         Returns True when that may let messages move.
         """
         settled = consumer.unsettled.remove(first, last)
-        count = sum(map(len, settled))
         if isinstance(disposal, Return):
             self._take_back(consumer, settled, disposal)
         elif disposal is Disposal.ACCEPTED:
-            self.counters.accepted += count
+            self.counters.accepted += sum(map(len, settled))
+            self._settle(settled)
         else:
-            # The seam for dead-lettering: what is rejected is dropped for now.
-            self.counters.rejected += count
+            for stretch in settled:
+                self.counters.rejected += len(stretch)
+                self._give_up(stretch, DeathReason.REJECTED)
         vacated = not consumer.unsettled.count and self.consumers.vacated(consumer)
-        return vacated or isinstance(disposal, Return)
+        return vacated or disposal is not Disposal.ACCEPTED
 
     def cancel(self, consumer: Attachment) -> None:
         """Detach the consumer; what it holds goes back before anything is dispatched to another."""
         self._take_back(consumer, consumer.unsettled.remove_all(), Return())
         self._asking.pop(consumer, None)
-        self._returned.lift_bars(consumer)
+        for shelf in self._shelves:
+            shelf.returned.lift_bars(consumer)
         self.consumers.detach(consumer)
+        self._disuse.used()
+        self._take_note()
 
     def _take_back(self, consumer: Attachment, stretches: Iterable[Stretch], how: Return) -> None:
+        limit = self.options.delivery_limit
         for stretch in stretches:
             self.counters.returned += len(stretch)
             if not how.unsent:
@@ -198,21 +430,125 @@ class Queue:
                 stretch.delivery_count += how.delivery_failed
             if how.undeliverable_here:
                 stretch.barred |= {consumer}
-            if how.annotations:
-                self._returned.add_annotated(stretch, how.annotations)
+            if how.delivery_failed and limit is not None and stretch.delivery_count > limit:
+                self._give_up(stretch, DeathReason.DELIVERY_LIMIT)
             else:
-                self._returned.add(stretch)
+                self._shelf_of(stretch).put_back(stretch, how.annotations)
+
+    def _take_back_overdue(self, now: Now) -> None:
+        """Deliveries that consumers have held too long stand in the queue again."""
+        for consumer in self.consumers:
+            below = consumer.marks.overdue(now) if consumer.marks is not None else 0
+            for first, last in consumer.unsettled.numbers(below):
+                consumer.mailbox.put(TakenBack(consumer, first, last))
+                self._take_back(consumer, consumer.unsettled.remove(first, last), Return())
+            if below and not consumer.unsettled.count:
+                self.consumers.vacated(consumer)
+
+    def _mark_deliveries(self, now: Now) -> None:
+        for consumer in self.consumers:
+            if consumer.marks is not None:
+                if consumer.unsettled.count:
+                    consumer.marks.delivered(consumer.next_number, now)
+                else:
+                    consumer.marks.clear()
+                self._due(consumer.marks.deadline)
+
+    def _fit_out(self, consumer: Attachment) -> None:
+        """Give a consumer what the options say of it."""
+        options = self.options
+        consumer.link_credit_max = options.max_link_credit
+        consumer.sequence_key = SEQUENCE_ANNOTATION if options.sequence_annotation else ""
+        timeouts = [ms for ms in (options.consumer_timeout_ms, consumer.options.consumer_timeout_ms) if ms is not None]
+        consumer.marks = Marks(min(timeouts)) if timeouts else None
+
+    def _take_note(self) -> None:
+        """Consumers or options have changed."""
+        self._timed = any(consumer.marks is not None for consumer in self.consumers)
+        limits = self._limit.blocks or self.options.expires_ms is not None
+        self._cares = limits or self._timed or bool(self._paging) or self._move is not None
+
+    # --- where messages end, and what the shelves are told ---------------------------------------------------
+
+    def _settle(self, stretches: Iterable[Stretch]) -> None:
+        """Messages are gone for good."""
+        for stretch in stretches:
+            if stretch.level != NOWHERE:
+                self._shelves[-1 - stretch.level].backing.settle(stretch)
+
+    def _give_up(self, stretch: Stretch, reason: DeathReason) -> None:
+        """Dead-letter messages, or drop them."""
+        if not self._letters.post(stretch, reason, self.options):
+            self._settle((stretch,))
+
+    def _restore(self, stretch: Stretch) -> None:
+        self._shelf_of(stretch).restore(stretch)
+
+    def _shelf_of(self, stretch: Stretch) -> Shelf:
+        return self._shelves[-1 - stretch.level]
+
+    def _out_of_shelves(self) -> Iterator[Stretch]:
+        """Everything that left a backing and may come back to it."""
+        for consumer in self.consumers:
+            yield from consumer.unsettled.stretches()
+        for shelf in self._shelves:
+            yield from shelf.returned.stretches()
+        if self._move is not None:
+            yield from self._move.stretches()
+        yield from (stretch for stretch in self._letters.stretches() if stretch.level != NOWHERE)
 
     # --- what the control plane does ------------------------------------------------------------------------
 
+    def apply(self, options: QueueOptions, now: Now) -> None:
+        """Other settings are in force from now on; what they change of messages happens in the next dispatch."""
+        self.options = options
+        self._limit = LengthLimit(self.name, options)
+        if not self._limit.blocks:
+            self._blocked.tell(self.publishers, full=False)
+        self._disuse.used()
+        for _, pages in self._paging:
+            pages.set_lazy(options.lazy)
+        for consumer in self.consumers:
+            self._fit_out(consumer)
+        self._take_note()
+        for publisher in self.publishers:
+            publisher.link_credit_max = options.max_link_credit
+
+    def used(self) -> None:
+        """Somebody declared the queue anew: it is not unused."""
+        self._disuse.used()
+
+    def peek(self, n: int) -> list[Peeked]:
+        """The first ready messages, which stay as they are. Raises Invalid for too many."""
+        return peek(self._shelves, n)
+
+    def move(self, target: Target | None, n: int) -> Move:
+        """Begin to move ready messages to a target, or back to where each died first; ``n`` at most.
+
+        They go in the following turns, for which the queue has to be touched. Raises PreconditionFailed while another
+        move is under way.
+        """
+        assert self._roads is not None
+        if self._move is not None:
+            raise PreconditionFailed(f"queue '{self.name}': messages are being moved already; wait until that is done")
+        self._move = Move(self._roads, self, target, n)
+        self._take_note()
+        return self._move
+
+    def conclude(self) -> None:
+        """The broker stops in order: write down what the next start has to know."""
+        for _, pages in self._paging:
+            pages.conclude(self._next_sequence)
+
     def purge(self) -> int:
         """Drop the ready messages; returns how many."""
-        purged = self._returned.purge() + self._backing.purge()
+        purged = sum(shelf.purge() for shelf in self._shelves)
         self.counters.purged += purged
         return purged
 
     def dissolve(self, confirms: Confirms, error: EngineError) -> None:
-        """The queue is deleted: tell everybody. Confirms come before the news that the target is gone."""
+        """The queue is deleted: tell everybody, keep nothing. Confirms come before the news that the target is gone."""
+        self._admissions.dissolve(confirms)
         for submission, start, _ in self.inbox.take_all():
             confirms.gone(submission, self, start)
         for publisher in self.publishers:
@@ -221,3 +557,8 @@ class Queue:
             consumer.detached = True
             consumer.unsettled.remove_all()
             consumer.mailbox.put(Cancelled(consumer, error))
+        self._letters.retire()
+        if self._move is not None:
+            self._move.end(str(error))
+        for shelf in self._shelves:
+            shelf.backing.delete()

@@ -12,6 +12,7 @@ its next message without walking over those it must not have.
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
+from operator import itemgetter
 
 from core.engine.stretch import Stretch
 
@@ -29,10 +30,12 @@ NOBODY: frozenset[object] = frozenset()
 class Returned:
     """The returned messages of one queue."""
 
-    __slots__ = ("_heaps", "count")
+    __slots__ = ("_heaps", "bytes", "count")
 
     def __init__(self) -> None:
         self.count = 0
+        self.bytes = 0
+        """Of their entries, as far as they are in memory."""
         self._heaps: dict[frozenset[object], Heap] = {}
 
     @property
@@ -40,10 +43,25 @@ class Returned:
         """True when some message must not go to everybody."""
         return len(self._heaps) > 1 or (self.count > 0 and NOBODY not in self._heaps)
 
+    @property
+    def head_expires_at(self) -> float | None:
+        """When the first message expires, whoever may have it; None for never, and when there is none."""
+        _, head = min((heap[0] for heap in self._heaps.values()), default=(0, None), key=itemgetter(0))
+        return None if head is None else head.expires_at
+
+    def stretches(self) -> Iterator[Stretch]:
+        """Everything that is here, in no order."""
+        return (stretch for heap in self._heaps.values() for _, stretch in heap)
+
+    def paged_out(self) -> None:
+        """Entries of what is here have left the memory: count anew."""
+        self.bytes = sum(sum(map(len, stretch.entries)) for stretch in self.stretches())
+
     def add(self, stretch: Stretch) -> None:
         """Take messages back at their positions."""
         heappush(self._heaps.setdefault(stretch.barred, []), (stretch.sequences[0], stretch))
         self.count += len(stretch)
+        self.bytes += sum(map(len, stretch.entries))
 
     def add_annotated(self, stretch: Stretch, annotations: Mapping[object, object]) -> None:
         """Take messages back with annotations, which are merged over those that they have already.
@@ -77,7 +95,7 @@ class Returned:
         """Drop all messages; returns how many."""
         dropped = self.count
         self._heaps.clear()
-        self.count = 0
+        self.count = self.bytes = 0
         return dropped
 
     def _fetch(self, heap: Heap, n: int) -> Stretch:
@@ -86,6 +104,7 @@ class Returned:
         for piece in _alike(heap, stretch, min(n, JOINED_MAX) - len(stretch)):
             stretch.join(piece)
             self.count -= len(piece)
+        self.bytes -= sum(map(len, stretch.entries))
         if not heap:
             del self._heaps[stretch.barred]
         return stretch

@@ -5,16 +5,16 @@ Where a headers exchange is on the way the answer depends on the message; nothin
 is routed by itself, and the run is cut where the answer changes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from core.engine.queue import Queue
+from core.engine.kinds import AnyQueue
 from core.engine.routing import route
 from core.engine.topology import Topology
 from core.interface import Converter
 from core.message import Origin, Run
 
-Queues = tuple[Queue, ...]
+Queues = Sequence[AnyQueue]
 
 
 class Router:
@@ -23,7 +23,7 @@ class Router:
     __slots__ = ("_converter", "_kept", "_kept_max", "_kept_version", "_queues", "_topology")
 
     def __init__(
-        self, topology: Topology, queues: Mapping[str, Queue], *, converter: Converter | None, kept_max: int
+        self, topology: Topology, queues: Mapping[str, AnyQueue], *, converter: Converter | None, kept_max: int
     ) -> None:
         self._topology = topology
         self._queues = queues

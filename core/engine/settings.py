@@ -16,6 +16,10 @@ class EngineSettings:
     """Exchanges, the built-in ones included."""
     bindings_max: int = 100_000
     """Bindings, all exchanges together."""
+    policies_max: int = 100
+    """Policies. Each is looked at when a queue is declared."""
+    paging_ratio: float = 0.5
+    """Share of the memory watermark from which on queues page to disk; above 1 they never do."""
     cached_routes_max: int = 10_000
     """How many pairs of exchange and routing key are kept with their result; the cache starts anew when
     full."""

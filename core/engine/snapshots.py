@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from core.alarms.registry import AlarmRegistry
-from core.engine.arguments import queue_type
 from core.engine.confirms import Confirms
 from core.engine.consumers import Attachment
-from core.engine.queue import Queue
+from core.engine.kinds import AnyQueue
+from core.engine.policies import Policies
 from core.engine.router import Router
 from core.engine.topology import Topology
 from core.interface import Binding, ExchangeDeclaration, Publisher, QueueTarget, Snapshot
@@ -18,17 +18,18 @@ from core.interface import Binding, ExchangeDeclaration, Publisher, QueueTarget,
 class Snapshots:
     """Reads the engine's parts."""
 
-    queues: Mapping[str, Queue]
+    queues: Mapping[str, AnyQueue]
     topology: Topology
     router: Router
     confirms: Confirms
     alarms: AlarmRegistry
+    policies: Policies
 
     def take(self, kind: str, identity: str | None) -> list[Snapshot]:
         """Everything of a kind, or what has this name; [] for a kind that is not the engine's."""
         match kind:
             case "queues":
-                shown = [_queue(queue, self.topology) for queue in self.queues.values()]
+                shown = [self._queue(queue) for queue in self.queues.values()]
             case "consumers":
                 shown = [_consumer(consumer) for queue in self.queues.values() for consumer in queue.consumers]
             case "publishers":
@@ -37,6 +38,8 @@ class Snapshots:
                 shown = [_exchange(exchange.declaration) for exchange in self.topology.exchanges.values()]
             case "bindings":
                 shown = [_binding(binding) for binding in self.topology.all_bindings()]
+            case "policies":
+                shown = self.policies.snapshot()
             case "alarms":
                 shown = self.alarms.snapshot()
             case "engine":
@@ -44,6 +47,24 @@ class Snapshots:
             case _:
                 shown = []
         return [one for one in shown if identity is None or one["name"] == identity]
+
+    def _queue(self, queue: AnyQueue) -> Snapshot:
+        declaration = self.topology.queues[queue.name].declaration
+        return {
+            "name": queue.name,
+            "type": queue.options.type.value,
+            "durable": declaration.durable,
+            "exclusive": declaration.exclusive,
+            "auto_delete": declaration.auto_delete,
+            "arguments": dict(declaration.arguments),
+            **self.policies.shown(declaration),
+            "messages_waiting": queue.inbox.waiting,
+            "messages_ready": queue.ready,
+            "messages_unacknowledged": queue.unacknowledged,
+            "consumers": len(queue.consumers),
+            "publishers": len(queue.publishers),
+            **queue.counts(),
+        }
 
     def _engine(self) -> Snapshot:
         return {
@@ -57,30 +78,6 @@ class Snapshots:
             "messages_accepted": self.confirms.accepted,
             "messages_released": self.confirms.released,
         }
-
-
-def _queue(queue: Queue, topology: Topology) -> Snapshot:
-    declaration = topology.queues[queue.name].declaration
-    counters = queue.counters
-    return {
-        "name": queue.name,
-        "type": queue_type(declaration.arguments),
-        "durable": declaration.durable,
-        "exclusive": declaration.exclusive,
-        "auto_delete": declaration.auto_delete,
-        "arguments": dict(declaration.arguments),
-        "messages_waiting": queue.inbox.waiting,
-        "messages_ready": queue.ready,
-        "messages_unacknowledged": queue.unacknowledged,
-        "consumers": len(queue.consumers),
-        "publishers": len(queue.publishers),
-        "published": counters.published,
-        "delivered": counters.delivered,
-        "accepted": counters.accepted,
-        "rejected": counters.rejected,
-        "returned": counters.returned,
-        "purged": counters.purged,
-    }
 
 
 def _consumer(consumer: Attachment) -> Snapshot:

@@ -18,6 +18,10 @@ from dataclasses import dataclass
 from core.message import Attributes, Route
 
 
+NOWHERE = -1
+"""The level of copies that stand in no backing."""
+
+
 @dataclass(eq=False, slots=True)
 class Stretch:
     """Messages in ascending positions with the same attributes and the same history."""
@@ -36,7 +40,7 @@ class Stretch:
     route: Route | None = None
     """How they came into the queue; None when they were published straight into it."""
     level: int = 0
-    """The priority level of the queue that they stand on; 0 where a queue has only one."""
+    """The priority level of the queue that they stand on; 0 where a queue has only one, ``NOWHERE`` for copies."""
     stored: bool = False
     """The backing keeps them on disk: settling them has to be told to it."""
     paged: bool = False

@@ -12,17 +12,23 @@ leaves to the broker:
 - an exclusive queue is its owner's alone; to a dynamic one, which exists to be answered to, anybody may
   publish.
 
+What is durable is recorded first and done then: a change that could not be recorded does not happen, and whoever asked
+for it is told so. All that one removal takes along is recorded together. Durable are the queues and exchanges that say
+so, except exclusive queues and the built-in exchanges, and the bindings whose two ends outlive the broker.
+
 ``version`` changes whenever a route may have changed.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
-from core.engine.arguments import check_exchange_arguments, check_queue_arguments, frozen, queue_type
+from core.engine.arguments import check_exchange_arguments, check_queue, frozen, queue_type
 from core.engine.routing import DEFAULT_EXCHANGE, X_MATCH_VALUES, Edge, Exchange, Node
 from core.engine.settings import EngineSettings
 from core.errors import Forbidden, Inequivalent, Invalid, LimitReached, Locked, NotFound
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
+from core.store.definitions import Definitions
 
 RESERVED_PREFIX = "amq."
 
@@ -43,13 +49,69 @@ class QueueDefinition:
     owner: object
     """Who may use an exclusive queue; without meaning for others."""
     dynamic: bool
+    id: int | None = None
+    """Its number in the recorded definitions, never used twice; None for a queue that does not outlive the broker."""
+
+
+class DefinitionsRecorder(Protocol):
+    """Keeps what is durable. Each method raises PreconditionFailed when it cannot, and has done nothing then."""
+
+    def add_queue(self, declaration: QueueDeclaration) -> int | None:
+        """Returns the queue's number; None from whoever keeps nothing."""
+
+    def add_exchange(self, declaration: ExchangeDeclaration) -> None: ...
+
+    def add_binding(self, binding: Binding) -> None: ...
+
+    def remove(self, *, queues: Sequence[str], exchanges: Sequence[str], bindings: Sequence[Binding]) -> None:
+        """Remove all of these, or none."""
+
+
+class NothingRecorded:
+    """For a broker that keeps nothing."""
+
+    def add_queue(self, declaration: QueueDeclaration) -> None:
+        """See :class:`DefinitionsRecorder`."""
+
+    def add_exchange(self, declaration: ExchangeDeclaration) -> None:
+        """See :class:`DefinitionsRecorder`."""
+
+    def add_binding(self, binding: Binding) -> None:
+        """See :class:`DefinitionsRecorder`."""
+
+    def remove(self, *, queues: Sequence[str], exchanges: Sequence[str], bindings: Sequence[Binding]) -> None:
+        """See :class:`DefinitionsRecorder`."""
+
+
+def own_alternate(declaration: ExchangeDeclaration) -> str | None:
+    """The alternate exchange that an exchange names itself."""
+    alternate = declaration.arguments.get("alternate-exchange")
+    return alternate if isinstance(alternate, str) else None
+
+
+@dataclass(slots=True)
+class _Removal:
+    """What goes together."""
+
+    queues: dict[str, None] = field(default_factory=dict)
+    exchanges: dict[str, None] = field(default_factory=dict)
+    edges: dict[Edge, None] = field(default_factory=dict)
 
 
 class Topology:
     """The definitions of one virtual host."""
 
-    def __init__(self, settings: EngineSettings) -> None:
+    def __init__(
+        self,
+        settings: EngineSettings,
+        *,
+        recorder: DefinitionsRecorder | None = None,
+        alternate: Callable[[ExchangeDeclaration], str | None] = own_alternate,
+    ) -> None:
+        """``alternate`` says which alternate exchange is in force for an exchange; see :meth:`refresh_alternates`."""
         self._settings = settings
+        self._recorder: DefinitionsRecorder = recorder or NothingRecorded()
+        self._alternate = alternate
         self.version = 0
         self.queues: dict[str, QueueDefinition] = {}
         self.exchanges: dict[str, Exchange] = {}
@@ -58,7 +120,23 @@ class Topology:
         """The bindings of each exchange that has some."""
         self._arriving: dict[Node, dict[Edge, None]] = {}
         for name, kind in BUILT_IN_EXCHANGES.items():
-            self.exchanges[name] = Exchange(ExchangeDeclaration(name=name, type=kind, arguments={}))
+            self._add_exchange(ExchangeDeclaration(name=name, type=kind, arguments={}))
+
+    def restore(self, stored: Definitions) -> None:
+        """Take over what was recorded before a restart, without recording or checking it again.
+
+        A binding that has lost an end led nowhere and is left out.
+        """
+        for exchange in stored.exchanges:
+            self._add_exchange(exchange)
+        for queue in stored.queues:
+            definition = QueueDefinition(queue.declaration, owner=None, dynamic=False, id=queue.id)
+            self.queues[queue.declaration.name] = definition
+        for binding in stored.bindings:
+            ends = self.queues if binding.destination_is_queue else self.exchanges
+            if binding.source in self.exchanges and binding.destination in ends:
+                self._add_binding(binding)
+        self.refresh_alternates()
 
     # --- queues ---------------------------------------------------------------------------------------------
 
@@ -75,8 +153,10 @@ class Topology:
             return False
         self._check_name("queue", name)
         _check_not_reserved("queue", name)
-        check_queue_arguments(name, declaration.arguments)
-        self._add_queue(QueueDefinition(declaration, owner, dynamic=False))
+        check_queue(declaration)
+        self._check_room_for_queue()
+        number = self._recorder.add_queue(declaration) if _is_kept_queue(declaration) else None
+        self._add_queue(QueueDefinition(declaration, owner, dynamic=False, id=number))
         return True
 
     def admit_dynamic_queue(self, name: str, owner: object) -> QueueDefinition:
@@ -85,6 +165,7 @@ class Topology:
             raise Inequivalent(f"queue '{name}' exists already; a dynamic node needs a name of its own")
         declaration = QueueDeclaration(name=name, durable=False, exclusive=True, auto_delete=True, arguments={})
         definition = QueueDefinition(declaration, owner, dynamic=True)
+        self._check_room_for_queue()
         self._add_queue(definition)
         return definition
 
@@ -111,15 +192,17 @@ class Topology:
         ]
 
     def forget_queue(self, name: str) -> None:
-        """The queue is deleted, and its bindings with it."""
-        del self.queues[name]
-        self._forget_arriving(Node(True, name))
-        self.version += 1
+        """The queue is to be deleted, and its bindings with it. Raises PreconditionFailed."""
+        removal = _Removal(queues={name: None})
+        self._take_along(removal, list(self._arriving.get(Node(True, name), ())))
+        self._remove(removal)
 
-    def _add_queue(self, definition: QueueDefinition) -> None:
+    def _check_room_for_queue(self) -> None:
         limit = self._settings.queues_max
         if len(self.queues) >= limit:
             raise LimitReached(f"the limit of {limit} queues (queues_max) is reached; delete queues or raise it")
+
+    def _add_queue(self, definition: QueueDefinition) -> None:
         self.queues[definition.declaration.name] = definition
         self.version += 1
 
@@ -149,7 +232,9 @@ class Topology:
             raise LimitReached(
                 f"the limit of {limit} exchanges (exchanges_max) is reached; delete exchanges or raise it"
             )
-        self.exchanges[name] = Exchange(declaration)
+        if declaration.durable:
+            self._recorder.add_exchange(declaration)
+        self._add_exchange(declaration)
         self.version += 1
         return True
 
@@ -159,15 +244,19 @@ class Topology:
         self._check_name("exchange", name)
         _check_not_reserved("exchange", name)
         if name in self.exchanges:
-            self._forget_exchange(name)
-            self.version += 1
+            removal = _Removal()
+            self._take_along(removal, self._edges_of_exchange(removal, name))
+            self._remove(removal)
 
-    def _forget_exchange(self, name: str) -> None:
-        del self.exchanges[name]
-        for edge in self._leaving.pop(name, {}):
-            del self._bindings[edge]
-            self._forget_arrival(edge)
-        self._forget_arriving(Node(False, name))
+    def refresh_alternates(self) -> None:
+        """Ask anew which alternate exchanges are in force: a policy has changed."""
+        for exchange in self.exchanges.values():
+            exchange.alternate = self._alternate(exchange.declaration)
+        self.version += 1
+
+    def _add_exchange(self, declaration: ExchangeDeclaration) -> None:
+        exchange = self.exchanges[declaration.name] = Exchange(declaration)
+        exchange.alternate = self._alternate(declaration)
 
     # --- bindings -------------------------------------------------------------------------------------------
 
@@ -187,10 +276,9 @@ class Topology:
         limit = self._settings.bindings_max
         if len(self._bindings) >= limit:
             raise LimitReached(f"the limit of {limit} bindings (bindings_max) is reached; unbind or raise it")
-        self._bindings[edge] = binding
-        self._leaving.setdefault(edge.source, {})[edge] = None
-        self._arriving.setdefault(edge.destination, {})[edge] = None
-        source.matcher.add(edge, binding.arguments)
+        if self._is_kept_binding(binding):
+            self._recorder.add_binding(binding)
+        self._add_binding(binding)
         self.version += 1
 
     def unbind(self, binding: Binding, owner: object) -> None:
@@ -198,9 +286,9 @@ class Topology:
         self._check_ends(binding, owner)
         edge = Edge.of(binding)
         if edge in self._bindings:
-            self._forget_arrival(edge)
-            self._forget_departure(edge)
-            self.version += 1
+            removal = _Removal()
+            self._take_along(removal, [edge])
+            self._remove(removal)
 
     def bindings(self, source: str, destination: str, destination_is_queue: bool) -> Sequence[Binding]:
         """All bindings between two nodes; every queue is bound to the default exchange by its name."""
@@ -220,29 +308,59 @@ class Topology:
         elif binding.destination in self.queues:
             self.queue(binding.destination, owner)
 
-    def _forget_arriving(self, node: Node) -> None:
-        for edge in self._arriving.pop(node, {}):
-            self._forget_departure(edge)
+    def _add_binding(self, binding: Binding) -> None:
+        edge = Edge.of(binding)
+        self._bindings[edge] = binding
+        self._leaving.setdefault(edge.source, {})[edge] = None
+        self._arriving.setdefault(edge.destination, {})[edge] = None
+        self.exchanges[edge.source].matcher.add(edge, binding.arguments)
 
-    def _forget_arrival(self, edge: Edge) -> None:
-        edges = self._arriving.get(edge.destination, {})
-        edges.pop(edge, None)
-        if not edges:
-            self._arriving.pop(edge.destination, None)
+    # --- removing -------------------------------------------------------------------------------------------
 
-    def _forget_departure(self, edge: Edge) -> None:
-        """Take a binding out of its source, which goes too if it is auto-delete and this was the last one."""
-        self._bindings.pop(edge, None)
-        source = self.exchanges.get(edge.source)
-        edges = self._leaving.get(edge.source)
-        if source is None or edges is None:
-            return
-        del edges[edge]
-        source.matcher.remove(edge)
-        if not edges:
-            del self._leaving[edge.source]
-            if source.declaration.auto_delete:
-                self._forget_exchange(edge.source)
+    def _take_along(self, removal: _Removal, edges: list[Edge]) -> None:
+        """Enter these bindings, and the auto-delete exchanges whose last binding goes with them, and so on."""
+        while edges:
+            edge = edges.pop()
+            if edge in removal.edges:
+                continue
+            removal.edges[edge] = None
+            if edge.source in removal.exchanges or not self.exchanges[edge.source].declaration.auto_delete:
+                continue
+            if self._leaving[edge.source].keys() <= removal.edges.keys():
+                edges += self._edges_of_exchange(removal, edge.source)
+
+    def _edges_of_exchange(self, removal: _Removal, name: str) -> list[Edge]:
+        """Enter the exchange. Returns the bindings on either side of it."""
+        removal.exchanges[name] = None
+        return [*self._leaving.get(name, ()), *self._arriving.get(Node(False, name), ())]
+
+    def _remove(self, removal: _Removal) -> None:
+        self._record_removal(removal)
+        for edge in removal.edges:
+            del self._bindings[edge]
+            self.exchanges[edge.source].matcher.remove(edge)
+            _drop(self._leaving, edge.source, edge)
+            _drop(self._arriving, edge.destination, edge)
+        for name in removal.exchanges:
+            del self.exchanges[name]
+        for name in removal.queues:
+            del self.queues[name]
+        self.version += 1
+
+    def _record_removal(self, removal: _Removal) -> None:
+        queues = [name for name in removal.queues if self.queues[name].id is not None]
+        exchanges = [name for name in removal.exchanges if _is_kept_exchange(self.exchanges[name].declaration)]
+        bindings = [self._bindings[edge] for edge in removal.edges]
+        bindings = [binding for binding in bindings if self._is_kept_binding(binding)]
+        if queues or exchanges or bindings:
+            self._recorder.remove(queues=queues, exchanges=exchanges, bindings=bindings)
+
+    def _is_kept_binding(self, binding: Binding) -> bool:
+        if not self.exchanges[binding.source].declaration.durable:
+            return False
+        if binding.destination_is_queue:
+            return _is_kept_queue(self.queues[binding.destination].declaration)
+        return self.exchanges[binding.destination].declaration.durable
 
     # --- names ----------------------------------------------------------------------------------------------
 
@@ -254,6 +372,25 @@ class Topology:
         limit = self._settings.name_bytes_max
         if len(name.encode()) > limit:
             raise Invalid(f"{kind} name '{name[:40]}…' is longer than {limit} bytes")
+
+
+EdgeKey = TypeVar("EdgeKey")
+
+
+def _drop(edges: dict[EdgeKey, dict[Edge, None]], key: EdgeKey, edge: Edge) -> None:
+    """Take an edge out of its group, and the group out when it was the last one."""
+    group = edges[key]
+    del group[edge]
+    if not group:
+        del edges[key]
+
+
+def _is_kept_queue(declaration: QueueDeclaration) -> bool:
+    return declaration.durable and not declaration.exclusive
+
+
+def _is_kept_exchange(declaration: ExchangeDeclaration) -> bool:
+    return declaration.durable and declaration.name not in BUILT_IN_EXCHANGES
 
 
 def _check_owner(name: str, definition: QueueDefinition, owner: object) -> None:

@@ -9,6 +9,7 @@ total.
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
 
 from core.engine.stretch import Stretch
 
@@ -61,6 +62,23 @@ class Unsettled:
         self._stretches[low:high] = [stretch for _, stretch in kept]
         self.count -= sum(map(len, removed))
         return removed
+
+    def numbers(self, below: int) -> list[tuple[int, int]]:
+        """The outstanding delivery numbers below this one, as ranges (both inclusive) that do not adjoin."""
+        ranges: list[tuple[int, int]] = []
+        for first, stretch in zip(self._firsts, self._stretches, strict=True):
+            if first >= below:
+                break
+            last = min(below, first + len(stretch)) - 1
+            if ranges and ranges[-1][1] + 1 == first:
+                ranges[-1] = (ranges[-1][0], last)
+            else:
+                ranges.append((first, last))
+        return ranges
+
+    def stretches(self) -> Sequence[Stretch]:
+        """What is outstanding, in ascending order of delivery numbers; to be looked at only."""
+        return self._stretches
 
     def remove_all(self) -> list[Stretch]:
         """Take out everything, in ascending order of delivery numbers."""

@@ -17,11 +17,13 @@ WaitingT = TypeVar("WaitingT")
 class Waits(Generic[WaitingT]):
     """Entries that wait for one lane's written, or synced, position."""
 
-    __slots__ = ("_entries", "_position")
+    __slots__ = ("_entries", "_hurry", "_position")
 
-    def __init__(self, position: Callable[[], int]) -> None:
-        """``position`` tells how far the lane has come."""
+    def __init__(self, position: Callable[[], int], *, hurry: Callable[[], None] | None = None) -> None:
+        """``position`` tells how far the lane has come. ``hurry`` is called whenever somebody waits anew: a lane does
+        not sync at once by itself."""
         self._position = position
+        self._hurry = hurry
         self._entries: deque[tuple[int, WaitingT]] = deque()
 
     def __len__(self) -> int:
@@ -31,6 +33,8 @@ class Waits(Generic[WaitingT]):
         """Release this one when the position is reached. It may have been already: the next look finds it."""
         assert not self._entries or position >= self._entries[-1][0]
         self._entries.append((position, waiting))
+        if self._hurry is not None:
+            self._hurry()
 
     def reached(self) -> list[WaitingT]:
         """Take out, in order, whatever waits for positions that have been reached."""
@@ -40,3 +44,10 @@ class Waits(Generic[WaitingT]):
         while entries and entries[0][0] <= position:
             released.append(entries.popleft()[1])
         return released
+
+    def withdraw(self, predicate: Callable[[WaitingT], bool]) -> list[WaitingT]:
+        """Take out, in order, what this picks: it waits no longer. Costs a look at everything that waits."""
+        withdrawn = [waiting for _, waiting in self._entries if predicate(waiting)]
+        if withdrawn:
+            self._entries = deque(entry for entry in self._entries if not predicate(entry[1]))
+        return withdrawn

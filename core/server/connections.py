@@ -5,7 +5,7 @@ limited in all and per remote address, so that half-open connections cannot lock
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import trio
@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 class Connections:
     """All accepted and served connections of one server."""
 
-    def __init__(self, *, connections_max: int, pending_max: int, pending_per_host_max: int) -> None:
+    def __init__(
+        self,
+        *,
+        connections_max: int,
+        pending_max: int,
+        pending_per_host_max: int,
+        changed: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        """``changed`` is told the number of connections whenever one comes or goes."""
+        self._changed = changed
         self.connections_max = connections_max
         self._pending_max = pending_max
         self._pending_per_host_max = pending_per_host_max
@@ -60,6 +69,7 @@ class Connections:
         self._peers[peer.info.identity] = peer
         self._pending[peer.info.remote_host] += 1
         self._pending_total += 1
+        self._changed(len(self._peers))
 
     def no_longer_pending(self, peer: "Peer") -> None:
         """Established, or gone before it was. Called exactly once for each peer."""
@@ -72,6 +82,7 @@ class Connections:
     def gone(self, peer: "Peer") -> None:
         """Its socket is closed."""
         del self._peers[peer.info.identity]
+        self._changed(len(self._peers))
         if not peer.established:
             self.no_longer_pending(peer)
         if not self._peers:

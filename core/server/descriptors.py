@@ -9,10 +9,8 @@ import os
 import resource
 from types import TracebackType
 
-RESERVED = 64
-"""Descriptors that connections may not use: 32 for connections being refused, the others for listeners, the
-event loop's own, the log, the store's files and the spare."""
-
+from core.alarms.descriptors import RESERVED as RESERVED
+from core.alarms.descriptors import sockets_allowed
 
 def raise_limit() -> int:
     """Lift the soft limit on open files to the hard one. Returns the limit in force."""
@@ -34,7 +32,7 @@ def total_used() -> int:
 
 def sockets_limit(connections_max: int | None) -> int:
     """How many connections may be served: what the configuration says, as far as the descriptors suffice."""
-    room = max(1, total_limit() - RESERVED)
+    room = max(1, min(sockets_allowed(total_limit()), total_limit() - RESERVED))
     return room if connections_max is None else min(room, connections_max)
 
 

@@ -47,8 +47,10 @@ class Server:
         log: structlog.typing.FilteringBoundLogger,
         clock: Callable[[], Now] = read_clocks,
         background: Sequence[Background] = (),
+        sockets_changed: Callable[[int], None] = lambda count: None,
     ) -> None:
-        """``background`` are tasks that run beside the peers until the server ends: the store's lanes, samplers."""
+        """``background`` are tasks that run beside the peers until the server ends: the store's lanes, samplers.
+        ``sockets_changed`` is told the number of connections when one comes or goes."""
         self.counters = Counters()
         self._settings = settings
         self._factories = factories
@@ -64,6 +66,7 @@ class Server:
             connections_max=sockets_limit(settings.connections_max),
             pending_max=settings.unauthenticated_max,
             pending_per_host_max=settings.unauthenticated_per_host_max,
+            changed=sockets_changed,
         )
         self._listeners: list[Listener] = []
         self._stop = trio.Event()
@@ -149,6 +152,11 @@ class Server:
             peer.cut_off(reason, now)
 
     # --- looking in and acting -------------------------------------------------------------------------
+
+    @property
+    def sockets(self) -> tuple[int, int]:
+        """Connections that there are, and that are possible."""
+        return len(self._connections), self._connections.connections_max
 
     @property
     def listening_on(self) -> list[tuple[str, int]]:

@@ -13,7 +13,7 @@ from amqp10.sections import (
     encode_section,
     scan,
 )
-from amqp10.types import Symbol
+from amqp10.types import Symbol, ULong
 
 HEADER = b"\x00\x53\x70\x45"
 BODY = encode_section(AMQP_VALUE, "body")
@@ -62,3 +62,63 @@ def test_what_a_consumer_adds_is_merged(entry):
     bounds = scan(merged)
     assert decode_map_section(merged, *bounds.message_annotations) == {Symbol("x-opt-a"): 2, Symbol("x-opt-b"): "new"}
     assert merged.endswith(BODY)
+
+
+# --- numbers of the queue
+
+
+BIG_ANNOTATIONS = (
+    encode_section(MESSAGE_ANNOTATIONS, {Symbol("x-opt-a"): "v" * 300, Symbol("x-opt-b"): ULong(1)}) + BODY
+)
+NEARLY_FULL = encode_section(MESSAGE_ANNOTATIONS, {Symbol("x-opt-a"): "v" * 225}) + BODY
+ALREADY_NUMBERED = (
+    encode_section(MESSAGE_ANNOTATIONS, {Symbol("x-stream-offset"): ULong(1), Symbol("x-opt-a"): 1}) + BODY
+)
+NONE_IN_IT = encode_section(MESSAGE_ANNOTATIONS, {}) + BODY
+MANY = encode_section(MESSAGE_ANNOTATIONS, {ULong(number): None for number in range(150)}) + BODY
+ALL_KINDS = [
+    *PLAIN,
+    ANNOTATED,
+    SPELT_OUT,
+    SPELT_OUT_BODY,
+    BIG_ANNOTATIONS,
+    NEARLY_FULL,
+    ALREADY_NUMBERED,
+    NONE_IN_IT,
+    MANY,
+]
+
+
+def annotations_of(message):
+    bounds = scan(message).message_annotations
+    return {} if bounds is None else decode_map_section(message, *bounds)
+
+
+def rest_of(message):
+    """Everything but header and annotations."""
+    bounds = scan(message)
+    return message[max((part[1] for part in (bounds.header, bounds.message_annotations) if part), default=0) :]
+
+
+@pytest.mark.parametrize("entries", [list(PLAIN), ALL_KINDS, ALL_KINDS[::-1], *([kind] for kind in ALL_KINDS)])
+@pytest.mark.parametrize("key", ["x-stream-offset", "x-opt-sequence"])
+@pytest.mark.parametrize("first", [0, 255, 2**64 - 20])
+def test_each_message_tells_its_number_and_keeps_its_own_annotations(entries, key, first):
+    numbers = range(first, first + len(entries))
+    prefix, numbered = with_annotations(HEADER, entries, numbers, key)
+    assert prefix == HEADER
+    for entry, message, number in zip(entries, numbered, numbers, strict=True):
+        assert annotations_of(message) == annotations_of(entry) | {Symbol(key): ULong(number)}
+        assert rest_of(message) == rest_of(entry)
+        assert scan(prefix + message).header == (0, len(HEADER))
+
+
+def test_a_number_that_a_publisher_claims_is_replaced():
+    _, (message,) = with_annotations(b"", [ALREADY_NUMBERED], [7], "x-stream-offset")
+    assert annotations_of(message) == {Symbol("x-stream-offset"): ULong(7), Symbol("x-opt-a"): 1}
+
+
+def test_numbers_after_the_merge_of_what_a_consumer_added():
+    merged = merge_message_annotations(ANNOTATED, {"x-opt-a": 2, "x-opt-sequence": ULong(99)})
+    _, (message,) = with_annotations(b"", [merged], [3], "x-opt-sequence")
+    assert annotations_of(message) == {Symbol("x-opt-a"): 2, Symbol("x-opt-sequence"): ULong(3)}

@@ -9,8 +9,8 @@ from amqp10.events import DeliveriesSent
 from amqp10.lifecycle import LinkState
 from amqp10.link import RECEIVER, SENDER, LinkEnd, OutputHandle
 from amqp10.link_credit import QueueGrant, SenderCredit
-from amqp10.messaging import Source, Target
-from amqp10.performatives import Attach, Flow, Transfer
+from amqp10.messaging import RELEASED, Source, Target
+from amqp10.performatives import Attach, Disposition, Flow, Transfer
 from amqp10.sender_link import SETTLED, SenderLink
 from tests.kit.link_channel import LinkChannelInMemory
 
@@ -295,3 +295,61 @@ def test_a_link_without_anything_to_say():
     assert link.unsent == []
     assert session.take() == []
     assert isinstance(link.credit, SenderCredit)
+
+
+# --- deliveries that are taken back
+
+
+def released(session: LinkChannelInMemory) -> list[tuple[int, int | None]]:
+    dispositions = session.taken(Disposition)
+    for disposition in dispositions:
+        assert isinstance(disposition, Disposition)
+        assert (disposition.role, disposition.settled, disposition.state) == (SENDER, False, RELEASED)
+    return [(one.first, one.last) for one in dispositions if isinstance(one, Disposition)]
+
+
+def test_released_deliveries_stay_unsettled_until_the_receiver_settles():
+    session, link = attached()
+    link.send_run(0, [b"a", b"b", b"c"], HEADER)
+    link.transmit(10, 10_000)
+    session.take()
+    link.release(1, 2)
+    assert released(session) == [(1, 2)]
+    assert session.outgoing.count == 3
+    link.release(0, 0)
+    assert released(session) == [(0, None)]
+
+
+def test_what_still_waits_is_not_sent_any_more():
+    session, link = attached()
+    link.grant = QueueGrant(100)
+    link.grant.request(100)
+    link.grant.delivered(10)
+    link.send_run(0, [b"%d" % number for number in range(6)], HEADER)
+    link.send_run(6, [b"%d" % number for number in range(6, 10)], HEADER)
+    link.transmit(2, 10_000)
+    session.take()
+    link.release(1, 3)
+    assert released(session) == [(1, None)]
+    assert (link.waiting, link.grant.waiting) == (6, 6)
+    link.release(5, 7)
+    assert released(session) == []
+    assert (link.waiting, link.grant.waiting) == (3, 3)
+    link.transmit(100, 10_000)
+    assert sent_numbers(session)[-2:] == [(4, 4), (8, 9)]
+    assert link.idle
+    assert session.outgoing.count == 5
+
+
+def test_other_links_and_other_numbers_are_let_alone():
+    session, link = attached()
+    _, other = attached()
+    session.outgoing.add(0, 5, other, 0)
+    session.next_delivery_id = 5
+    link.send_run(0, [b"a", b"b"], HEADER)
+    link.transmit(10, 10_000)
+    session.take()
+    link.release(0, 10)
+    assert released(session) == [(5, 6)]
+    link.release(7, 9)
+    assert released(session) == []

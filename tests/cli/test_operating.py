@@ -38,7 +38,7 @@ def test_alarms_are_set_listed_and_cleared(headgate):
     shown = json.loads(headgate("alarms", "show", "memory", "--json").out)
     assert (shown["on"], shown["sources"]) == (True, ["by hand"])
     (row,) = [line for line in headgate("alarms", "list").out.splitlines() if line.startswith("memory")]
-    assert row.split()[1] == "yes"
+    assert row.split()[1:3] == ["alarm", "yes"]
     assert headgate("alarms", "clear", "memory").out == "alarm memory is cleared\n"
     assert json.loads(headgate("alarms", "show", "memory", "--json").out)["on"] is False
     unknown = headgate("alarms", "set", "boredom")

@@ -27,6 +27,10 @@ COMMANDS = [
     ("alarms", "set"),
     ("alarms", "clear"),
     ("connections", "close"),
+    ("memory", "status"),
+    ("memory", "set-watermark"),
+    ("disk", "status"),
+    ("disk", "set-free-limit"),
 ]
 
 

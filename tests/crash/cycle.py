@@ -17,12 +17,12 @@ from pathlib import Path
 import trio
 import trio.lowlevel
 
-from amqp10.client import ClientConnection, ClientSettings, Message, Receipt, ReceiverOptions, Uncertain, connect
-from amqp10.client.errors import ClientError
+from amqp10.client import ClientConnection, ClientSettings, Message, Receipt, ReceiverOptions, Uncertain, Unsent, connect
+from amqp10.client.errors import ClientError, ConnectionLost
 from amqp10.messaging import Accepted
 from amqp10.sections import Header
 from amqp10.types import Described, Symbol
-from tests.crash.ledger import Found, Ledger, Verdict
+from tests.crash.ledger import BARRIERS, Found, Ledger, Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 READY = re.compile(r"amqp://guest:guest@[^:]+:(?P<port>\d+)")
@@ -46,6 +46,8 @@ class Subject:
     name: str
     ledger: Ledger = field(default_factory=Ledger)
     next_number: int = 0
+    next_barrier: int = BARRIERS
+    """Barriers come on connections of their own, so they have an order of their own."""
 
     @property
     def settles(self) -> bool:
@@ -117,10 +119,12 @@ async def barrier(connection: ClientConnection, subject: Subject) -> None:
     """Have something confirmed that was sent after every settlement so far: they are written now."""
     going = set(subject.ledger.going)
     sender = await connection.open_sender(f"/queues/{subject.name}")
-    number = subject.next_number
-    subject.next_number += 1
+    number = subject.next_barrier
+    subject.next_barrier += 1
     subject.ledger.uncertain.add(number)
     fate = await sender.send(encoded(number))
+    if isinstance(fate, Uncertain | Unsent):
+        raise ConnectionLost(fate.reason)
     assert isinstance(fate, Accepted), fate
     subject.ledger.uncertain.discard(number)
     subject.ledger.confirmed.add(number)
@@ -170,7 +174,7 @@ def note(subject: Subject, receipt: Receipt, base: int) -> None:
             subject.ledger.confirmed |= numbers
             subject.ledger.uncertain -= numbers
         else:
-            assert isinstance(fate, Uncertain) or "lost" in str(fate) or "Unsent" in str(fate), fate
+            assert isinstance(fate, Uncertain | Unsent), fate
 
 
 async def consume(connection: ClientConnection, subject: Subject, rng: random.Random) -> None:

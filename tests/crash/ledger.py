@@ -11,6 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 
+BARRIERS = 10**9
+"""Numbers from here on are of another publisher than those below: each has its own order."""
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """A message that the queue delivered after the restart."""
@@ -73,7 +77,7 @@ class Ledger:
             unexpected=len(present - known),
             came_back=len(present & self.gone) if settles else 0,
             unflagged=len(numbers) - len(present),
-            reordered=sum(later < earlier for earlier, later in itertools.pairwise(numbers)),
+            reordered=_falls([n for n in numbers if n < BARRIERS]) + _falls([n for n in numbers if n >= BARRIERS]),
             confirmed=len(self.confirmed),
             uncertain=len(self.uncertain),
             recovered=len(present & self.uncertain),
@@ -93,3 +97,8 @@ class Ledger:
         self.uncertain = set()
         self.seen = set(present)
         self.going = set()
+
+
+def _falls(numbers: Sequence[int]) -> int:
+    """How often a number is lower than the one before it."""
+    return sum(later < earlier for earlier, later in itertools.pairwise(numbers))

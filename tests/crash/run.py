@@ -54,6 +54,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="kept after a failure; default: a temporary one")
     arguments = parser.parse_args()
     folder = arguments.folder or Path(tempfile.mkdtemp(prefix="headgate-crash-"))
+    folder.mkdir(parents=True, exist_ok=True)
     try:
         totals = trio.run(
             lambda: run(arguments.cycles, arguments.seed, tuple(arguments.kinds), folder / "data", say=True)

@@ -8,7 +8,7 @@ from amqp10.messaging import ACCEPTED, RELEASED, Modified, Received, Rejected
 from amqp10.performatives import Disposition, Flow
 from amqp10.sections import decode_header, decode_map_section, scan
 from amqp10.types import Described, Symbol, ULong
-from core.interface import Disposal
+from core.interface import Disposal, TakenBack
 from core.message import Return
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered
 
@@ -187,3 +187,37 @@ def test_rejected_messages_are_dropped():
     peer.dispose(0, state=Rejected())
     peer.detach(1)
     assert broker.ready() == 1
+
+
+def test_deliveries_that_the_queue_takes_back_are_released_and_the_client_settles_them():
+    broker, peer = consumer(6)
+    peer.grant(BATCH, incoming_window=3)
+    link = peer.link(1)
+    assert peer.bodies() == numbered(3)
+    attachment = link.reference.consumer
+    attachment.mailbox.put(TakenBack(attachment, 1, 3))
+    broker.run()
+    (disposition,) = peer.take(Disposition)
+    assert (disposition.role, disposition.first, disposition.last) == (False, 1, 2)
+    assert (disposition.state, disposition.settled) == (RELEASED, False)
+    peer.flow(incoming_window=100)
+    assert peer.bodies() == numbered(1, 4)  # the fourth had not been sent, and is not now
+    peer.dispose(1, 2, state=RELEASED)
+    assert peer.session().outgoing.count == 2
+    assert not peer.take(Disposition)
+
+
+def test_a_policy_bounds_the_queue_grant():
+    broker, peer = consumer(10)
+    attachment = peer.link(1).reference.consumer
+    attachment.link_credit_max = 2
+    peer.grant(7)
+    assert peer.bodies() == numbered(7)
+    assert peer.link(1).grant.batch == 2
+    peer.grant(100)
+    assert peer.bodies() == numbered(3, 7)
+    assert 0 < grant_of_engine(broker) <= 2
+    attachment.link_credit_max = None
+    broker.fill(numbered(2, 10))
+    assert peer.bodies() == numbered(2, 10)
+    assert grant_of_engine(broker) == BATCH

@@ -4,6 +4,7 @@ import pytest
 
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.frontend import termini
+from amqp10.frontend.stream_filters import stream_filters
 from amqp10.link import RECEIVER, SENDER
 from amqp10.messaging import ACCEPTED, RELEASED, Coordinator, Source, Target
 from amqp10.performatives import Attach
@@ -136,3 +137,13 @@ def test_the_priority_of_a_consumer(properties, priority):
 def test_priorities_that_are_none(value):
     with refused(ErrorCondition.INVALID_FIELD, "must be an int"):
         termini.consumer_priority(attach(properties={"priority": value}))
+
+
+def test_a_stream_is_copied_and_tells_the_filters_in_force():
+    asked = Source(address="/queues/s", filter={"rabbitmq:stream-offset-spec": "first", "jms-selector": "a = 1"})
+    answer = termini.effective_source(asked, "s", stream_filters(asked.filter, 0.0))
+    assert answer.distribution_mode == "copy"
+    assert answer.filter == {"rabbitmq:stream-offset-spec": "first"}
+    assert answer.address == "/queues/s"
+    without = termini.effective_source(Source(address="/queues/s"), "s", stream_filters(None, 0.0))
+    assert (without.distribution_mode, without.filter) == ("copy", None)

@@ -14,6 +14,10 @@ def told(mailbox: Mailbox) -> list[set[str]]:
     return [set(action.alarms) for action in actions]
 
 
+def shown(registry: AlarmRegistry) -> dict[object, dict[str, object]]:
+    return {row["name"]: row for row in registry.snapshot()}
+
+
 def test_subscribers_hear_of_every_change_of_the_set():
     registry, mailbox = AlarmRegistry(), Mailbox(lambda: None)
     assert registry.subscribe(mailbox) == frozenset()
@@ -64,18 +68,67 @@ def test_since_when_is_the_first_stamp_after_the_change():
     registry = AlarmRegistry()
     registry.stamp(NOW)
     registry.set("disk", "sampler")
-    assert registry.snapshot()[0] == {"name": "disk", "on": True, "since": None, "sources": ["sampler"]}
+    assert shown(registry)["disk"]["since"] is None
     registry.stamp(later(1))
     registry.set("memory", BY_HAND)
     registry.stamp(later(2))
-    assert registry.snapshot() == [
-        {"name": "disk", "on": True, "since": later(1).wall, "sources": ["sampler"]},
-        {"name": "memory", "on": True, "since": later(2).wall, "sources": [BY_HAND]},
-    ]
+    assert {name: row["since"] for name, row in shown(registry).items()} == {
+        "descriptors": None,
+        "disk": later(1).wall,
+        "event-loop-lag": None,
+        "memory": later(2).wall,
+    }
 
 
 def test_an_alarm_that_is_off_is_shown_as_off():
-    assert AlarmRegistry().snapshot()[1] == {"name": "memory", "on": False, "since": None, "sources": []}
+    assert shown(AlarmRegistry())["memory"] == {
+        "name": "memory",
+        "level": "alarm",
+        "on": False,
+        "since": None,
+        "sources": [],
+        "cause": None,
+    }
+
+
+def test_a_row_has_every_cause_and_the_figures_measured_last():
+    registry = AlarmRegistry()
+    registry.measured("disk", {"free": 7})
+    registry.set("disk", "sampler", "too little")
+    registry.set("disk", "sampler", "much too little")
+    registry.set("disk", BY_HAND)
+    registry.measured("disk", {"free": 3})
+    row = shown(registry)["disk"]
+    assert (row["cause"], row["sources"], row["free"]) == ("too little; by hand", ["sampler", BY_HAND], 3)
+
+
+def test_alarms_and_notices_are_told_apart():
+    assert {name: row["level"] for name, row in shown(AlarmRegistry()).items()} == {
+        "descriptors": "notice",
+        "disk": "alarm",
+        "event-loop-lag": "notice",
+        "memory": "alarm",
+    }
+
+
+def test_the_witness_sees_each_begin_and_each_end_once():
+    registry = AlarmRegistry()
+    seen: list[tuple[object, ...]] = []
+    registry.witness = lambda row: seen.append((row["name"], row["on"], row["cause"]))
+    registry.set("disk", "sampler", "too little")
+    registry.set("disk", BY_HAND)
+    registry.clear("disk", "sampler")
+    registry.clear("disk", "sampler")
+    registry.clear("disk", BY_HAND)
+    registry.notice("descriptors", True, "few")
+    registry.notice("descriptors", True, "fewer")
+    registry.notice("descriptors", False)
+    assert seen == [
+        ("disk", True, "too little"),
+        ("disk", False, "by hand"),
+        ("descriptors", True, "few"),
+        ("descriptors", False, "few"),
+    ]
 
 
 def test_the_broker_sets_and_clears_by_hand():
@@ -89,9 +142,8 @@ def test_the_broker_sets_and_clears_by_hand():
     broker.set_alarm("disk")
     assert told(peer.mailbox) == [{"memory"}, set()]
     broker.turn(later(5))
-    assert broker.snapshot("alarms", "disk") == [
-        {"name": "disk", "on": True, "since": later(5).wall, "sources": [BY_HAND]}
-    ]
+    (row,) = broker.snapshot("alarms", "disk")
+    assert (row["on"], row["since"], row["sources"]) == (True, later(5).wall, [BY_HAND])
 
 
 @pytest.mark.parametrize("name", ["", "fire"])

@@ -333,8 +333,6 @@ def test_arguments_that_are_taken(arguments):
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"x-queue-type": "quorum"}, Invalid, "not supported yet"),
-        ({"x-queue-type": "stream"}, Invalid, "not supported yet"),
         ({"x-queue-type": "fast"}, Invalid, "there is no x-queue-type 'fast'"),
         ({"x-max-length": -1}, PreconditionFailed, "x-max-length is -1, it must be an integer, 0 or more"),
         ({"x-max-length": True}, PreconditionFailed, "x-max-length"),
@@ -347,7 +345,7 @@ def test_arguments_that_are_taken(arguments):
         ({"x-dead-letter-routing-key": "k"}, PreconditionFailed, "needs an x-dead-letter-exchange"),
         ({"x-max-priority": 256}, PreconditionFailed, "x-max-priority is 256, it must be an integer from 1 to 255"),
         ({"x-quorum-initial-group-size": 3}, PreconditionFailed, "is not supported for type 'classic'"),
-        ({"x-sync": "always"}, PreconditionFailed, "x-sync"),
+        ({"x-sync": "often"}, PreconditionFailed, "x-sync is 'often', it must be 'always' or 'default'"),
     ],
 )
 def test_arguments_that_are_refused(arguments, error, text):

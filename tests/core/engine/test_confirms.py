@@ -1,27 +1,35 @@
 """The ledger of a run that went to several places."""
 
+import hypothesis.strategies as st
+from hypothesis import given
+
 from core.engine.confirms import Confirms, Ledger, Submission
-from core.errors import ResourceDeleted
-from core.interface import Mailbox, Outcome, Publisher, PublisherClosed
+from core.errors import LimitReached, ResourceDeleted
+from core.interface import Confirmed, Mailbox, Outcome, Publisher, PublisherClosed
 from core.message import Run
 from tests.kit.engine import PLAIN, bodies, confirms
 
-ACCEPTED, RELEASED = Outcome.ACCEPTED, Outcome.RELEASED
+ACCEPTED, REJECTED, RELEASED = Outcome.ACCEPTED, Outcome.REJECTED, Outcome.RELEASED
+FULL = LimitReached("full")
 
 
 def ledger(count: int, places: str) -> Ledger:
     return Ledger(count, dict.fromkeys(places, 0))
 
 
+def answers(run: Ledger) -> list[tuple[int, int, Outcome]]:
+    return [(start, stop, outcome) for start, stop, outcome, _ in run.answers()]
+
+
 def test_the_slowest_place_decides():
     run = ledger(10, "ab")
     run.took("a", 7)
-    assert run.answers() == []
+    assert answers(run) == []
     run.took("b", 3)
-    assert run.answers() == [(0, 3, ACCEPTED)]
+    assert answers(run) == [(0, 3, ACCEPTED)]
     run.took("a", 10)
     run.took("b", 10)
-    assert run.answers() == [(3, 10, ACCEPTED)]
+    assert answers(run) == [(3, 10, ACCEPTED)]
 
 
 def test_places_that_are_gone_do_not_count():
@@ -29,20 +37,88 @@ def test_places_that_are_gone_do_not_count():
     run.took("a", 4)
     run.gone("b")
     run.gone("c")
-    assert run.answers() == [(0, 4, ACCEPTED)]
+    assert answers(run) == [(0, 4, ACCEPTED)]
     run.gone("a")
-    assert run.answers() == [(4, 10, RELEASED)]
+    assert answers(run) == [(4, 10, RELEASED)]
 
 
 def test_what_no_place_took_is_released():
     run = ledger(10, "ab")
     run.took("a", 6)
     run.gone("a")
-    assert run.answers() == []
+    assert answers(run) == []
     run.took("b", 2)
-    assert run.answers() == [(0, 2, ACCEPTED)]
+    assert answers(run) == [(0, 2, ACCEPTED)]
     run.gone("b")
-    assert run.answers() == [(2, 6, ACCEPTED), (6, 10, RELEASED)]
+    assert answers(run) == [(2, 6, ACCEPTED), (6, 10, RELEASED)]
+
+
+def test_one_place_that_rejects_is_enough():
+    run = ledger(10, "ab")
+    run.took("a", 10)
+    assert answers(run) == []
+    run.took("b", 2)
+    run.rejected("b", 2, 5, FULL)
+    assert answers(run) == [(0, 2, ACCEPTED), (2, 5, REJECTED)]
+    run.took("b", 10)
+    assert answers(run) == [(5, 10, ACCEPTED)]
+
+
+def test_rejections_of_several_places_overlap():
+    run = ledger(10, "abc")
+    run.rejected("a", 0, 6, FULL)
+    run.took("a", 10)
+    run.took("b", 3)
+    run.rejected("b", 3, 8, FULL)
+    run.took("b", 10)
+    run.took("c", 5)
+    assert answers(run) == [(0, 5, REJECTED)]
+    run.gone("c")
+    assert answers(run) == [(5, 6, REJECTED), (6, 8, REJECTED), (8, 10, ACCEPTED)]
+    assert run.rejections == []
+
+
+def test_rejected_stays_rejected_when_the_place_goes():
+    run = ledger(6, "ab")
+    run.took("a", 2)
+    run.rejected("a", 2, 4, FULL)
+    run.gone("a")
+    run.took("b", 1)
+    run.gone("b")
+    assert answers(run) == [(0, 2, ACCEPTED), (2, 4, REJECTED), (4, 6, RELEASED)]
+
+
+@given(st.data())
+def test_every_message_is_answered_once_and_by_the_rule(data):
+    """Against a model that keeps a set of answers for each message."""
+    count = data.draw(st.integers(1, 12))
+    run = ledger(count, "abc")
+    came = dict.fromkeys("abc", 0)
+    given_by: list[set[str]] = [set() for _ in range(count)]
+    answered: list[Outcome] = []
+    while came:
+        place = data.draw(st.sampled_from(sorted(came)))
+        what = data.draw(st.sampled_from(["took", "took", "rejected", "gone"]))
+        start = came[place]
+        stop = data.draw(st.integers(start + 1, count))
+        if what == "gone":
+            run.gone(place)
+        elif what == "took":
+            run.took(place, stop)
+        else:
+            run.rejected(place, start, stop, FULL)
+        for number in range(start, count if what == "gone" else stop):
+            given_by[number].add(what)
+        came[place] = stop
+        if what == "gone" or stop == count:
+            del came[place]
+        for low, high, outcome, error in run.answers():
+            assert low == len(answered)
+            assert (error is FULL) == (outcome is REJECTED)
+            answered += [outcome] * (high - low)
+        assert len(answered) == min(came.values(), default=count)
+    rules = (("rejected", REJECTED), ("took", ACCEPTED), ("gone", RELEASED))
+    assert answered == [next(outcome for what, outcome in rules if what in one) for one in given_by]
 
 
 def publisher() -> Publisher:
@@ -91,3 +167,35 @@ def test_nobody_is_closed_twice_or_after_leaving():
     subject.release(one, 0, 0)
     assert one.mailbox.take() == []
     assert subject.publishers == []
+
+
+def test_rejections_carry_their_reason_and_are_joined_with_their_like_only():
+    subject, one = Confirms(), publisher()
+    subject.enter(one)
+    run = Submission.to(["q"], one, Run(0, bodies(9), PLAIN))
+    subject.begin_turn()
+    subject.took(run, "q", 0, 2)
+    subject.reject(run, "q", 2, 4, FULL)
+    subject.reject(run, "q", 4, 6, FULL)
+    subject.reject(run, "q", 6, 9, LimitReached("fuller"))
+    subject.end_turn()
+    actions = one.mailbox.take()
+    assert confirms(actions) == [(0, 1, ACCEPTED), (2, 5, REJECTED), (6, 8, REJECTED)]
+    assert [str(a.error) for a in actions if isinstance(a, Confirmed)] == ["None", "full", "fuller"]
+    assert (subject.accepted, subject.rejected, subject.released) == (2, 7, 0)
+
+
+def test_the_engines_own_publishers_are_answered_at_once_and_not_counted():
+    subject, own = Confirms(), publisher()
+    subject.enter_own(own)
+    run = Submission.to(["q"], own, Run(0, bodies(4), PLAIN))
+    subject.begin_turn()
+    subject.took(run, "q", 0, 2)
+    assert confirms(own.mailbox.take()) == [(0, 1, ACCEPTED)]
+    subject.took(run, "q", 2, 4)
+    subject.end_turn()
+    assert confirms(own.mailbox.take()) == [(2, 3, ACCEPTED)]
+    assert (subject.accepted, subject.publishers) == (0, [])
+    subject.leave(own)
+    subject.release(own, 4, 4)
+    assert own.mailbox.take() == []

@@ -1,0 +1,43 @@
+"""``headgate disk``: how much space is free, and the limit below which publishers wait."""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from amqp10.addresses import percent_encode
+from amqp10.cli.listing import AsJson, print_one
+from amqp10.cli.measured import measured, words
+from amqp10.cli.remote import DEFAULT_URL, Url
+
+disk_app = App(name="disk", help="Disk space: how much is free, and the limit below which publishers wait.")
+
+
+@disk_app.command
+def status(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Show the free space on the data folder's disk, the limit, and the alarm.
+
+    For example:
+
+        headgate disk status
+    """
+    print_one(measured(url, "/headgate/disk"), as_json=json)
+
+
+@disk_app.command(name="set-free-limit")
+def set_free_limit(
+    limit: Annotated[str, Parameter(help="A number of bytes, a size such as 1GB, or the word mem_relative.")],
+    times: Annotated[str | None, Parameter(help="Behind mem_relative: how many times all memory.")] = None,
+    /,
+    *,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Set another limit, until the broker is started again.
+
+    For example:
+
+        headgate disk set-free-limit 1GB
+        headgate disk set-free-limit mem_relative 1.0
+    """
+    text = words(limit, times)
+    now = measured(url, f"/headgate/disk?free_limit={percent_encode(text)}", method="PUT")
+    print(f"disk free limit is {now['free_limit']}: {now['limit']} bytes, {now['free']} are free")

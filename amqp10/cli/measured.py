@@ -1,0 +1,20 @@
+"""What ``headgate memory`` and ``headgate disk`` have in common: one row of figures, and a limit to be changed."""
+
+from collections.abc import Mapping
+
+from amqp10.cli.exits import CommandError, Exit
+from amqp10.cli.listing import Row
+from amqp10.cli.remote import with_broker
+
+
+def measured(url: str, path: str, *, method: str = "GET") -> Row:
+    """The figures that the broker answers with."""
+    body = with_broker(url, lambda connection: connection.request(method, path)).body
+    if not isinstance(body, Mapping):
+        raise CommandError(Exit.REFUSED, "the broker's answer is not understood; is it a Headgate of another version?")
+    return {str(key): value for key, value in body.items()}
+
+
+def words(first: str, second: str | None) -> str:
+    """A limit as the broker reads it: ``absolute 1GB``."""
+    return first if second is None else f"{first} {second}"

@@ -1,0 +1,128 @@
+"""``headgate store``: look at a data folder that no broker uses.
+
+What a folder and its records are, :mod:`core.store.inspect` knows; a command only prints it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from amqp10.cli.exits import CommandError, Exit
+from core.store.definitions import Definitions
+from core.store.disk import FolderDisk
+from core.store.errors import StoreDamaged, StoreRefused
+from core.store.folder import DEFINITIONS_FILE, DataFolder, offline, open_folder
+from core.store.inspect import Verdict, entries, read_definitions
+
+OPEN_FILES = 8
+"""Files are read one after the other."""
+
+Data = Annotated[Path, Parameter(help="The data folder of a broker that is stopped.")]
+
+Compaction = Callable[[DataFolder], Iterable[str]]
+"""Compacts what is in a folder that this process has locked; yields lines that say what it did."""
+
+
+def store_commands(compaction: Compaction | None = None) -> App:
+    """The noun. Without a compaction, ``compact`` says that there is none."""
+    app = App(
+        name="store", help="The data folder of a broker that is stopped: check it, see what is in it, compact it."
+    )
+
+    def compact(*, data: Data) -> None:
+        """Give the space of settled messages back, as a running broker does by and by.
+
+        For example:
+
+            headgate store compact --data /var/lib/headgate
+        """
+        if compaction is None:
+            raise CommandError(Exit.REFUSED, "this version compacts only while the broker runs; start it on the folder")
+        with _explained():
+            folder = open_folder(data)
+            try:
+                for line in compaction(folder):
+                    print(line)
+            finally:
+                folder.close()
+
+    app.command(check)
+    app.command(dump)
+    app.command(compact)
+    return app
+
+
+def check(*, data: Data) -> None:
+    """Read every record, and describe each that is damaged. Nothing is changed.
+
+    What a power cut or a crash has torn is told, but no damage: nobody was promised it, and the next start drops it.
+
+    For example:
+
+        headgate store check --data /var/lib/headgate
+    """
+    with _explained(), _opened(data) as disk:
+        counts: Counter[Verdict] = Counter()
+        for entry in entries(disk):
+            counts[entry.verdict] += 1
+            if entry.verdict is not Verdict.SOUND:
+                print(entry)
+        _, problems = read_definitions(data / DEFINITIONS_FILE)
+        for problem in problems:
+            print(f"{DEFINITIONS_FILE}: {problem}")
+    print(", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict), "records")
+    if counts[Verdict.CORRUPT] or problems:
+        raise CommandError(Exit.DAMAGED, f"data folder {data} is damaged; put back a copy, or see store.salvage")
+
+
+def dump(*, data: Data) -> None:
+    """Print a line for every definition and every record, sound or not. Nothing is changed.
+
+    For example:
+
+        headgate store dump --data /var/lib/headgate
+    """
+    with _explained(), _opened(data) as disk:
+        definitions, problems = read_definitions(data / DEFINITIONS_FILE)
+        for line in (*_lines(definitions), *problems):
+            print(f"{DEFINITIONS_FILE}: {line}")
+        for entry in entries(disk):
+            print(entry)
+
+
+def _lines(definitions: Definitions) -> Iterator[str]:
+    for queue in definitions.queues:
+        yield f"queue {queue.id} '{queue.declaration.name}' {dict(queue.declaration.arguments)}"
+    for exchange in definitions.exchanges:
+        yield f"exchange '{exchange.name}' of type {exchange.type.value} {dict(exchange.arguments)}"
+    for binding in definitions.bindings:
+        kind = "queue" if binding.destination_is_queue else "exchange"
+        yield f"binding '{binding.source}' to {kind} '{binding.destination}' by '{binding.binding_key}'"
+    for policy in definitions.policies:
+        yield f"policy '{policy.name}' for {policy.apply_to} like '{policy.pattern}' {dict(policy.definition)}"
+
+
+@contextmanager
+def _opened(data: Path) -> Iterator[FolderDisk]:
+    with offline(data):
+        disk = FolderDisk(data, OPEN_FILES, read_only=True)
+        try:
+            yield disk
+        finally:
+            disk.close()
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except StoreDamaged as error:
+        raise CommandError(Exit.DAMAGED, str(error)) from None
+    except StoreRefused as error:
+        raise CommandError(Exit.USAGE, str(error)) from None
+    except OSError as error:
+        raise CommandError(Exit.USAGE, f"{error.filename}: {error.strerror}") from None

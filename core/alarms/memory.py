@@ -1,0 +1,95 @@
+"""The memory alarm: on while the process uses more memory than its watermark.
+
+It is a level: one measurement decides, and the next may decide otherwise. The watermark is far below what there is
+because a busy broker needs memory beside its messages; above half of all memory the operating system may end the
+process before publishers have stopped.
+
+Who measures feeds it. Nothing here reads a clock or a file.
+"""
+
+from fractions import Fraction
+
+from core.alarms.registry import MEASURED, AlarmRegistry
+from core.config.alarms import Watermark
+from core.config.units import UnitConvention
+from core.interface import Snapshot
+
+UNKNOWN_TOTAL_BYTES = 2**30
+"""Taken for all memory where the operating system does not tell."""
+
+CAREFUL_SHARE = Fraction(1, 2)
+"""A watermark above it gets a warning."""
+
+
+class MemoryAlarm:
+    """The watermark in force, and what was measured last."""
+
+    def __init__(
+        self,
+        registry: AlarmRegistry,
+        *,
+        watermark: Watermark,
+        total: int | None,
+        paging_ratio: float,
+        unit_convention: UnitConvention,
+    ) -> None:
+        self.used = 0
+        """Bytes, at the last sample."""
+        self.total_known = True
+        self.total = 0
+        """All memory that the process may use, in bytes."""
+        self.limit = 0
+        """The alarm is on above so many bytes."""
+        self._registry = registry
+        self._paging_ratio = paging_ratio
+        self._unit_convention = unit_convention
+        self.set_watermark(watermark, total)
+
+    def set_watermark(self, watermark: Watermark, total: int | None) -> None:
+        """Another watermark, until the next start. It holds from the next sample on."""
+        self.watermark = watermark
+        self.total_known = total is not None
+        self.total = UNKNOWN_TOTAL_BYTES if total is None else total
+        self.limit = watermark.limit(self.total)
+        self._registry.measured("memory", self.figures())
+
+    @property
+    def paging_limit(self) -> int | None:
+        """Above so many bytes queues page messages out; None when they never do."""
+        return int(self.limit * self._paging_ratio) if self._paging_ratio <= 1 else None
+
+    @property
+    def warning(self) -> str | None:
+        """What speaks against the watermark, if anything does."""
+        if self.limit <= CAREFUL_SHARE * self.total:
+            return None
+        return (
+            f"memory watermark {self.watermark.text} is more than {float(CAREFUL_SHARE)} of all memory: "
+            "the operating system may end the broker before publishers have stopped"
+        )
+
+    def exceeded_by(self, used: int) -> bool:
+        """Whether so many bytes are too many."""
+        return used > self.limit
+
+    def sample(self, used: int) -> None:
+        """So many bytes are used now: raise the alarm or clear it."""
+        self.used = used
+        self._registry.measured("memory", self.figures())
+        if self.exceeded_by(used):
+            cause = f"{used} bytes of memory are used, the limit is {self.limit} (watermark {self.watermark.text})"
+            self._registry.set("memory", MEASURED, cause)
+        else:
+            self._registry.clear("memory", MEASURED)
+
+    def figures(self) -> Snapshot:
+        """Sizes are bytes."""
+        return {
+            "limit": self.limit,
+            "used": self.used,
+            "total": self.total,
+            "total_known": self.total_known,
+            "watermark": self.watermark.text,
+            "paging_limit": self.paging_limit,
+            "unit_convention": self._unit_convention,
+        }

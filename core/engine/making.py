@@ -1,0 +1,227 @@
+"""Making queues: which kind, on which backing and lane, and for what a publisher's confirm waits.
+
+=======  ==========================  ================================================
+type     kept by                     a durable message is confirmed when it is
+=======  ==========================  ================================================
+classic  queue index, message store  written; with ``x-sync: always`` synced
+quorum   command log                 synced
+stream   stream log                  written; with ``x-sync: always`` synced
+=======  ==========================  ================================================
+
+A queue that outlives the broker is kept under its number in the definitions, another under a number of this start.
+Without storage there are only classic queues, in memory.
+"""
+
+from collections.abc import Callable
+from itertools import count
+
+from core.engine.arguments import queue_type
+from core.engine.backing import Backing, MemoryBacking
+from core.engine.courier import Roads
+from core.engine.kinds import AnyQueue
+from core.engine.options import QueueOptions, QueueType
+from core.engine.pump import Waiting
+from core.engine.queue import Queue
+from core.engine.residency import Residency, Resident
+from core.engine.settings import EngineSettings
+from core.engine.storage import Storage
+from core.engine.stream_queue import SEGMENT_BYTES_DEFAULT, StreamQueue
+from core.engine.topology import QueueDefinition
+from core.engine.variable_queue import VariableQueue
+from core.engine.waits import Waits
+from core.errors import PreconditionFailed
+from core.interface import QueueDeclaration
+from core.store.lane import Lane
+from core.store.store import PASSING, Store
+from core.store.stream_log import StreamLog
+
+STREAMS_FOLDER = "streams"
+
+
+def check_memory_can_keep(declaration: QueueDeclaration) -> None:
+    """For a broker without storage. Raises PreconditionFailed for a queue that memory alone cannot keep."""
+    kind = queue_type(declaration.arguments)
+    if kind in (QueueType.QUORUM.value, QueueType.STREAM.value):
+        raise PreconditionFailed(
+            f"queue '{declaration.name}': a queue of type {kind} needs a data folder, and this broker has none"
+        )
+
+
+class Lanes:
+    """What waits for each lane of the store."""
+
+    __slots__ = ("classic_synced", "classic_written", "quorum_synced", "streams_synced", "streams_written")
+
+    def __init__(self, store: Store) -> None:
+        self.classic_written = _written(store.classic)
+        self.classic_synced = _synced(store.classic)
+        self.quorum_synced = _synced(store.quorum)
+        self.streams_written = _written(store.streams)
+        self.streams_synced = _synced(store.streams)
+
+    @property
+    def all(self) -> list[Waits[Waiting]]:
+        """For the pump, which looks at them in each turn."""
+        return [
+            self.classic_written,
+            self.classic_synced,
+            self.quorum_synced,
+            self.streams_written,
+            self.streams_synced,
+        ]
+
+
+def _written(lane: Lane) -> Waits[Waiting]:
+    return Waits(lambda: lane.written)
+
+
+def _synced(lane: Lane) -> Waits[Waiting]:
+    return Waits(lambda: lane.synced, hurry=lane.want_sync)
+
+
+class QueueMaker:
+    """Makes the queues of one broker, and takes their storage away when they are deleted."""
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        *,
+        roads: Roads,
+        residency: Residency,
+        storage: Storage | None,
+        lanes: Lanes | None,
+    ) -> None:
+        self.residents: dict[Resident, AnyQueue] = {}
+        """Backings that page, and whose they are."""
+        self._settings = settings
+        self._roads = roads
+        self._residency = residency
+        self._storage = storage
+        self._lanes = lanes
+        self._passing = count(1)
+        self._kept_as: dict[AnyQueue, str] = {}
+
+    def make(self, definition: QueueDefinition, options: QueueOptions, now: float) -> AnyQueue:
+        """The queue of a definition, with the messages that are kept for it. ``now``: monotonic seconds."""
+        name = definition.declaration.name
+        if self._storage is None or self._lanes is None:
+            return self._queue(name, options, lambda level: MemoryBacking(), waits=None)
+        match options.type:
+            case QueueType.STREAM:
+                return self._stream(name, definition, options, self._storage, self._lanes)
+            case QueueType.QUORUM:
+                return self._quorum(name, definition, options, self._storage, self._lanes)
+            case _:
+                return self._classic(name, definition, options, self._storage, self._lanes, now)
+
+    def forget(self, queue: AnyQueue) -> None:
+        """The queue is deleted, and was told so."""
+        kept_as = self._kept_as.pop(queue, None)
+        if self._storage is None or kept_as is None:
+            return
+        for resident in [resident for resident, owner in self.residents.items() if owner is queue]:
+            del self.residents[resident]
+            self._residency.remove(resident)
+        match queue.options.type:
+            case QueueType.CLASSIC:
+                self._storage.store.forget_queue(kept_as)
+            case QueueType.QUORUM:
+                self._storage.quorum.forget(int(kept_as))
+
+    def _queue(
+        self,
+        name: str,
+        options: QueueOptions,
+        backings: Callable[[int], Backing],
+        *,
+        waits: Waits[Waiting] | None,
+        synced: bool = False,
+        first_sequence: int = 0,
+    ) -> Queue:
+        return Queue(
+            name,
+            options,
+            backings,
+            waits=waits,
+            synced=synced,
+            roads=self._roads,
+            messages_per_turn=self._settings.queue_messages_per_turn,
+            first_sequence=first_sequence,
+        )
+
+    def _classic(
+        self,
+        name: str,
+        definition: QueueDefinition,
+        options: QueueOptions,
+        storage: Storage,
+        lanes: Lanes,
+        now: float,
+    ) -> Queue:
+        kept_as = str(definition.id) if definition.id is not None else f"{PASSING}{next(self._passing)}"
+        backings: list[VariableQueue] = []
+        first_sequence = 0
+
+        def backing(level: int) -> Backing:
+            nonlocal first_sequence
+            index = storage.store.queue_index(kept_as, level)
+            first_sequence = max(first_sequence, index.next_sequence_floor)
+            backings.append(VariableQueue(index, durable=options.durable, lazy=options.lazy, now=now))
+            return backings[-1]
+
+        levels = [backing(level) for level in range(options.levels)]
+        queue = self._queue(
+            name,
+            options,
+            levels.__getitem__,
+            waits=lanes.classic_synced if options.sync_always else lanes.classic_written,
+            synced=options.sync_always,
+            first_sequence=first_sequence,
+        )
+        self._kept_as[queue] = kept_as
+        for resident in backings:
+            self.residents[resident] = queue
+            self._residency.add(resident, now)
+        return queue
+
+    def _quorum(
+        self, name: str, definition: QueueDefinition, options: QueueOptions, storage: Storage, lanes: Lanes
+    ) -> Queue:
+        number = definition.id
+        assert number is not None, "a quorum queue outlives the broker"
+        queue = self._queue(
+            name,
+            options,
+            lambda level: storage.quorum.backing(number, level),
+            waits=lanes.quorum_synced,
+            synced=True,
+            first_sequence=storage.quorum.next_sequence(number),
+        )
+        self._kept_as[queue] = str(number)
+        return queue
+
+    def _stream(
+        self, name: str, definition: QueueDefinition, options: QueueOptions, storage: Storage, lanes: Lanes
+    ) -> StreamQueue:
+        assert definition.id is not None, "a stream outlives the broker"
+        store = storage.store
+        log = StreamLog(
+            store.disk,
+            store.streams,
+            f"{STREAMS_FOLDER}/{definition.id}",
+            segment_bytes=options.stream_segment_bytes or SEGMENT_BYTES_DEFAULT,
+            cache=storage.stream_cache,
+        )
+        log.recover(intact=store.report.clean)
+        converter = self._roads.converter
+        queue = StreamQueue(
+            name,
+            options,
+            log,
+            written=lanes.streams_written,
+            synced=lanes.streams_synced,
+            filter_value=(lambda entry, origin: None) if converter is None else converter.filter_value,
+            messages_per_turn=self._settings.queue_messages_per_turn,
+        )
+        self._kept_as[queue] = str(definition.id)
+        return queue

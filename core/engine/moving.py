@@ -1,0 +1,142 @@
+"""What an operator does with the messages of a queue: look at them, move them elsewhere, or back to where they died.
+
+Looking takes messages off the shelves and puts them back as they were, so nothing changes for whoever consumes. Moving
+is done by a courier: the queue keeps each message until the target has confirmed it, and a few are under way at a time.
+Messages are moved in order; the first that nobody takes ends the move and stays, like all that are not under way.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from core.clock import Now
+from core.engine.courier import Courier, Roads
+from core.engine.expiry import has_expired
+from core.engine.kinds import AnyQueue
+from core.engine.shelf import Shelf
+from core.engine.stretch import Stretch
+from core.errors import Invalid
+from core.interface import ExchangeTarget, Outcome, QueueTarget, Target
+from core.message import Attributes, Route, Run
+
+PEEKED_MAX = 100
+"""Messages that can be looked at in one go: they are held in memory afterwards."""
+
+UNDER_WAY_MAX = 256
+"""Messages under way at a time: as many as one queue grant of the front ends asks for."""
+
+FIRST_DEATH_QUEUE = "x-first-death-queue"
+"""The field of a dead-lettered message that names where it died first, in every protocol."""
+
+
+class Peeked(NamedTuple):
+    """One message, as it is and stays."""
+
+    sequence: int
+    entry: bytes
+    attributes: Attributes
+    delivery_count: int
+    expires_at: float | None
+    """Wall-clock seconds."""
+
+
+def peek(shelves: Sequence[Shelf], n: int) -> list[Peeked]:
+    """The first ``n`` ready messages. Raises Invalid for more than can be looked at."""
+    if not 0 < n <= PEEKED_MAX:
+        raise Invalid(f"{n} messages cannot be looked at in one go; from 1 to {PEEKED_MAX} can")
+    peeked: list[Peeked] = []
+    for shelf in shelves:
+        taken: list[Stretch] = []
+        while len(peeked) < n and (stretch := shelf.fetch_head(n - len(peeked))) is not None:
+            taken.append(stretch)
+            peeked += (
+                Peeked(sequence, entry, stretch.attributes, stretch.delivery_count, stretch.expires_at)
+                for sequence, entry in zip(stretch.sequences, stretch.entries, strict=True)
+            )
+        for stretch in taken:
+            shelf.put_back(stretch)
+    return peeked
+
+
+class Move:
+    """Ready messages of one queue on their way to a target, or each to the queue that it died in first."""
+
+    __slots__ = ("_courier", "_left", "_roads", "_target", "done", "failure", "moved")
+
+    def __init__(self, roads: Roads, source: AnyQueue, target: Target | None, n: int) -> None:
+        """``target`` None is back to where they died. ``n``: how many; no more than are ready now."""
+        self._roads = roads
+        self._courier = Courier(roads, source)
+        self._target = target
+        self._left = min(n, source.ready)
+        self.moved = 0
+        """Messages that the target has confirmed."""
+        self.failure = ""
+        """Why it has ended early; empty otherwise."""
+        self.done = False
+
+    def step(self, shelves: Sequence[Shelf], now: Now) -> None:
+        """Hear what was confirmed, and send more. ``shelves`` are the source's, highest level first."""
+        for outcome, stretches in self._courier.answers():
+            for stretch in stretches:
+                shelf = shelves[-1 - stretch.level]
+                if outcome is Outcome.ACCEPTED:
+                    self.moved += len(stretch)
+                    shelf.backing.settle(stretch)
+                else:
+                    self.failure = self.failure or f"a message was {outcome.value} by the target"
+                    shelf.put_back(stretch)
+        for shelf in shelves:
+            while (free := min(self._left, UNDER_WAY_MAX - self._courier.under_way)) > 0 and not self.failure:
+                head = shelf.fetch_head(free)
+                if head is None:
+                    break
+                if has_expired(head, now):  # the queue sees to it in its next turn
+                    shelf.put_back(head)
+                    break
+                self._send(shelf, head)
+        self.done = not self._courier.under_way and bool(self.failure or self._left <= 0 or not _ready(shelves))
+
+    def end(self, why: str) -> None:
+        """Send nothing more. What is under way arrives."""
+        self._left = 0
+        self.failure = self.failure or why
+        self._courier.retire()
+        self.done = True
+
+    def stretches(self) -> Sequence[Stretch]:
+        """What is under way; to be looked at only."""
+        return self._courier.stretches()
+
+    def _send(self, shelf: Shelf, stretch: Stretch) -> None:
+        for route, piece in self._routed(stretch):
+            if route is None or self.failure:
+                self.failure = self.failure or "a message does not tell in which queue it died"
+                shelf.put_back(piece)
+                continue
+            self._left -= len(piece)
+            run = Run(self._courier.load(piece), piece.entries.copy(), piece.attributes, route.routing_keys[1:])
+            for part, queues in self._roads.route(route.exchange, route.routing_keys, run):
+                self._courier.submit(part, tuple(queues), route)
+
+    def _routed(self, stretch: Stretch) -> Iterator[tuple[Route | None, Stretch]]:
+        match self._target:
+            case QueueTarget(queue):
+                yield Route("", (queue,)), stretch
+            case ExchangeTarget(exchange, routing_key):
+                yield Route(exchange, (routing_key,)), stretch
+            case None:
+                start = 0
+                for died_in, alike in groupby(stretch.entries, lambda entry: self._died_in(entry, stretch.attributes)):
+                    stop = start + len(list(alike))
+                    yield (None if died_in is None else Route("", (died_in,))), stretch.part(start, stop)
+                    start = stop
+
+    def _died_in(self, entry: bytes, attributes: Attributes) -> str | None:
+        converter = self._roads.converter
+        queue = converter.routing_headers(entry, attributes.origin).get(FIRST_DEATH_QUEUE) if converter else None
+        return queue if isinstance(queue, str) else None
+
+
+def _ready(shelves: Sequence[Shelf]) -> int:
+    return sum(shelf.ready for shelf in shelves)

@@ -1,0 +1,428 @@
+"""The backing of a quorum queue: its messages are in the command log, and ready when they are committed there.
+
+What was published waits, with its bodies, until the log has committed it; then it is ready. The oldest ready messages
+are *resident*: their bodies are in memory, up to a bound. Behind them stand the *paged* ones, of which there is nothing
+but the machine's tables. When the residents are used up the next batch is read back.
+
+Nobody tells the backing that the log has come on: it looks whenever it is asked for something, and the broker touches
+the queue of a publish that was committed.
+
+Invariants: resident before paged before uncommitted, each ascending; every ready message of the machine is in exactly
+one of them, or was handed out. Settlements are gathered and appended when the lane's next batch is taken: losing one
+means a second delivery, which is flagged.
+
+A quorum queue has two priorities where it has any, ``max_priority`` 1: a backing each, the higher one served first.
+"""
+
+from array import array
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, groupby
+from math import inf
+from typing import NamedTuple
+
+from core.clock import Now
+from core.engine.quorum.annotations import AnnotationCodec
+from core.engine.quorum.block import Piece
+from core.engine.quorum.cleaning import Cleaner
+from core.engine.quorum.commands import (
+    Delete,
+    Discard,
+    History,
+    Returned,
+    Settle,
+    as_ranges,
+    encode,
+    encode_facts,
+    enqueue_head,
+)
+from core.engine.quorum.machine import QuorumMachine
+from core.engine.quorum.reading import read_bodies
+from core.engine.stretch import Stretch
+from core.message import Portion, Route
+from core.store.command_log import LocalCommandLog
+from core.store.record import JOIN_BELOW
+
+RESIDENT_MESSAGES_MAX = 2048
+RESIDENT_BYTES_MAX = 4 << 20
+"""Bounds of what a queue keeps in memory at its head: a few batches of a quick consumer."""
+BATCH_MESSAGES_MAX = 256
+BATCH_BYTES_MAX = 1 << 20
+"""Bounds of what is read back at once: a few hundred microseconds from the page cache."""
+STRETCH_MESSAGES_MAX = 256
+"""Single messages are joined up to here, longer runs are cut: taking the front off a stretch copies the rest."""
+
+
+class _Uncommitted(NamedTuple):
+    position: int
+    stretch: Stretch
+    size: int
+
+
+class QuorumBacking:
+    """See :class:`core.engine.backing.Backing`."""
+
+    __slots__ = (
+        "_annotations", "_cleaner", "_fence", "_log", "_machine", "_paged", "_paged_bytes", "_paged_from", "_resident",
+        "_resident_bytes", "_resident_count", "_route", "_route_facts", "_settled", "_uncommitted", "reads",
+    )  # fmt: skip
+
+    passes = False
+    """A message must not be delivered before it is committed."""
+
+    def __init__(
+        self,
+        machine: QuorumMachine,
+        log: LocalCommandLog,
+        cleaner: Cleaner,
+        annotations: AnnotationCodec,
+        *,
+        fence: int,
+    ) -> None:
+        self._machine = machine
+        self._log = log
+        self._cleaner = cleaner
+        self._annotations = annotations
+        self._fence = fence
+        self._uncommitted: deque[_Uncommitted] = deque()
+        self._resident: deque[Stretch] = deque()
+        self._resident_count = 0
+        self._resident_bytes = 0
+        self._paged_from = 0
+        """The first paged message has this sequence number, or the first that is left from there on."""
+        self._paged = machine.live - len(machine.discards)
+        self._paged_bytes = machine.live_bytes - sum(sum(piece.sizes) for piece in machine.discarded())
+        self._settled: list[Sequence[int]] = []
+        self._route: Route | None = None
+        self._route_facts = b""
+        """What the newest run came by, encoded: the next one comes the same way, as a rule."""
+        self.reads = 0
+
+    # --- what is ready
+
+    @property
+    def depth(self) -> int:
+        """See :class:`Backing`, also for what follows."""
+        if self._uncommitted:
+            self._look()
+        return self._resident_count + self._paged
+
+    @property
+    def ready_bytes(self) -> int:
+        if self._uncommitted:
+            self._look()
+        return self._resident_bytes + self._paged_bytes
+
+    @property
+    def head_expires_at(self) -> float | None:
+        if self._uncommitted:
+            self._look()
+        if self._resident:
+            return self._resident[0].expires_at
+        return next(self._machine.ready(self._paged_from)).expires_at if self._paged else None
+
+    @property
+    def first_undelivered(self) -> int:
+        """Every message before it was handed out, or is gone."""
+        if self._resident:
+            return self._resident[0].sequences[0]
+        if self._paged:
+            return self._paged_from
+        return self._uncommitted[0].stretch.sequences[0] if self._uncommitted else self._machine.next_sequence
+
+    def _look(self) -> None:
+        """Make ready what the log has committed."""
+        committed = self._log.committed
+        while self._uncommitted and self._uncommitted[0].position <= committed:
+            _, stretch, size = self._uncommitted.popleft()
+            self._make_ready(stretch, size)
+
+    def _make_ready(self, stretch: Stretch, size: int) -> None:
+        if self._paged or (
+            self._resident
+            and (
+                self._resident_count + len(stretch) > RESIDENT_MESSAGES_MAX
+                or self._resident_bytes + size > RESIDENT_BYTES_MAX
+            )
+        ):
+            if not self._paged:
+                self._paged_from = stretch.sequences[0]
+            self._paged += len(stretch)
+            self._paged_bytes += size
+        else:
+            self._make_resident(stretch, size)
+
+    def _make_resident(self, stretch: Stretch, size: int) -> None:
+        self._resident_count += len(stretch)
+        self._resident_bytes += size
+        last = self._resident[-1] if self._resident else None
+        if last is not None and len(last) + len(stretch) <= STRETCH_MESSAGES_MAX and last.like(stretch):
+            last.join(stretch)
+        elif len(stretch) <= STRETCH_MESSAGES_MAX:
+            self._resident.append(stretch)
+        else:
+            for start in range(0, len(stretch), STRETCH_MESSAGES_MAX):
+                self._resident.append(stretch.part(start, start + STRETCH_MESSAGES_MAX))
+
+    # --- in and out
+
+    def publish_run(self, portion: Portion, first: int, now: Now) -> int:
+        entries = portion.entries
+        attributes = portion.run.attributes
+        route = portion.route
+        expires_at = portion.expires_at
+        if route is not self._route:
+            self._route = route
+            self._route_facts = encode_facts(route)
+        lengths = list(map(len, entries))
+        size = sum(lengths)
+        sizes = array("I", lengths)
+        machine = self._machine
+        head = enqueue_head(machine.key, first, sizes, attributes, expires_at, self._route_facts)
+        head_bytes = len(head)
+        payload = (head + b"".join(entries),) if size < JOIN_BELOW else (head, *entries)
+        position, file, offset = self._log.append(payload, head_bytes + size, self._fence, prompt=True)
+        machine.enqueue(
+            first, sizes, attributes, route, expiry=inf if expires_at is None else expires_at,
+            file=file, offset=offset + head_bytes, head_bytes=head_bytes, body_bytes=size,
+        )  # fmt: skip
+        stretch = Stretch(
+            range(first, first + len(sizes)),
+            entries.copy(),
+            attributes,
+            expires_at=expires_at,
+            route=route,
+            stored=True,
+        )
+        self._uncommitted.append(_Uncommitted(position, stretch, size))
+        return position
+
+    def pass_run(self, portion: Portion, first: int, now: Now) -> tuple[Stretch, int | None]:
+        raise AssertionError("a message of a quorum queue must not be delivered before it is committed")
+
+    def fetch(self, n: int) -> Stretch | None:
+        if self._uncommitted:
+            self._look()
+        if not self._resident:
+            if not self._paged:
+                return None
+            self._read_batch()
+        stretch = self._resident.popleft()
+        if n < len(stretch):
+            self._resident.appendleft(stretch.part(n, len(stretch)))
+            stretch = stretch.part(0, n)
+        self._resident_count -= len(stretch)
+        self._resident_bytes -= sum(map(len, stretch.entries))
+        return stretch
+
+    def _read_batch(self) -> None:
+        """Make the first paged messages resident."""
+        pieces = list(self._next_pieces())
+        bodies = read_bodies(self._log, pieces)
+        self.reads += 1
+        start = 0
+        while start < len(pieces):
+            stop = self._alike_from(pieces, start)
+            entries = list(chain.from_iterable(bodies[start:stop]))
+            first = pieces[start].sequences[0]
+            size = sum(map(len, entries))
+            self._paged -= len(entries)
+            self._paged_bytes -= size
+            self._make_resident(self._stretch(pieces[start], range(first, first + len(entries)), entries), size)
+            start = stop
+        self._paged_from = pieces[-1].sequences[-1] + 1
+
+    def _alike_from(self, pieces: Sequence[Piece], start: int) -> int:
+        """Up to which piece they adjoin and are alike, from this one on: single messages mostly are."""
+        before = pieces[start]
+        machine = self._machine
+        boundary = machine.delivered_below
+        stop = start + 1
+        while stop < len(pieces):
+            piece = pieces[stop]
+            if (
+                piece.sequences[0] != before.sequences[-1] + 1
+                or piece.sequences[0] == boundary
+                or piece.attributes is not before.attributes
+                or piece.route is not before.route
+                or piece.expiry != before.expiry
+                or machine.histories
+            ):
+                break
+            before = piece
+            stop += 1
+        return stop
+
+    def _next_pieces(self) -> Iterator[Piece]:
+        """What the next batch reads, at least one message, cut where messages are not alike."""
+        count = min(BATCH_MESSAGES_MAX, self._paged)
+        room = BATCH_BYTES_MAX
+        for piece in chain.from_iterable(map(self._alike, self._machine.ready(self._paged_from))):
+            fits = _fitting(piece.sizes, count, room)
+            yield piece if fits == len(piece.sizes) else piece.part(0, max(fits, 1))
+            count -= fits
+            room -= sum(piece.sizes[:fits])
+            if fits < len(piece.sizes) or not count or room <= 0:
+                return
+
+    def _alike(self, piece: Piece) -> Iterator[Piece]:
+        """The piece, cut where the history of its messages changes."""
+        machine = self._machine
+        first = piece.sequences[0]
+        if not machine.histories and not first < machine.delivered_below <= piece.sequences[-1]:
+            yield piece
+            return
+        for _, alike in groupby(piece.sequences, lambda s: (machine.histories.get(s), s < machine.delivered_below)):
+            positions = list(alike)
+            yield piece.part(positions[0] - first, positions[-1] + 1 - first)
+
+    def _stretch(self, piece: Piece, sequences: range, entries: list[bytes]) -> Stretch:
+        """Messages that are like the first of the piece, as they were read back."""
+        first = sequences[0]
+        history = self._machine.histories.get(first) if self._machine.histories else None
+        added = history.annotations if history is not None else b""
+        return Stretch(
+            sequences,
+            entries,
+            piece.attributes,
+            history.delivery_count if history is not None else 0,
+            first_acquirer=first >= self._machine.delivered_below,
+            annotations=self._annotations.decode(added, piece.attributes.origin) if added else None,
+            expires_at=piece.expires_at,
+            route=piece.route,
+            stored=True,
+        )
+
+    # --- what became of what was handed out
+
+    def settle(self, stretch: Stretch) -> None:
+        if not self._settled:
+            self._log.lane.later(self)
+        self._settled.append(stretch.sequences)
+
+    def write_late(self) -> None:
+        """See :class:`core.store.lane.LateWriter`."""
+        if self._settled:
+            ranges = _coalesced(self._settled)
+            self._settled.clear()
+            self._settle(ranges, prompt=False)
+
+    def _settle(self, ranges: list[range], *, prompt: bool) -> None:
+        machine = self._machine
+        live, live_bytes = machine.live, machine.live_bytes
+        self._append(Settle(ranges), prompt=prompt)
+        machine.settle(ranges)
+        self._cleaner.died(live - machine.live, live_bytes - machine.live_bytes)
+
+    def give_back(self, stretch: Stretch) -> None:
+        """See :class:`Backing`. What consumers made of the messages is kept."""
+        if not stretch.delivery_count and not stretch.annotations:
+            return
+        added = stretch.annotations
+        encoded = self._annotations.encode(added, stretch.attributes.origin) if added else b""
+        history = History(stretch.delivery_count, encoded)
+        known = self._machine.histories
+        if all(known.get(sequence) == history for sequence in stretch.sequences):
+            return
+        ranges = as_ranges(stretch.sequences)
+        self._append(Returned(ranges, history), prompt=False)
+        self._machine.returned(ranges, history)
+
+    def discard(self, stretch: Stretch, reason: str) -> None:
+        """Messages that were fetched are being dead-lettered: after a start they are among the ``discards``."""
+        ranges = as_ranges(stretch.sequences)
+        self._append(Discard(ranges, reason), prompt=False)
+        self._machine.discard(ranges, reason)
+
+    def discards(self) -> Iterator[tuple[Stretch, str]]:
+        """After a start: messages that were being dead-lettered, paged out, and why. They are handed out with this."""
+        reasons = self._machine.discards
+        for piece in chain.from_iterable(map(self._alike, self._machine.discarded())):
+            for reason, alike in groupby(piece.sequences, reasons.__getitem__):
+                positions = list(alike)
+                stretch = self._stretch(piece, range(positions[0], positions[-1] + 1), [])
+                stretch.paged = True
+                yield stretch, reason
+
+    def restore(self, stretch: Stretch) -> None:
+        if stretch.paged:
+            pieces = self._machine.pieces_of(stretch.sequences)
+            self.reads += 1
+            stretch.entries = list(chain.from_iterable(read_bodies(self._log, pieces)))
+            stretch.paged = False
+            assert len(stretch.entries) == len(stretch.sequences), "messages that are settled already"
+
+    # --- the queue as a whole
+
+    def purge(self) -> int:
+        purged = self.depth
+        if not purged:
+            return 0
+        uncommitted = self._uncommitted
+        stop = uncommitted[0].stretch.sequences[0] if uncommitted else self._machine.next_sequence
+        self._settle(list(self._without_discards(self.first_undelivered, stop)), prompt=True)
+        self._resident.clear()
+        self._resident_count = self._resident_bytes = self._paged = self._paged_bytes = 0
+        return purged
+
+    def _without_discards(self, start: int, stop: int) -> Iterator[range]:
+        for discarded in sorted(sequence for sequence in self._machine.discards if start <= sequence < stop):
+            if start < discarded:
+                yield range(start, discarded)
+            start = discarded + 1
+        if start < stop:
+            yield range(start, stop)
+
+    def delete(self) -> None:
+        self._append(Delete(), prompt=True)
+        machine = self._machine
+        self._cleaner.died(machine.live, machine.live_bytes)
+        machine.clear()
+        self._settled.clear()
+        self._uncommitted.clear()
+        self._resident.clear()
+        self._resident_count = self._resident_bytes = self._paged = self._paged_bytes = 0
+
+    def counts(self) -> Mapping[str, int]:
+        depth = self.depth
+        return {
+            "alpha": self._resident_count,
+            "delta": depth - self._resident_count,
+            "uncommitted": sum(len(run.stretch) for run in self._uncommitted),
+            "ram_messages": self._resident_count,
+            "ram_bytes": self._resident_bytes,
+            "reads": self.reads,
+        }
+
+    def _append(self, command: Settle | Returned | Discard | Delete, *, prompt: bool) -> None:
+        payload = encode(self._machine.key, command)
+        self._log.append((payload,), len(payload), self._fence, prompt=prompt)
+        self._cleaner.appended(len(payload))
+
+
+def _fitting(sizes: "array[int]", count: int, room: int) -> int:
+    """How many of the sizes fit into both."""
+    if len(sizes) <= count and sum(sizes) <= room:
+        return len(sizes)
+    for number, size in enumerate(sizes[:count]):
+        room -= size
+        if room < 0:
+            return number
+    return min(len(sizes), count)
+
+
+def _coalesced(settled: Sequence[Sequence[int]]) -> list[range]:
+    """All of these positions, in few ranges."""
+    ranges: list[range] = []
+    for positions in settled:
+        if isinstance(positions, range) and positions.step == 1:
+            if ranges and ranges[-1].stop == positions.start and ranges[-1].step == 1:
+                ranges[-1] = range(ranges[-1].start, positions.stop)
+            else:
+                ranges.append(positions)
+        else:
+            ranges += as_ranges(positions)
+    if len(ranges) == 1:
+        return ranges
+    together = as_ranges(sorted(chain.from_iterable(ranges)))
+    return min(ranges, together, key=len)

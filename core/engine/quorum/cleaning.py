@@ -1,0 +1,186 @@
+"""Keeping the command log short: what still lives in its oldest file is carried to the end, then the file goes.
+
+A file is carried when more than half of the whole log is garbage, or when nearly nothing lives in that file. Whatever
+lives there is written again as ``CARRIED`` commands, a block or about 1 MiB for each batch that the lane takes, so that
+publishers hardly notice. Then the queues whose counters stand in the file say them once more, and the lane removes it
+when all of that is synced. A crash at any point leaves a log that replays to the same state: before the removal the
+carried messages are there twice, which changes nothing.
+
+Carrying a whole log costs as much writing as what lives in it, and frees at least as much, since garbage was more.
+
+When to look is a matter of bytes that have died or were written besides messages, not of time.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from core.engine.quorum.block import DISCARDED, READY, Block, Held, Piece
+from core.engine.quorum.commands import Counters, Messages, carried_head, encode
+from core.engine.quorum.machine import QuorumMachine
+from core.engine.quorum.reading import read_bodies
+from core.store.command_log import LocalCommandLog
+from core.store.record import HEADER_BYTES, record_bytes
+
+STEP_BYTES = 1 << 20
+"""What is carried with one batch: about the same as a batch under load."""
+FILES_MIN = 3
+"""A log of fewer files is left alone: at most two files of garbage."""
+LITTLE_LIVE = 1 / 16
+"""The oldest file goes when less of it than this lives: 4 MiB of 64."""
+RECORD_OVERHEAD = HEADER_BYTES + 64
+"""Bytes that a single message costs in the log besides its body; only for guessing how much has died."""
+
+COUNTERS_BYTES = record_bytes(20)
+"""What the counters of one queue take in the log: they live, too."""
+
+
+class Cleaner:
+    """Watches the garbage of one log. A late writer of the log's lane."""
+
+    def __init__(
+        self,
+        log: LocalCommandLog,
+        machines: Callable[[], Iterable[QuorumMachine]],
+        *,
+        fence: int,
+        garbage_fraction: float,
+        look_bytes: int,
+    ) -> None:
+        """``look_bytes``: how much may die before the next look."""
+        self.carried = 0
+        """Messages that were written again."""
+        self.files_removed = 0
+        self._log = log
+        self._machines = machines
+        self._fence = fence
+        self._garbage_fraction = garbage_fraction
+        self._look_bytes = look_bytes
+        self._turnover = 0
+        self._waiting: list[tuple[QuorumMachine, Block]] = []
+        """Blocks of the file that is being carried; the next one last."""
+        self._carrying: int | None = None
+        self._held: list[Block] = []
+        """Carried with the last batch."""
+
+    def died(self, messages: int, body_bytes: int) -> None:
+        """Messages are gone."""
+        self.appended(messages * RECORD_OVERHEAD + body_bytes)
+
+    def appended(self, size: int) -> None:
+        """Bytes in the log are garbage, or will be before long."""
+        self._turnover += size
+        if self._turnover >= self._look_bytes:
+            self.look()
+
+    def look(self) -> None:
+        """Have a look with the next batch."""
+        self._turnover = 0
+        self._log.lane.later(self)
+
+    def write_late(self) -> None:
+        """See :class:`core.store.lane.LateWriter`."""
+        self.release()
+        if self._carrying is None:
+            self._choose()
+        if self._carrying is not None:
+            self._carry_some()
+            if not self._waiting:
+                self._carrying = None
+            self._log.lane.later(self)
+
+    def release(self) -> None:
+        """The batch before this one is written, so that what it carried can be read from the file."""
+        for block in self._held:
+            block.held = None
+        self._held.clear()
+
+    # --- inside
+
+    def _choose(self) -> None:
+        """Remove files in which no message lives; find one to carry."""
+        live = self._live_bytes()
+        current = max(self._log.files())
+        oldest = min(live, default=current)
+        if min(self._log.files()) < oldest:
+            self._remove_before(oldest)
+        if oldest == current:
+            return
+        files = self._log.files()
+        total = sum(files.values())
+        garbage = total - sum(live.values()) - sum(COUNTERS_BYTES for machine in self._machines())
+        much_garbage = len(files) >= FILES_MIN and garbage > self._garbage_fraction * total
+        if much_garbage or live[oldest] < LITTLE_LIVE * files[oldest]:
+            self._carrying = oldest
+            self._waiting = [
+                (machine, block) for machine in self._machines() for block in machine.blocks if block.file == oldest
+            ]
+
+    def _live_bytes(self) -> Counter[int]:
+        """Of messages, in each file that has any."""
+        live: Counter[int] = Counter()
+        for machine in self._machines():
+            for block in machine.blocks:
+                live[block.file] += block.live_record_bytes
+        return live
+
+    def _remove_before(self, file: int) -> None:
+        """Forget files of which nothing is needed but counters."""
+        for machine in self._machines():
+            if machine.counted_in < file:
+                payload = encode(machine.key, Counters(machine.next_sequence))
+                _, machine.counted_in, _ = self._log.append((payload,), len(payload), self._fence, prompt=False)
+        self.files_removed += sum(number < file for number in self._log.files())
+        self._log.truncate(file)
+
+    def _carry_some(self) -> None:
+        room = STEP_BYTES
+        while self._waiting and room > 0:
+            machine, block = self._waiting.pop()
+            if block.live and block in machine.blocks:
+                room -= self._carry(machine, block)
+
+    def _carry(self, machine: QuorumMachine, block: Block) -> int:
+        """Returns how many bytes that took."""
+        pieces = sorted([*block.pieces(READY), *block.pieces(DISCARDED)], key=_first)
+        bodies = [body for part in read_bodies(self._log, pieces) for body in part]
+        messages = _carried(machine, block, pieces)
+        head = carried_head(machine.key, messages)
+        messages.bodies_at = len(head)
+        payload_bytes = len(head) + sum(messages.sizes)
+        _, file, offset = self._log.append((head, *bodies), payload_bytes, self._fence, prompt=False)
+        moved = machine.carry(messages, file, offset + len(head))
+        moved.held = Held(offset + len(head), b"".join(bodies))
+        self._held.append(moved)
+        self.carried += len(bodies)
+        return payload_bytes
+
+
+def _carried(machine: QuorumMachine, block: Block, pieces: Sequence[Piece]) -> Messages:
+    """What lives of a block; its expiries and spans are joined where they adjoin."""
+    firsts, counts, expiries, sizes = array("Q"), array("I"), array("d"), array("I")
+    for piece in pieces:
+        first = piece.sequences[0]
+        if firsts and firsts[-1] + counts[-1] == first and expiries[-1] == piece.expiry:
+            counts[-1] += len(piece.sizes)
+        else:
+            firsts.append(first)
+            counts.append(len(piece.sizes))
+            expiries.append(piece.expiry)
+        sizes.extend(piece.sizes)
+    sequences = [s for piece in pieces for s in piece.sequences] if machine.histories or machine.discards else []
+    return Messages(
+        block.attributes,
+        block.route,
+        firsts,
+        counts,
+        expiries,
+        sizes,
+        carried=True,
+        histories={s: machine.histories[s] for s in sequences if s in machine.histories},
+        discards={s: machine.discards[s] for s in sequences if s in machine.discards},
+    )
+
+
+def _first(piece: Piece) -> int:
+    return piece.sequences[0]

@@ -1,0 +1,297 @@
+"""The commands of quorum queues, and how they are laid out in the command log.
+
+A queue's life is the sequence of its commands; each says what became of messages, by sequence number, so applying one
+again changes nothing. No command asks for the time: what has expired was found so by whoever wrote the command, which
+then says that the messages are settled or discarded.
+
+All payloads begin with a type (u8), the priority level (u8) and the queue's number (u64); little-endian.
+
+``ENQUEUE`` and ``CARRIED``: origin, durable, priority (u8 each), time-to-live in ms (i64, -1: none), the counts of
+spans and messages and the bytes of the facts (u32 each); then of the spans the first sequence numbers (u64 each), the
+counts (u32 each) and the expiries (f64 each, wall-clock seconds, infinity: never); the bodies' sizes (u32 each); the
+facts (CBOR); the bodies. A span is consecutive messages with one expiry. ``ENQUEUE`` has one, new messages;
+``CARRIED`` repeats messages that live, from a file that is to go, with what happened to them since.
+
+Every other type is followed by CBOR.
+
+Annotations are bytes here: only the protocol they came by can read them.
+"""
+
+import sys
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum, unique
+from itertools import accumulate
+from math import inf
+from struct import Struct
+from typing import NamedTuple, TypeAlias, TypeVar
+
+import cbor2
+
+from core.message import Attributes, Origin, Route
+
+_LEAD = Struct("<BBQ")
+_HEAD = Struct("<BBQBBBqIII")
+_ONE_SPAN = Struct("<BBQBBBqIIIQId")
+"""The head, and one span's first sequence number, count and expiry: the way of nearly every message."""
+_BIG_ENDIAN = sys.byteorder == "big"
+TableT = TypeVar("TableT", int, float)
+_ORIGINS = (Origin.AMQP10, Origin.AMQP091)
+"""By their numbers on disk."""
+
+
+@unique
+class CommandType(IntEnum):
+    """The numbers are on disk: none is changed or used again."""
+
+    ENQUEUE = 1
+    CARRIED = 2
+    SETTLE = 3
+    RETURN = 4
+    DISCARD = 5
+    DELETE = 6
+    COUNTERS = 7
+
+
+class QueueKey(NamedTuple):
+    """One priority level of a quorum queue. The queue's number is never given twice."""
+
+    queue: int
+    level: int = 0
+
+
+class History(NamedTuple):
+    """What has happened to a message that came back from a consumer."""
+
+    delivery_count: int
+    """Failed deliveries."""
+    annotations: bytes = b""
+    """What consumers added, encoded; empty for nothing."""
+
+
+@dataclass(slots=True)
+class Messages:
+    """New messages, or such as were carried to another place in the log. They are alike but for what the spans say."""
+
+    attributes: Attributes
+    route: Route | None
+    firsts: "array[int]"
+    """First sequence number of each span; spans are ascending."""
+    counts: "array[int]"
+    expiries: "array[float]"
+    sizes: "array[int]"
+    """Bytes of each body, over all spans."""
+    bodies_at: int = 0
+    """Where in the payload the bodies begin."""
+    carried: bool = False
+    histories: dict[int, History] = field(default_factory=dict)
+    """By sequence number, of those that have one; only for carried messages."""
+    discards: dict[int, str] = field(default_factory=dict)
+    """Why those were discarded that were; only for carried messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Messages are gone for good: accepted, dropped, purged, expired, or dead-lettered and confirmed there."""
+
+    ranges: Sequence[range]
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """Messages came back with this history, which replaces the one they had."""
+
+    ranges: Sequence[range]
+    history: History
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Messages are being dead-lettered. They are kept, but never ready again, until they are settled."""
+
+    ranges: Sequence[range]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """The queue is gone with everything in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What outlives the messages: written again before the file that says it last is removed."""
+
+    next_sequence: int
+    """No sequence number below was not used before."""
+
+
+Command: TypeAlias = Messages | Settle | Returned | Discard | Delete | Counters
+
+
+def enqueue_head(
+    key: QueueKey, first: int, sizes: "array[int]", attributes: Attributes, expires_at: float | None, facts: bytes
+) -> bytes:
+    """The payload of an ``ENQUEUE`` up to the bodies."""
+    ttl = attributes.ttl_ms
+    count = len(sizes)
+    head = _ONE_SPAN.pack(
+        CommandType.ENQUEUE, key[1], key[0],
+        attributes.origin is not Origin.AMQP10, attributes.durable, attributes.priority, -1 if ttl is None else ttl,
+        1, count, len(facts),
+        first, count, inf if expires_at is None else expires_at,
+    )  # fmt: skip
+    return head + stored(sizes) + facts
+
+
+def carried_head(key: QueueKey, messages: Messages) -> bytes:
+    """The payload of a ``CARRIED`` up to the bodies."""
+    facts = encode_facts(messages.route, messages.histories, messages.discards)
+    head = _HEAD.pack(
+        CommandType.CARRIED, key.level, key.queue, *packed_attributes(messages.attributes),
+        len(messages.firsts), len(messages.sizes), len(facts),
+    )  # fmt: skip
+    spans = stored(messages.firsts) + stored(messages.counts) + stored(messages.expiries)
+    return head + spans + stored(messages.sizes) + facts
+
+
+def encode_facts(
+    route: Route | None, histories: dict[int, History] | None = None, discards: dict[int, str] | None = None
+) -> bytes:
+    """What only some messages have; nothing at all for plain ones."""
+    if route is None and not histories and not discards:
+        return b""
+    known = [[sequence, *history] for sequence, history in (histories or {}).items()]
+    return cbor2.dumps([packed_route(route), known, list((discards or {}).items())])
+
+
+def encode(key: QueueKey, command: Settle | Returned | Discard | Delete | Counters) -> bytes:
+    """The payload of a command without bodies."""
+    match command:
+        case Settle(ranges):
+            kind, said = CommandType.SETTLE, cbor2.dumps(_bounds(ranges))
+        case Returned(ranges, history):
+            kind, said = CommandType.RETURN, cbor2.dumps([_bounds(ranges), *history])
+        case Discard(ranges, reason):
+            kind, said = CommandType.DISCARD, cbor2.dumps([_bounds(ranges), reason])
+        case Delete():
+            kind, said = CommandType.DELETE, b""
+        case Counters(next_sequence):
+            kind, said = CommandType.COUNTERS, cbor2.dumps(next_sequence)
+    return _LEAD.pack(kind, key.level, key.queue) + said
+
+
+def decode(payload: bytes) -> tuple[QueueKey, Command]:
+    """What a payload says. It has passed its checksum, so one that makes no sense is a bug of whoever wrote it."""
+    kind, level, queue = _LEAD.unpack_from(payload)
+    return QueueKey(queue, level), _decoded(CommandType(kind), payload)
+
+
+def _decoded(kind: CommandType, payload: bytes) -> Command:
+    if kind is CommandType.ENQUEUE or kind is CommandType.CARRIED:
+        return _decode_messages(payload)
+    if kind is CommandType.DELETE:
+        return Delete()
+    said = cbor2.loads(payload[_LEAD.size :])
+    if kind is CommandType.COUNTERS:
+        return Counters(said)
+    if kind is CommandType.SETTLE:
+        return Settle(_ranges(said))
+    if kind is CommandType.RETURN:
+        bounds, delivery_count, annotations = said
+        return Returned(_ranges(bounds), History(delivery_count, annotations))
+    bounds, reason = said
+    return Discard(_ranges(bounds), reason)
+
+
+def _decode_messages(payload: bytes) -> Messages:
+    kind, _, _, *attributes, spans, count, facts_bytes = _HEAD.unpack_from(payload)
+    layout = (8 * spans, 4 * spans, 8 * spans, 4 * count, facts_bytes)
+    _, counts_at, expiries_at, sizes_at, facts_at, bodies_at = accumulate(layout, initial=_HEAD.size)
+    route, histories, discards = _decode_facts(payload[facts_at:bodies_at])
+    return Messages(
+        unpacked_attributes(attributes),
+        route,
+        loaded(array("Q", payload[_HEAD.size : counts_at])),
+        loaded(array("I", payload[counts_at:expiries_at])),
+        loaded(array("d", payload[expiries_at:sizes_at])),
+        loaded(array("I", payload[sizes_at:facts_at])),
+        bodies_at,
+        kind == CommandType.CARRIED,
+        histories,
+        discards,
+    )
+
+
+def _decode_facts(facts: bytes) -> tuple[Route | None, dict[int, History], dict[int, str]]:
+    if not facts:
+        return None, {}, {}
+    path, histories, discards = cbor2.loads(facts)
+    return unpacked_route(path), {sequence: History(*history) for sequence, *history in histories}, dict(discards)
+
+
+def as_ranges(positions: Sequence[int]) -> list[range]:
+    """Ascending positions as ranges of step 1 or more, few where they are regular."""
+    if isinstance(positions, range):
+        return [positions]
+    ranges: list[range] = []
+    first = last = positions[0]
+    step = 0
+    for position in positions[1:]:
+        gap = position - last
+        if gap != step and step:
+            ranges.append(range(first, last + 1, step))
+            first, step = position, 0
+        else:
+            step = gap
+        last = position
+    ranges.append(range(first, last + 1, step or 1))
+    return ranges
+
+
+def _bounds(ranges: Sequence[range]) -> list[int]:
+    """First, last and step of each, in one flat list."""
+    return [bound for each in ranges for bound in (each[0], each[-1], each.step)]
+
+
+def _ranges(bounds: list[int]) -> list[range]:
+    triples = iter(bounds)
+    return [range(first, last + 1, step) for first, last, step in zip(triples, triples, triples, strict=True)]
+
+
+def packed_attributes(attributes: Attributes) -> list[int]:
+    """Origin, durable, priority and time-to-live as numbers."""
+    ttl = attributes.ttl_ms
+    return [_ORIGINS.index(attributes.origin), attributes.durable, attributes.priority, -1 if ttl is None else ttl]
+
+
+def unpacked_attributes(values: Sequence[int]) -> Attributes:
+    """The attributes of these numbers."""
+    origin, durable, priority, ttl = values
+    return Attributes(_ORIGINS[origin], bool(durable), priority, None if ttl < 0 else ttl)
+
+
+def packed_route(route: Route | None) -> list[str] | None:
+    """Exchange and routing keys, in one list."""
+    return None if route is None else [route.exchange, *route.routing_keys]
+
+
+def unpacked_route(names: Sequence[str] | None) -> Route | None:
+    """The route of these names."""
+    return None if names is None else Route(names[0], tuple(names[1:]))
+
+
+def stored(table: "array[TableT]") -> bytes:
+    """A table's bytes, little-endian."""
+    if _BIG_ENDIAN:
+        table = table[:]
+        table.byteswap()
+    return table.tobytes()
+
+
+def loaded(table: "array[TableT]") -> "array[TableT]":
+    """The table made of such bytes, in this machine's order."""
+    if _BIG_ENDIAN:
+        table.byteswap()
+    return table

@@ -1,0 +1,294 @@
+"""One quorum queue as a state machine over its commands: the same commands, the same state, on every machine.
+
+The state is the sequence number that comes next and, of each message that lives, where its body is in the log, what it
+was published with, and what happened to it since. Who holds which message is not in the log: deliveries are the
+broker's, and after it is gone every message that lives is ready again, or being dead-lettered still.
+
+Invariants: a sequence number is given to one message, ever. Messages below ``next_sequence`` that are in no block are
+gone. The spans from the first to the last message of two blocks do not overlap, and blocks are in ascending order.
+Applying a command again changes nothing: new messages below ``next_sequence`` are known, and what is said of messages
+that do not live is idle talk. One exception: carried messages are not repeated behind their settlement.
+
+The machine knows no log and no disk; where a command lies is told with it.
+"""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+import cbor2
+
+from core.engine.quorum.block import DISCARDED, GONE, READY, Block, Piece, packed, unpacked
+from core.engine.quorum.commands import (
+    Command,
+    Counters,
+    Delete,
+    Discard,
+    History,
+    Messages,
+    QueueKey,
+    Returned,
+    Settle,
+)
+from core.message import Attributes, Route
+from core.store.record import record_bytes
+
+ValueT = TypeVar("ValueT")
+
+
+class QuorumMachine:
+    """The state of one priority level of one quorum queue."""
+
+    __slots__ = (
+        "_blocks", "_firsts", "counted_in", "delivered_below", "discards", "histories", "key", "live", "live_bytes",
+        "next_sequence",
+    )  # fmt: skip
+
+    def __init__(self, key: QueueKey) -> None:
+        self.key = key
+        self.next_sequence = 0
+        self.delivered_below = 0
+        """Messages below it may have been delivered before the last start. Not in the log: the start says so."""
+        self.counted_in = 0
+        """The last file of the log that tells ``next_sequence``."""
+        self.live = 0
+        self.live_bytes = 0
+        """Of bodies."""
+        self.histories: dict[int, History] = {}
+        """Of the messages that came back as failed or annotated."""
+        self.discards: dict[int, str] = {}
+        """Why those were discarded that are being dead-lettered."""
+        self._blocks: list[Block] = []
+        self._firsts: list[int] = []
+        """The first sequence number of each block."""
+
+    # --- commands
+
+    def apply(self, command: Command, file: int, offset: int) -> None:
+        """The next command of this queue; its payload lies at ``offset`` of a file of the log."""
+        match command:
+            case Messages():
+                self._apply_messages(command, file, offset + command.bodies_at)
+            case Settle(ranges):
+                self.settle(ranges)
+            case Returned(ranges, history):
+                self.returned(ranges, history)
+            case Discard(ranges, reason):
+                self.discard(ranges, reason)
+            case Delete():
+                self.clear()
+            case Counters(next_sequence):
+                self.next_sequence = max(self.next_sequence, next_sequence)
+                self.counted_in = file
+
+    def _apply_messages(self, messages: Messages, file: int, offset: int) -> None:
+        if messages.carried:
+            self.carry(messages, file, offset)
+            return
+        sizes = messages.sizes
+        self.enqueue(
+            messages.firsts[0], sizes, messages.attributes, messages.route,
+            expiry=messages.expiries[0], file=file, offset=offset, head_bytes=messages.bodies_at, body_bytes=sum(sizes),
+        )  # fmt: skip
+
+    def enqueue(
+        self, first: int, sizes: "array[int]", attributes: Attributes, route: Route | None, *,
+        expiry: float, file: int, offset: int, head_bytes: int, body_bytes: int,
+    ) -> None:  # fmt: skip
+        """New messages, their bodies at ``offset`` of the file. ``expiry``: wall-clock seconds, infinity for never."""
+        if first < self.next_sequence:
+            return  # known
+        block = self._blocks[-1] if self._blocks else None
+        if (
+            block is None
+            or block.file != file
+            or (block.attributes is not attributes and block.attributes != attributes)
+            or (block.route is not route and block.route != route)
+            or block.full
+        ):
+            block = Block(file, attributes, route)
+            self._blocks.append(block)
+            self._firsts.append(first)
+        block.add(first, sizes, expiry, offset)
+        block.record_bytes += record_bytes(head_bytes + body_bytes)
+        self.next_sequence = first + len(sizes)
+        self.counted_in = file
+        self.live += len(sizes)
+        self.live_bytes += body_bytes
+
+    def carry(self, messages: Messages, file: int, offset: int) -> Block:
+        """Messages lie at another place from now on, and nothing else lives between the first and the last of them."""
+        block = Block(file, messages.attributes, messages.route)
+        start = at = 0
+        for first, count, expiry in zip(messages.firsts, messages.counts, messages.expiries, strict=True):
+            sizes = messages.sizes[start : start + count]
+            block.add(first, sizes, expiry, offset + at)
+            start += count
+            at += sum(sizes)
+        block.record_bytes = record_bytes(messages.bodies_at + at)
+        self._clear_between(block.first, block.last)
+        number = bisect_right(self._firsts, block.first)
+        self._blocks.insert(number, block)
+        self._firsts.insert(number, block.first)
+        self.live += block.live
+        self.live_bytes += at
+        self.next_sequence = max(self.next_sequence, block.last + 1)
+        self.histories.update(messages.histories)
+        for sequence, reason in messages.discards.items():
+            self.discard((range(sequence, sequence + 1),), reason)
+        return block
+
+    def settle(self, ranges: Iterable[range]) -> None:
+        """Messages are gone for good."""
+        for positions in ranges:
+            self._mark(positions, GONE)
+            if self.histories:
+                _forget(self.histories, positions)
+            if self.discards:
+                _forget(self.discards, positions)
+
+    def returned(self, ranges: Iterable[range], history: History) -> None:
+        """Messages came back: this is their history now."""
+        for positions in ranges:
+            for piece in self._pieces_in(positions):
+                self.histories.update(dict.fromkeys(piece, history))
+
+    def discard(self, ranges: Iterable[range], reason: str) -> None:
+        """Messages are being dead-lettered."""
+        for positions in ranges:
+            for piece in self._pieces_in(positions):
+                self.discards.update(dict.fromkeys(piece, reason))
+            self._mark(positions, DISCARDED)
+
+    def clear(self) -> None:
+        """No message lives any more."""
+        self._blocks.clear()
+        self._firsts.clear()
+        self.histories.clear()
+        self.discards.clear()
+        self.live = self.live_bytes = 0
+
+    # --- messages
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """In ascending order."""
+        return self._blocks
+
+    def ready(self, start: int) -> Iterator[Piece]:
+        """What lives and is not being dead-lettered, from this sequence number on, ascending."""
+        return self._pieces(READY, start)
+
+    def discarded(self) -> Iterator[Piece]:
+        """What is being dead-lettered, ascending."""
+        return self._pieces(DISCARDED, 0)
+
+    def pieces_of(self, sequences: Sequence[int]) -> list[Piece]:
+        """Where single messages are, one piece for each that lives, ascending."""
+        found = []
+        for sequence in sequences:
+            number = bisect_right(self._firsts, sequence) - 1
+            if number >= 0:
+                block = self._blocks[number]
+                where = block.slices(range(sequence, sequence + 1))
+                found += [block.piece_at(at.start) for at in where if block.states[at.start] != GONE]
+        return found
+
+    def _pieces(self, state: int, start: int) -> Iterator[Piece]:
+        number = max(0, bisect_right(self._firsts, start) - 1)
+        for block in self._blocks[number:]:
+            yield from block.pieces(state, block.index_from(start))
+
+    def _overlapping(self, first: int, last: int) -> range:
+        """Numbers of the blocks that may have messages between the two."""
+        return range(max(0, bisect_right(self._firsts, first) - 1), bisect_right(self._firsts, last))
+
+    def _pieces_in(self, positions: range) -> Iterator[Iterator[int]]:
+        """Those of the positions that live, block by block."""
+        for number in self._overlapping(positions[0], positions[-1]):
+            block = self._blocks[number]
+            for where in block.slices(positions):
+                indexes = range(*where.indices(len(block)))
+                yield (block.sequence_at(index) for index in indexes if block.states[index] != GONE)
+
+    def _mark(self, positions: range, state: int) -> None:
+        dead = []
+        for number in self._overlapping(positions[0], positions[-1]):
+            block = self._blocks[number]
+            for where in block.slices(positions):
+                count, size = block.mark(where, state)
+                self.live -= count
+                self.live_bytes -= size
+            if not block.live:
+                dead.append(number)
+        self._drop(dead)
+
+    def _drop(self, numbers: Sequence[int]) -> None:
+        """Remove blocks in which nothing lives; the numbers adjoin nearly always."""
+        for number in reversed(numbers):
+            del self._blocks[number]
+            del self._firsts[number]
+
+    def _clear_between(self, first: int, last: int) -> None:
+        """Nothing lives from the first to the last, both included; blocks that reach out of it are cut."""
+        self.settle((range(first, last + 1),))
+        for number in reversed(self._overlapping(first, last)):
+            block = self._blocks[number]
+            if block.last < first:
+                continue
+            outside = (
+                block.part(0, block.index_from(first)),
+                block.part(block.index_from(last + 1), len(block)),
+            )
+            left = [part for part in outside if part is not None]
+            self._blocks[number : number + 1] = left
+            self._firsts[number : number + 1] = [part.first for part in left]
+
+    # --- snapshots
+
+    def snapshot(self) -> Iterator[bytes]:
+        """The state, in parts: one for the queue, one for each block."""
+        histories = [[sequence, *history] for sequence, history in self.histories.items()]
+        yield cbor2.dumps(
+            [
+                *self.key,
+                self.next_sequence,
+                self.counted_in,
+                self.delivered_below,
+                histories,
+                list(self.discards.items()),
+            ]
+        )
+        for block in self._blocks:
+            yield cbor2.dumps([*self.key, *packed(block)])
+
+    @staticmethod
+    def restored(parts: Iterable[bytes]) -> "dict[QueueKey, QuorumMachine]":
+        """Machines from the parts of their snapshots."""
+        machines: dict[QueueKey, QuorumMachine] = {}
+        for part in parts:
+            queue, level, *rest = cbor2.loads(part)
+            key = QueueKey(queue, level)
+            machine = machines.get(key)
+            if machine is not None:
+                machine._add_block(unpacked(rest))
+                continue
+            machine = machines[key] = QuorumMachine(key)
+            machine.next_sequence, machine.counted_in, machine.delivered_below, histories, discards = rest
+            machine.histories = {sequence: History(*history) for sequence, *history in histories}
+            machine.discards = dict(discards)
+        return machines
+
+    def _add_block(self, block: Block) -> None:
+        self._blocks.append(block)
+        self._firsts.append(block.first)
+        self.live += block.live
+        self.live_bytes += sum(size for size, state in zip(block.sizes, block.states, strict=True) if state != GONE)
+
+
+def _forget(known: dict[int, ValueT], positions: range) -> None:
+    """Drop what is known of these positions, by the shorter way."""
+    gone = [sequence for sequence in known if sequence in positions] if len(known) < len(positions) else positions
+    for sequence in gone:
+        known.pop(sequence, None)

@@ -1,0 +1,121 @@
+"""All quorum queues on one command log: rebuilt from it at the start, cleaned as one, kept in a snapshot at the end.
+
+A machine for each queue and priority level applies what the log holds. What deliveries there were the log does not
+know: after an unclean stop every message may have been delivered before, after a clean one the snapshot knows better.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from core.engine.quorum.annotations import AnnotationCodec, PlainAnnotations
+from core.engine.quorum.backing import QuorumBacking
+from core.engine.quorum.cleaning import Cleaner
+from core.engine.quorum.commands import Delete, QueueKey, decode
+from core.engine.quorum.machine import QuorumMachine
+from core.store.command_log import LocalCommandLog
+
+
+class QuorumQueues:
+    """The machines of one log, and the backings over them."""
+
+    def __init__(
+        self,
+        log: LocalCommandLog,
+        *,
+        garbage_fraction: float = 0.5,
+        look_bytes: int = 16 << 20,
+        annotations: AnnotationCodec | None = None,
+    ) -> None:
+        """``look_bytes``: how much has to die before it is worth looking for files to remove; a quarter of a file.
+
+        ``annotations``: without it, annotations that consumers add may only have values of CBOR.
+        """
+        self.log = log
+        self._annotations = annotations or PlainAnnotations()
+        self._machines: dict[QueueKey, QuorumMachine] = {}
+        self._backings: dict[QueueKey, QuorumBacking] = {}
+        self._fence = log.acquire_lease()
+        self.cleaner = Cleaner(
+            log,
+            self._machines.values,
+            fence=self._fence,
+            garbage_fraction=garbage_fraction,
+            look_bytes=look_bytes,
+        )
+
+    # --- the start: blocks
+
+    def recover(self) -> None:
+        """Rebuild the machines from snapshot and log. Raises StoreDamaged, StoreFailure and OSError."""
+        snapshot = self.log.take_snapshot()
+        clean = snapshot is not None
+        start = None
+        if snapshot is not None:
+            start, parts = snapshot
+            self._machines.update(QuorumMachine.restored(parts))
+        for file, offset, payload in self.log.read(start):
+            clean = False
+            key, command = decode(payload)
+            if isinstance(command, Delete):
+                self._machines.pop(key, None)
+            else:
+                self._machine(key).apply(command, file, offset)
+        if not clean:
+            for machine in self._machines.values():
+                machine.delivered_below = machine.next_sequence
+
+    def retain(self, queues: Collection[int]) -> None:
+        """These queues exist; what the log holds of others goes."""
+        keys = list(self._machines)
+        for queue in {key.queue for key in keys}.difference(queues):
+            for key in keys:
+                if key.queue == queue:
+                    self.backing(*key).delete()
+            self.forget(queue)
+        self.cleaner.look()
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """What recovery found damaged."""
+        return self.log.problems
+
+    # --- queues
+
+    def backing(self, queue: int, level: int = 0) -> QuorumBacking:
+        """The backing of one priority level of a queue; there is one."""
+        key = QueueKey(queue, level)
+        backing = self._backings.get(key)
+        if backing is None:
+            machine = self._machine(key)
+            backing = QuorumBacking(machine, self.log, self.cleaner, self._annotations, fence=self._fence)
+            self._backings[key] = backing
+        return backing
+
+    def next_sequence(self, queue: int) -> int:
+        """Above every sequence number that the queue has ever used."""
+        return max((machine.next_sequence for key, machine in self._machines.items() if key.queue == queue), default=0)
+
+    def forget(self, queue: int) -> None:
+        """The queue was deleted, and its backings have been told."""
+        for key in [key for key in self._machines if key.queue == queue]:
+            del self._machines[key]
+            self._backings.pop(key, None)
+
+    def _machine(self, key: QueueKey) -> QuorumMachine:
+        machine = self._machines.get(key)
+        if machine is None:
+            machine = self._machines[key] = QuorumMachine(key)
+        return machine
+
+    # --- the end: blocks
+
+    def put_snapshot(self) -> None:
+        """Keep the state for the next start. The lane has synced everything, and nothing follows."""
+        self.cleaner.release()
+        for key, backing in self._backings.items():
+            machine = self._machines[key]
+            machine.delivered_below = max(machine.delivered_below, backing.first_undelivered)
+        self.log.put_snapshot(self._snapshot_parts())
+
+    def _snapshot_parts(self) -> Iterator[bytes]:
+        for machine in self._machines.values():
+            yield from machine.snapshot()

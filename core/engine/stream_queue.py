@@ -1,0 +1,438 @@
+"""A stream as a queue: everybody attached reads everything that is kept, each from an offset of its own.
+
+    inbox (a stage) → log, in chunks → committed → any number of readers
+
+Messages are confirmed, and readers see them, when the log's lane has written them (synced, with x-sync: always).
+Deliveries carry their offset under an annotation. Nothing is settled away: what a consumer does with a delivery
+ends its being counted and has no other effect, as in RabbitMQ; a consumer that wants a message again attaches with
+its offset. Only a delivery that never left the broker is made again. Messages leave by age or size only, whole
+segments at a time.
+
+A consumer that asks for filter values gets exactly the messages that have them. Chunks without are passed over as
+a whole.
+
+Invariants: a reader never gets a message that is not committed, never one twice, but all others that its filter
+lets through, in ascending offsets; a grant is answered when it is used up or nothing is left to read.
+
+This module does not know names, routing, protocols or files.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from core.clock import Now
+from core.credit_flow.stage import Stage
+from core.engine.confirms import Confirms, Submission
+from core.engine.consumers import Attachment, Consumers
+from core.engine.options import QueueOptions
+from core.engine.pump import Waiting
+from core.engine.stretch import Stretch, join_positions
+from core.engine.waits import Waits
+from core.errors import EngineError, Invalid
+from core.interface import Cancelled, Delivered, Disposal, Publisher, StreamOptions, StreamPosition
+from core.message import Attributes, Origin, Return
+from core.store.stream_chunk import CHUNK_OVERHEAD_BYTES, Chunk
+from core.store.stream_log import Kept, StreamLog
+
+OFFSET_ANNOTATION = "x-stream-offset"
+TURN_MESSAGES_MAX = 256
+"""What one reader gets in a turn: a front end's batch."""
+TURN_BYTES_MAX = 2**20
+"""What one reader gets, or passes over, in a turn: 1 ms of copying, and what a front end lets wait for a socket."""
+GATHERED_MAX = 256
+"""Messages of several runs that may share a chunk. A run alone may be larger."""
+RETENTION_INTERVAL_S = 60.0
+"""How often age is looked at."""
+OVERDRAWN_RETRY_S = 0.05
+"""When to look again whether a late sync has come: it takes longer than this, or the log would not be overdrawn."""
+SEGMENT_BYTES_DEFAULT = 64 * 2**20
+"""When a segment is sealed, where x-stream-max-segment-size-bytes does not say. RabbitMQ's 500 MB would make
+retention coarser than most streams are large."""
+
+FilterValue = Callable[[bytes, Origin], str | None]
+
+
+@dataclass(slots=True)
+class StreamCounters:
+    """What has happened since the process knows the stream, in messages."""
+
+    published: int = 0
+    delivered: int = 0
+    accepted: int = 0
+    rejected: int = 0
+    returned: int = 0
+    """Released or modified: counted, and not delivered again."""
+
+
+@dataclass(eq=False, slots=True)
+class Appended:
+    """Part of a submission that is staged, and waits for the lane."""
+
+    submission: Submission
+    queue: "StreamQueue"
+    start: int
+    stop: int
+
+    def reached(self, confirms: Confirms) -> "StreamQueue | None":
+        """See :class:`core.engine.pump.Waiting`."""
+        return self.queue.reached(self, confirms)
+
+
+class _Reader:
+    """Where one consumer is, and what it wants."""
+
+    __slots__ = ("_match_unfiltered", "_values", "chunk", "offset")
+
+    def __init__(self, offset: int, options: StreamOptions) -> None:
+        self.offset = offset
+        """The next one to look at."""
+        self.chunk = offset
+        """First offset of the chunk it was in last."""
+        self._values = frozenset(options.filter_values)
+        self._match_unfiltered = options.match_unfiltered
+
+    def places(self, chunk: Chunk) -> Sequence[int]:
+        """Which messages of the chunk it wants, from its offset on."""
+        start = max(0, self.offset - chunk.first)
+        if not self._values:
+            return range(start, chunk.count)
+        return chunk.matching(start, self._values, unfiltered=self._match_unfiltered)
+
+
+class _Batch:
+    """Messages of one turn for one consumer, joined where neighbouring chunks are alike."""
+
+    __slots__ = ("_attributes", "_consumer", "_entries", "_offsets")
+
+    def __init__(self, consumer: Attachment) -> None:
+        self._consumer = consumer
+        self._attributes: Attributes | None = None
+        self._entries: list[bytes] = []
+        self._offsets: Sequence[int] = ()
+
+    def add(self, chunk: Chunk, places: Sequence[int]) -> None:
+        """Take these messages of the chunk, at least one."""
+        if self._attributes is not None and self._attributes != chunk.attributes:
+            self.deliver()
+        self._attributes = chunk.attributes
+        if isinstance(places, range):
+            entries = chunk.entries[places.start : places.stop]
+            offsets: Sequence[int] = range(chunk.first + places.start, chunk.first + places.stop)
+        else:
+            entries = [chunk.entries[place] for place in places]
+            offsets = [chunk.first + place for place in places]
+        self._entries += entries
+        self._offsets = join_positions(self._offsets, offsets) if self._offsets else offsets
+
+    def deliver(self) -> None:
+        """Hand over what was taken. The consumer owes an answer for it, but nobody keeps it for that."""
+        if not self._entries:
+            return
+        assert self._attributes is not None
+        consumer, entries, count = self._consumer, self._entries, len(self._entries)
+        assert count <= consumer.grant
+        number = consumer.next_number
+        consumer.grant -= count
+        consumer.next_number += count
+        consumer.mailbox.put(
+            Delivered(
+                consumer, number, entries, self._attributes, 0, True,
+                sequences=self._offsets, sequence_key=OFFSET_ANNOTATION,
+            )
+        )  # fmt: skip
+        consumer.unsettled.append(number, Stretch(self._offsets, [], self._attributes))
+        self._entries, self._offsets = [], ()
+
+
+class StreamQueue:
+    """The stream behind a name: a :class:`core.engine.kinds.AnyQueue`."""
+
+    __slots__ = (
+        "_asking", "_filter_value", "_held_until", "_log", "_more", "_pending", "_readers", "_retain_at",
+        "_synced", "_synced_waits", "_written_waits", "consumers", "counters", "inbox", "name", "options", "publishers",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        options: QueueOptions,
+        log: StreamLog,
+        *,
+        written: Waits[Waiting],
+        synced: Waits[Waiting],
+        filter_value: FilterValue = lambda entry, origin: None,
+        messages_per_turn: int | None = None,
+    ) -> None:
+        """``written`` and ``synced`` are the waits of the log's lane, and ``synced`` hurries it. ``filter_value`` tells
+        the filter value of a message, as :meth:`core.interface.Converter.filter_value`."""
+        self.name = name
+        self.options = options
+        self.inbox: Stage[Submission] = Stage(messages_per_turn)
+        self.consumers = Consumers(single_active=options.single_active_consumer)
+        self.publishers: dict[Publisher, None] = {}
+        self.counters = StreamCounters()
+        self._log = log
+        self._written_waits = written
+        self._synced_waits = synced
+        self._synced = options.sync_always
+        """Which of them decides now."""
+        self._filter_value = filter_value
+        self._readers: dict[Attachment, _Reader] = {}
+        self._asking: dict[Attachment, None] = {}
+        """Consumers whose grants are not answered."""
+        self._pending: dict[Appended, None] = {}
+        """What waits for the lane, in order."""
+        self._more = False
+        """Somebody could get more at once, in another turn."""
+        self._held_until = inf
+        """When to try again to take on what waits in the inbox."""
+        self._retain_at = 0.0
+        log.segment_bytes = options.stream_segment_bytes or SEGMENT_BYTES_DEFAULT
+
+    @property
+    def ready(self) -> int:
+        """Messages that it keeps and readers may see."""
+        return self._log.messages
+
+    @property
+    def unacknowledged(self) -> int:
+        """Deliveries that consumers have not settled."""
+        return sum(consumer.unsettled.count for consumer in self.consumers)
+
+    @property
+    def deadline(self) -> float:
+        """See :class:`core.engine.kinds.AnyQueue`."""
+        if self._more:
+            return 0.0
+        return min(self._held_until, self._retain_at)
+
+    @property
+    def expired(self) -> bool:
+        """Never: a stream is there to be read later."""
+        return False
+
+    def apply(self, options: QueueOptions, now: Now) -> None:
+        """Other settings are in force from now on."""
+        self.options = options
+        self._log.segment_bytes = options.stream_segment_bytes or SEGMENT_BYTES_DEFAULT
+        self._retain_at = now.monotonic
+
+    # --- what the pump does ---------------------------------------------------------------------------------
+
+    def admit(self, confirms: Confirms, now: Now) -> bool:
+        """Append what the stage's budget allows. Returns True when there is more for another turn."""
+        inbox = self.inbox
+        if not inbox.waiting:
+            return False
+        if self._log.overdrawn:
+            self._held_until = now.monotonic + OVERDRAWN_RETRY_S
+            return False
+        self._held_until = inf
+        if not self._pending:
+            self._synced = self.options.sync_always
+        stamp_ms = int(now.wall * 1000)
+        gathered: list[Appended] = []
+        count = 0
+        for submission, start, stop in inbox.take_turn():
+            alike = not gathered or gathered[-1].submission.run.attributes == submission.run.attributes
+            if not alike or count + stop - start > GATHERED_MAX:
+                self._append(gathered, stamp_ms)
+                gathered, count = [], 0
+            gathered.append(Appended(submission, self, start, stop))
+            count += stop - start
+        self._append(gathered, stamp_ms)
+        return inbox.waiting > 0 and not inbox.stalled
+
+    def _append(self, gathered: Sequence[Appended], stamp_ms: int) -> None:
+        if not gathered:
+            return
+        entries = [entry for part in gathered for entry in part.submission.run.entries[part.start : part.stop]]
+        attributes = gathered[0].submission.run.attributes
+        ask, origin = self._filter_value, attributes.origin
+        values = [ask(entry, origin) for entry in entries]
+        self.counters.published += len(entries)
+        position = self._log.append(
+            entries,
+            attributes,
+            stamp_ms=stamp_ms,
+            filter_values=None if values.count(None) == len(values) else values,
+        )
+        waits = self._synced_waits if self._synced else self._written_waits
+        for part in gathered:
+            self._pending[part] = None
+            self._count_unsynced(part, +1)
+            waits.add(position, part)
+
+    def reached(self, part: Appended, confirms: Confirms) -> "StreamQueue | None":
+        """The lane has come as far as this part needs."""
+        if part not in self._pending:
+            return None  # the stream was deleted meanwhile
+        del self._pending[part]
+        self._count_unsynced(part, -1)
+        confirms.took(part.submission, self, part.start, part.stop)
+        return self
+
+    def _count_unsynced(self, part: Appended, sign: int) -> None:
+        if self._synced:
+            part.submission.publisher.unsynced += sign * (part.stop - part.start)
+
+    def dispatch(self, now: Now) -> None:
+        """Show readers what is committed, as their grants allow, then answer the grants; let old segments go."""
+        log = self._log
+        log.commit(synced=self._synced)
+        self._more = False
+        for consumer, reader in self._readers.items():
+            if consumer.grant and self._may_read(consumer) and self._serve(consumer, reader):
+                self._more = True
+            elif consumer in self._asking:
+                del self._asking[consumer]
+                consumer.reply(log.messages_between(reader.offset, log.committed) if consumer.active else 0)
+                if not consumer.grant:
+                    self.consumers.granted(consumer)
+        self._retain(now)
+
+    def _may_read(self, consumer: Attachment) -> bool:
+        """Everybody, but of single active consumers only the one that is on a level."""
+        return not self.options.single_active_consumer or consumer.in_turn
+
+    def _serve(self, consumer: Attachment, reader: _Reader) -> bool:
+        """Deliver what one turn may. Returns True when there is more for this grant."""
+        log, batch = self._log, _Batch(consumer)
+        messages = min(consumer.grant, TURN_MESSAGES_MAX)
+        room = TURN_BYTES_MAX
+        while messages and room > 0:
+            chunk = log.chunk(reader.offset, reader.chunk)
+            if chunk is None:
+                reader.offset = max(reader.offset, log.committed)
+                break
+            reader.chunk = chunk.first
+            places = reader.places(chunk)
+            taken = places[:messages]
+            done = len(taken) == len(places)
+            reader.offset = chunk.next if done else chunk.first + taken[-1] + 1
+            if taken:
+                batch.add(chunk, taken)
+                messages -= len(taken)
+                self.counters.delivered += len(taken)
+            room -= chunk.size + CHUNK_OVERHEAD_BYTES
+        batch.deliver()
+        return consumer.grant > 0 and reader.offset < log.committed
+
+    def _retain(self, now: Now) -> None:
+        log, options = self._log, self.options
+        kept = Kept(options.max_age_s, options.max_length_bytes)
+        if now.monotonic >= self._retain_at or log.exceeds(kept):
+            log.retain(kept, int(now.wall * 1000))
+            self._retain_at = now.monotonic + RETENTION_INTERVAL_S if options.max_age_s is not None else inf
+
+    # --- what consumers do ----------------------------------------------------------------------------------
+
+    def attach(self, consumer: Attachment) -> None:
+        """A consumer comes, with no grant yet."""
+        options = consumer.options.stream
+        self._log.commit(synced=self._synced)
+        consumer.sequence_key = OFFSET_ANNOTATION
+        consumer.link_credit_max = self.options.max_link_credit
+        self._readers[consumer] = _Reader(self._begin(options.position), options)
+        self.consumers.attach(consumer)
+
+    def _begin(self, position: StreamPosition | float) -> int:
+        log = self._log
+        match position:
+            case StreamPosition.FIRST:
+                return log.first
+            case StreamPosition.LAST:
+                return log.last_chunk
+            case StreamPosition.NEXT:
+                return log.committed
+            case int():
+                return max(0, position)  # beyond the end: it waits for just that offset
+            case _:
+                return log.offset_at(max(0, int(position * 1000)))
+
+    def grant(self, consumer: Attachment, n: int, drain: bool) -> None:
+        """Set the grant; a dispatch answers, once nothing is left to read for it or it is used up."""
+        assert n >= 0
+        consumer.grant = n
+        consumer.drain = drain
+        consumer.replies_due += 1
+        if self.options.single_active_consumer:
+            self.consumers.granted(consumer)
+        self._asking[consumer] = None
+
+    def settle(self, consumer: Attachment, first: int, last: int, disposal: Disposal | Return) -> bool:
+        """Count the outstanding deliveries in the range as settled, whatever became of them.
+
+        Only the reader of what never left the broker goes back to it.
+        """
+        settled = consumer.unsettled.remove(first, last)
+        count = sum(map(len, settled))
+        if isinstance(disposal, Return) and disposal.unsent:
+            if settled:  # what goes back unsent is always the newest
+                reader = self._readers[consumer]
+                reader.offset = min(reader.offset, settled[0].sequences[0])
+            return True
+        if isinstance(disposal, Return):
+            self.counters.returned += count
+        elif disposal is Disposal.ACCEPTED:
+            self.counters.accepted += count
+        else:
+            self.counters.rejected += count
+        return not consumer.unsettled.count and self.consumers.vacated(consumer)
+
+    def cancel(self, consumer: Attachment) -> None:
+        """Detach the consumer; what it has not settled is forgotten."""
+        consumer.unsettled.remove_all()
+        del self._readers[consumer]
+        self._asking.pop(consumer, None)
+        self.consumers.detach(consumer)
+
+    # --- what the control plane does ------------------------------------------------------------------------
+
+    def purge(self) -> int:
+        """Raises Invalid: there is no such request to a stream."""
+        raise Invalid(
+            f"'{self.name}' is a stream: it is not purged, its messages go by x-max-age and x-max-length-bytes"
+        )
+
+    def dissolve(self, confirms: Confirms, error: EngineError) -> None:
+        """The stream is deleted: tell everybody, keep nothing. What was not confirmed never will be."""
+        pending, self._pending = self._pending, {}
+        for part in pending:
+            self._count_unsynced(part, -1)
+            confirms.gone(part.submission, self, part.start, part.stop)
+        for submission, start, stop in self.inbox.take_all():
+            confirms.gone(submission, self, start, stop)
+        for publisher in self.publishers:
+            confirms.close(publisher, error)
+        for consumer in self.consumers:
+            consumer.detached = True
+            consumer.unsettled.remove_all()
+            consumer.mailbox.put(Cancelled(consumer, error))
+        self._readers.clear()
+        self._asking.clear()
+        self._log.delete()
+
+    def used(self) -> None:
+        """A stream does not expire."""
+
+    def conclude(self) -> None:
+        """All that the next start has to know is in the log."""
+
+    def counts(self) -> Mapping[str, object]:
+        """Counters, and what is kept from where to where."""
+        log = self._log
+        return {
+            "published": self.counters.published,
+            "delivered": self.counters.delivered,
+            "accepted": self.counters.accepted,
+            "rejected": self.counters.rejected,
+            "returned": self.counters.returned,
+            "purged": 0,
+            "first_offset": log.first,
+            "last_offset": log.committed - 1 if log.messages else None,
+            "segments": log.segments,
+            "file_bytes": log.file_bytes,
+            "damaged_records": log.damaged,
+        }

@@ -1,0 +1,195 @@
+"""Ready messages whose bodies are on disk: q2 and q3 of a variable queue, and delta.
+
+A run that the queue index was asked for comes as a :class:`core.store.places.StoredRun`, which knows where each body
+is. Messages that were in memory are paged out without being asked about: of them there is an :class:`Unplaced` run, the
+same but for the places, at no cost for each message. The places of all such runs of a segment are found out together,
+when the first body of them is read.
+
+No run reaches over the boundary of a segment.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from core.message import Attributes, Route
+from core.store.places import SEGMENT_BITS, StoredRun
+
+
+def next_boundary(sequence: int) -> int:
+    """The first sequence number of the segment behind the one that holds this number."""
+    return ((sequence >> SEGMENT_BITS) + 1) << SEGMENT_BITS
+
+
+@dataclass(eq=False, slots=True)
+class Unplaced:
+    """Consecutive messages that are alike. Where their bodies are has not been looked up."""
+
+    first: int
+    length: int
+    attributes: Attributes
+    expires_at: float | None
+    route: Route | None
+    redelivered: bool = False
+
+    def __len__(self) -> int:
+        return self.length
+
+    def part(self, start: int, stop: int) -> "Unplaced":
+        """The messages from ``start`` up to before ``stop``, counted from the first."""
+        return Unplaced(
+            self.first + start, stop - start, self.attributes, self.expires_at, self.route, self.redelivered
+        )
+
+    def continued_by(self, later: "Unplaced") -> bool:
+        """True when the other's messages adjoin and are alike, and both stand in one segment."""
+        return (
+            self.first + self.length == later.first
+            and self.first >> SEGMENT_BITS == later.first >> SEGMENT_BITS
+            and self.expires_at == later.expires_at
+            and self.redelivered is later.redelivered
+            and self.attributes == later.attributes
+            and self.route == later.route
+        )
+
+
+DiskRun: TypeAlias = StoredRun | Unplaced
+
+
+class Betas:
+    """A list of runs on disk, oldest first, of which everything but the bodies is known."""
+
+    __slots__ = ("_runs", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._runs: deque[DiskRun] = deque()
+
+    def __iter__(self) -> Iterator[DiskRun]:
+        return iter(self._runs)
+
+    @property
+    def head(self) -> DiskRun:
+        """The oldest run; there has to be one."""
+        return self._runs[0]
+
+    @property
+    def end(self) -> int:
+        """The sequence number behind the newest message; there has to be one."""
+        last = self._runs[-1]
+        return last.first + len(last)
+
+    def append(self, run: DiskRun) -> None:
+        """Newer messages than all others."""
+        self.count += len(run)
+        if self._runs and isinstance(run, Unplaced):
+            last = self._runs[-1]
+            if isinstance(last, Unplaced) and last.continued_by(run):
+                last.length += run.length
+                return
+        self._runs.append(run)
+
+    def prepend(self, run: DiskRun) -> None:
+        """Older messages than all others."""
+        self.count += len(run)
+        if self._runs and isinstance(run, Unplaced):
+            head = self._runs[0]
+            if isinstance(head, Unplaced) and run.continued_by(head):
+                head.first = run.first
+                head.length += run.length
+                return
+        self._runs.appendleft(run)
+
+    def take_first(self, n: int) -> DiskRun:
+        """The oldest messages, ``n`` (at least 1) at most, as far as they stand in one run. There has to be one."""
+        run = self._runs.popleft()
+        if n < len(run):
+            self._runs.appendleft(run.part(n, len(run)))
+            run = run.part(0, n)
+        self.count -= len(run)
+        return run
+
+    def take_last(self, n: int) -> DiskRun:
+        """The newest messages, likewise."""
+        run = self._runs.pop()
+        kept = len(run) - n
+        if kept > 0:
+            self._runs.append(run.part(0, kept))
+            run = run.part(kept, len(run))
+        self.count -= len(run)
+        return run
+
+    def take_segment(self) -> range:
+        """The oldest messages, all that stand in one segment. Returns the numbers between which they do."""
+        first = stop = self._runs[0].first
+        boundary = next_boundary(first)
+        while self._runs and self._runs[0].first < boundary:
+            run = self._runs.popleft()
+            self.count -= len(run)
+            stop = run.first + len(run)
+        return range(first, stop)
+
+    def take_all(self, other: "Betas") -> None:
+        """Append all messages of the other list, which is empty then."""
+        self._runs += other._runs
+        self.count += other.count
+        other.clear()
+
+    def clear(self) -> None:
+        """Drop all messages."""
+        self._runs.clear()
+        self.count = 0
+
+
+def between(runs: Iterable[StoredRun], numbers: range) -> list[StoredRun]:
+    """The messages of the runs whose sequence numbers lie in the range."""
+    found = []
+    for run in runs:
+        start = max(0, numbers.start - run.first)
+        stop = min(len(run), numbers.stop - run.first)
+        if start < stop:
+            found.append(run if stop - start == len(run) else run.part(start, stop))
+    return found
+
+
+@dataclass(slots=True)
+class Delta:
+    """Messages of which nothing is known but how many there are between two sequence numbers.
+
+    All live messages of the queue index between ``start`` and before ``end`` are these. ``start + count <= end``.
+    """
+
+    start: int = 0
+    count: int = 0
+    end: int = 0
+    expiring: bool = False
+    """Some may have an expiry."""
+
+    def append(self, first: int, count: int, *, expiring: bool) -> None:
+        """Newer messages than all others."""
+        if not self.count:
+            self.start = first
+        self.count += count
+        self.end = first + count
+        self.expiring |= expiring
+
+    def prepend(self, first: int, count: int, *, expiring: bool) -> None:
+        """Older messages than all others."""
+        if not self.count:
+            self.end = first + count
+        self.start = first
+        self.count += count
+        self.expiring |= expiring
+
+    def advance(self, start: int, count: int) -> None:
+        """So many messages, all below ``start``, are known now."""
+        self.start = start
+        self.count -= count
+        if not self.count:
+            self.clear()
+
+    def clear(self) -> None:
+        """Nothing is here."""
+        self.start = self.count = self.end = 0
+        self.expiring = False

@@ -1,0 +1,170 @@
+"""The data folder of a running broker: opened, driven by a task for each lane, and left in order.
+
+Opening it may take long after an unclean stop, and happens before anybody is listened to. What a start found is logged:
+whoever reads the log after a crash learns what survived.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import structlog
+
+from core.alarms.descriptors import files_allowed
+from core.alarms.registry import AlarmRegistry
+from core.clock import Now
+from core.config.store import StoreSettings
+from core.engine.quorum.queues import QuorumQueues
+from core.engine.storage import Storage
+from core.interface import QueueDeclaration
+from core.server.descriptors import total_limit
+from core.server.storage_task import drain, in_threads, run_lane
+from core.store.command_log import LocalCommandLog
+from core.store.definitions import DefinitionsDatabase
+from core.store.disk import FolderDisk
+from core.store.folder import LOCK_FILE, open_folder
+from core.store.lane import Lane
+from core.store.recovery import Report
+from core.store.store import STREAMS, open_store
+
+NO_SPACE = "no space in the store"
+"""The source of a disk alarm that a write has raised, whatever the measured space is."""
+PROGRESS_SECONDS = 5.0
+"""How often a long recovery says how far it has come."""
+
+
+class OpenData:
+    """One open data folder and everything in it. ``storage`` is the engine's."""
+
+    def __init__(
+        self,
+        path: Path,
+        settings: StoreSettings,
+        *,
+        clock: Callable[[], Now],
+        log: structlog.typing.FilteringBoundLogger,
+    ) -> None:
+        """Blocks, for long after an unclean stop. Raises StoreRefused, StoreDamaged, StoreFailure."""
+        self._settings = settings
+        self._clock = clock
+        self._log = log
+        self._said_at = clock().monotonic
+        self._folder = open_folder(path)
+        self._disk = FolderDisk(path, settings.open_files_max, marker=LOCK_FILE)
+        self._definitions = DefinitionsDatabase(self._folder.definitions)
+        self.storage = self._opened()
+
+    def _opened(self) -> Storage:
+        began = self._clock().monotonic
+        found = self._definitions.load()
+        ids = {queue.id: _kind(queue.declaration) for queue in found.queues}
+        store = open_store(
+            self._disk,
+            self._settings,
+            generation=self._folder.generation,
+            queue_ids=[str(number) for number, kind in ids.items() if kind == "classic"],
+            progress=self._say_progress,
+        )
+        self.lanes = (store.classic, store.quorum, store.streams)
+        command_log = LocalCommandLog(
+            self._disk,
+            store.quorum,
+            file_bytes_max=self._settings.command_log_file_size_limit,
+            salvage=self._settings.salvage,
+        )
+        quorum = QuorumQueues(command_log, garbage_fraction=self._settings.garbage_fraction)
+        quorum.recover()
+        quorum.retain([number for number, kind in ids.items() if kind == "quorum"])
+        self._remove_unknown_streams({str(number) for number, kind in ids.items() if kind == "stream"})
+        store.report.seconds = self._clock().monotonic - began
+        self._say_found(store.report, quorum.problems)
+        return Storage(found=found, recorder=self._definitions, store=store, quorum=quorum)
+
+    def _remove_unknown_streams(self, known: set[str]) -> None:
+        for name in self._disk.names(STREAMS):
+            if name.isdigit() and name not in known:
+                self._disk.remove_folder(f"{STREAMS}/{name}")
+
+    # --- serving
+
+    def tasks(self, alarms: AlarmRegistry) -> list[Callable[[Callable[[], None]], Awaitable[None]]]:
+        """What drives the lanes beside the peers; see :data:`core.server.run.Background`."""
+        return [partial(self._drive, lane, alarms) for lane in self.lanes]
+
+    async def _drive(self, lane: Lane, alarms: AlarmRegistry, turn: Callable[[], None]) -> None:
+        source = f"{NO_SPACE} ({lane.name})"
+
+        def no_space(waiting: bool) -> None:
+            if waiting:
+                alarms.set("disk", source, f"a write to the {lane.name} lane found no space")
+            else:
+                alarms.clear("disk", source)
+            turn()
+
+        await run_lane(
+            lane,
+            self._disk,
+            run_blocking=in_threads(),
+            clock=self._clock,
+            progressed=turn,
+            no_space=no_space,
+            retry_s=self._settings.no_space_retry,
+        )
+
+    def sockets_changed(self, sockets_used: int) -> None:
+        """Sockets and files share the descriptors, and sockets go first."""
+        allowed = files_allowed(total_limit(), sockets_used)
+        self._disk.limit_open_files(min(self._settings.open_files_max, allowed))
+
+    # --- the end
+
+    async def leave_in_order(self, progressed: Callable[[], None]) -> None:
+        """Write and sync what is left, and what makes the next start quick. Raises StoreFailure, NoSpace, OSError."""
+        storage = self.storage
+        run_blocking = in_threads()
+        for lane in self.lanes:
+            await drain(lane, self._disk, run_blocking=run_blocking, clock=self._clock, progressed=progressed)
+        storage.quorum.put_snapshot()
+        storage.store.close_checkpoint()
+
+    def close(self) -> None:
+        """Let others use the folder."""
+        self._definitions.close()
+        self._disk.close()
+        self._folder.close()
+
+    # --- the log
+
+    def _say_progress(self, report: Report) -> None:
+        now = self._clock().monotonic
+        if now - self._said_at >= PROGRESS_SECONDS:
+            self._said_at = now
+            self._log.info(
+                "store-recovering", files=report.files, read_bytes=report.read_bytes, messages=report.messages
+            )
+
+    def _say_found(self, report: Report, problems: Sequence[str]) -> None:
+        facts = {
+            "clean": report.clean,
+            "queues": report.queues,
+            "messages": report.messages,
+            "bytes": report.bytes,
+            "seconds": round(report.seconds, 3),
+        }
+        counts = {
+            "transient_dropped": report.transient_dropped,
+            "without_body": report.without_body,
+            "torn": report.torn_count,
+            "lost": report.lost_count,
+        }
+        self._log.info("store-opened", **facts, **{name: count for name, count in counts.items() if count})
+        for torn in report.torn:
+            self._log.warning("store-torn-tail", path=torn.path, offset=torn.offset, bytes=torn.bytes)
+        for lost in report.lost:
+            self._log.error("store-record-lost", record=str(lost), messages=lost.messages)
+        for problem in problems:
+            self._log.error("store-record-lost", record=problem, messages=None)
+
+
+def _kind(declaration: QueueDeclaration) -> str:
+    return str(declaration.arguments.get("x-queue-type", "classic"))

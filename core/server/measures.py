@@ -1,0 +1,116 @@
+"""What the operating system says of this process: memory used and in all, and how memory is given back to it.
+
+Linux tells in files. Elsewhere the total may be unknown, and where the memory in use is not known nothing is measured.
+"""
+
+import ctypes
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path("/")
+STATM_BYTES_MAX = 256
+KIB = 1024
+V1_LIMIT, V2_LIMIT = "memory.limit_in_bytes", "memory.max"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measures:
+    """What the sampler measures with. Tests hand in numbers."""
+
+    memory_used: Callable[[], int]
+    """Bytes. Raises OSError where it cannot be measured."""
+    memory_total: Callable[[], int | None]
+    """Bytes that the process may use; None when that is not known."""
+    disk_free: Callable[[], int]
+    """Bytes that are free on the disk of the data folder. May take long; is called in a thread. Raises OSError."""
+    sockets: Callable[[], tuple[int, int]]
+    """Connections that there are, and that are possible."""
+    give_back: Callable[[], None]
+    """Gives freed memory back to the operating system. May take long; is called in a thread."""
+
+
+class ResidentSet:
+    """The memory that the process has in RAM. The file stays open: it must be readable when descriptors run out."""
+
+    def __init__(self, root: Path = ROOT) -> None:
+        """Raises nothing; where there is no such file, reading it does."""
+        self._file: int | None = None
+        with suppress(OSError):
+            self._file = os.open(root / "proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+
+    def __call__(self) -> int:
+        """Bytes. Raises OSError."""
+        if self._file is None:
+            raise OSError("this operating system does not tell how much memory a process uses")
+        _, resident, *_ = os.pread(self._file, STATM_BYTES_MAX, 0).split()
+        return int(resident) * os.sysconf("SC_PAGE_SIZE")
+
+    def close(self) -> None:
+        """Nothing is read any more."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def memory_total(root: Path = ROOT) -> int | None:
+    """The machine's memory, or less where the process is in a container with a limit; None when unknown."""
+    machine = _machine_memory(root)
+    return None if machine is None else min([machine, *_container_limits(root)])
+
+
+def disk_free(folder: Path) -> int:
+    """What this process may still write to the disk of a folder. Raises OSError."""
+    numbers = os.statvfs(folder)
+    return numbers.f_bavail * numbers.f_frsize
+
+
+def memory_giver() -> Callable[[], None]:
+    """A function that gives freed memory back to the operating system; it does nothing where glibc is not used."""
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):
+        return lambda: None
+    trim.argtypes, trim.restype = [ctypes.c_size_t], ctypes.c_int
+
+    def give_back() -> None:
+        trim(0)
+
+    return give_back
+
+
+def _machine_memory(root: Path) -> int | None:
+    for line in (_text(root / "proc/meminfo") or "").splitlines():
+        name, _, value = line.partition(":")
+        if name == "MemTotal":
+            return int(value.split()[0]) * KIB
+    return None
+
+
+def _container_limits(root: Path) -> Iterator[int]:
+    """Limits of the control groups around the process: an inner one may be wider than the one around it."""
+    groups = root / "sys/fs/cgroup"
+    for line in (_text(root / "proc/self/cgroup") or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            folder, name = groups, V2_LIMIT
+        elif "memory" in controllers.split(","):
+            folder, name = groups / "memory", V1_LIMIT
+        else:
+            continue
+        inner = folder / path.lstrip("/")
+        for around in [inner, *inner.parents]:
+            limit = _text(around / name)
+            if limit is not None and limit.strip().isdigit():
+                yield int(limit)
+            if around == folder:
+                break
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="ascii")
+    except OSError:
+        return None

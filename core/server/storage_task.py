@@ -1,0 +1,229 @@
+"""What drives a lane: a loop that writes and one that syncs, each with its batches in worker threads.
+
+Both wait for the lane to say that something may be taken, take it, run it, and tell the lane and whoever confirms. A
+batch that finds no space stays out and is run again until space comes back; meanwhile what is written goes on being
+synced, and files on being removed. Any other failure stops both loops and is raised: nothing is confirmed any more,
+and the process ends.
+
+A cancelled loop lets the batch in its worker finish first. A batch that it had taken and not begun stays out, and the
+lane keeps it for :func:`drain`.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from math import inf
+
+import trio
+
+from core.clock import Now
+from core.store.disk import Disk
+from core.store.errors import NoSpace, StoreFailure
+from core.store.lane import Lane, SyncBatch, WriteBatch
+
+LATE_WRITE_SECONDS = 0.02
+"""How long late writers wait for records to go with. A crash makes these answers repeated deliveries; waiting saves a
+batch, and a worker's 0.1 ms, for each of them."""
+
+RunBlocking = Callable[[Callable[[], None]], Awaitable[None]]
+"""Runs a blocking function elsewhere and raises what it raises. Once begun it ends, also when its caller is
+cancelled."""
+
+
+def in_threads() -> RunBlocking:
+    """Worker threads of one lane: one for the write and one for the sync, whatever other lanes do."""
+    limiter = trio.CapacityLimiter(2)
+
+    async def run_blocking(work: Callable[[], None]) -> None:
+        await trio.to_thread.run_sync(work, limiter=limiter, abandon_on_cancel=False)
+
+    return run_blocking
+
+
+async def run_lane(
+    lane: Lane,
+    disk: Disk,
+    *,
+    run_blocking: RunBlocking,
+    clock: Callable[[], Now],
+    progressed: Callable[[], None],
+    no_space: Callable[[bool], None],
+    retry_s: float,
+) -> None:
+    """Write and sync what is staged, until cancelled. Raises StoreFailure.
+
+    ``clock`` reads Trio's time. ``progressed`` is called whenever the lane's positions may have grown: confirm, and
+    take a turn. ``no_space`` is called with True when a write finds no space, and with False when it did after all;
+    between them the write is tried again every ``retry_s`` seconds.
+    """
+    worker = _Worker(lane, disk, run_blocking=run_blocking, clock=clock, progressed=progressed)
+    async with trio.open_nursery() as nursery:
+
+        async def until_failure(loop: Callable[[], Awaitable[None]]) -> None:
+            try:
+                await loop()
+            except StoreFailure as failure:
+                lane.fail(failure)
+                nursery.cancel_scope.cancel()
+
+        write_wake, sync_wake = _WakeUp(), _WakeUp()
+
+        def notify() -> None:
+            write_wake.call()
+            sync_wake.call()
+
+        lane.notify = notify
+        nursery.start_soon(until_failure, partial(_write_always, worker, write_wake, no_space, retry_s))
+        nursery.start_soon(until_failure, partial(_sync_always, worker, sync_wake))
+    if lane.failed is not None:
+        raise lane.failed
+
+
+async def drain(
+    lane: Lane,
+    disk: Disk,
+    *,
+    run_blocking: RunBlocking,
+    clock: Callable[[], Now],
+    progressed: Callable[[], None],
+) -> None:
+    """Write and sync everything, late writers included: for an orderly stop, when :func:`run_lane` has ended.
+
+    Raises StoreFailure, or NoSpace: then what is not written was not confirmed either.
+    """
+    if lane.failed is not None:
+        raise lane.failed
+    worker = _Worker(lane, disk, run_blocking=run_blocking, clock=clock, progressed=progressed)
+    try:
+        while await worker.write_once() or await worker.sync_once():
+            pass
+        await worker.write_mark()
+    except StoreFailure as failure:
+        lane.fail(failure)
+        raise
+
+
+class _WakeUp:
+    """A notification to wait for. One that comes while nobody waits is not lost."""
+
+    def __init__(self) -> None:
+        self._event = trio.Event()
+
+    def call(self) -> None:
+        self._event.set()
+
+    async def wait_until(self, deadline: float) -> None:
+        """Return when there was a call since this last returned, or at the deadline."""
+        with trio.move_on_at(deadline):
+            await self._event.wait()
+        self._event = trio.Event()
+
+
+class _Worker:
+    """Runs the batches of a lane and tells everybody."""
+
+    def __init__(
+        self,
+        lane: Lane,
+        disk: Disk,
+        *,
+        run_blocking: RunBlocking,
+        clock: Callable[[], Now],
+        progressed: Callable[[], None],
+    ) -> None:
+        self.lane = lane
+        self._disk = disk
+        self._run_blocking = run_blocking
+        self._clock = clock
+        self._progressed = progressed
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return self._clock().monotonic
+
+    async def write(self, batch: WriteBatch) -> None:
+        """Raises NoSpace, then the batch is still out, or StoreFailure."""
+        began = self.now()
+        await self._run_blocking(partial(batch.run, self._disk))
+        self.lane.wrote(batch, self.now() - began)
+        self._tell()
+
+    async def sync(self, batch: SyncBatch) -> None:
+        """Raises StoreFailure."""
+        began = self.now()
+        await self._run_blocking(partial(batch.run, self._disk))
+        self.lane.did_sync(batch, self.now() - began)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.lane.failed is None:
+            self._progressed()
+
+    async def write_once(self) -> bool:
+        """Write what is out or staged. False when there is nothing."""
+        batch = self.lane.writing or self.lane.take_write()
+        if batch is not None:
+            await self.write(batch)
+        return batch is not None
+
+    async def sync_once(self) -> bool:
+        """Sync what is out or written, wanted or not. False when there is nothing."""
+        self.lane.want_sync()
+        batch = self.lane.syncing or self.lane.take_sync(self.now())
+        if batch is not None:
+            await self.sync(batch)
+        return batch is not None
+
+    async def write_mark(self) -> None:
+        """Note how far the lane was synced, if a mark is due."""
+        batch = self.lane.take_mark()
+        if batch is not None:
+            await self.write(batch)
+
+
+async def _write_always(worker: _Worker, wake: _WakeUp, no_space: Callable[[bool], None], retry_s: float) -> None:
+    lane = worker.lane
+    while True:
+        batch = lane.writing
+        if batch is None:
+            await _let_late_writers_wait(worker, wake)
+            batch = lane.take_write()
+        if batch is None:
+            await wake.wait_until(inf)
+        else:
+            await _write_when_there_is_space(worker, batch, no_space, retry_s)
+
+
+async def _let_late_writers_wait(worker: _Worker, wake: _WakeUp) -> None:
+    lane = worker.lane
+    deadline = worker.now() + LATE_WRITE_SECONDS
+    while lane.has_late_writers and not lane.has_records and worker.now() < deadline:
+        await wake.wait_until(deadline)
+
+
+async def _write_when_there_is_space(
+    worker: _Worker, batch: WriteBatch, no_space: Callable[[bool], None], retry_s: float
+) -> None:
+    waiting = False
+    while True:
+        try:
+            await worker.write(batch)
+            break
+        except NoSpace:
+            if not waiting:
+                waiting = True
+                no_space(True)
+            await trio.sleep(retry_s)
+    if waiting:
+        no_space(False)
+
+
+async def _sync_always(worker: _Worker, wake: _WakeUp) -> None:
+    lane = worker.lane
+    while True:
+        now = worker.now()
+        batch = lane.syncing or lane.take_sync(now)
+        if batch is None:
+            due = lane.sync_due(now)
+            await wake.wait_until(inf if due is None else due)
+        else:
+            await worker.sync(batch)

@@ -1,0 +1,235 @@
+"""The ordered log of commands that quorum queues are rebuilt from: the seam, and the log on this machine's disk.
+
+:class:`CommandLog` is what a replicated log could be, too. Whoever writes holds a lease; its number, the *fence*, goes
+with every append, so that a holder who was replaced and does not know it yet can do no harm. A command is *committed*
+when the log will never lose it: here, when the lane has synced it.
+
+The local log is one sequence of ``COMMAND`` records (core/store/record.py) for all queues, in files ``<n>.log`` whose
+numbers have no gap. What is removed is always a prefix: a command refers only to earlier ones, so the rest replays to
+the same state, provided that what still matters was appended once more before. That is the caller's affair; the log
+does not know what commands mean.
+
+Every start begins a new file. A snapshot is put down at a clean stop only and used once: it is removed before anything
+is appended that it does not know. What is damaged is judged when the log is read: :mod:`core.store.command_replay`.
+"""
+
+import errno
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from struct import Struct
+from typing import NamedTuple, Protocol
+
+from core.store.command_replay import LogFiles, Logged, Place, replay
+from core.store.disk import Disk
+from core.store.errors import StoreFailure
+from core.store.lane import Lane
+from core.store.record import HEADER_BYTES, Found, Kind, encode, record_bytes, scan
+
+_SNAPSHOT_HEAD = Struct("<QQQ")
+"""File and offset of the first record that the snapshot does not know, and the count of its parts."""
+
+
+class FencedOff(Exception):
+    """Somebody else holds the lease now. Nothing was appended."""
+
+
+class Appended(NamedTuple):
+    """Where a command went."""
+
+    position: int
+    """It is committed when :attr:`CommandLog.committed` has come this far."""
+    file: int
+    offset: int
+    """Of the payload's first byte."""
+
+
+class CommandLog(Protocol):
+    """An ordered log that loses nothing that was committed. Payloads are opaque."""
+
+    @property
+    def committed(self) -> int:
+        """Every command up to this position is safe."""
+
+    def acquire_lease(self) -> int:
+        """The right to append; the holder before loses it. Returns the fence. Raises FencedOff when it is refused."""
+
+    def renew_lease(self, fence: int) -> None:
+        """Go on holding it. Raises FencedOff."""
+
+    def append(self, payload: Sequence[bytes], payload_bytes: int, fence: int, *, prompt: bool) -> Appended:
+        """Add a command. ``prompt``: somebody waits for it to be committed. Raises FencedOff."""
+
+    def read(self, start: Place | None = None) -> Iterator[Logged]:
+        """All commands from there on, in order."""
+
+    def read_bytes(self, file: int, offset: int, length: int) -> bytes:
+        """Part of a payload, once that is written. Raises StoreFailure."""
+
+    def files(self) -> Mapping[int, int]:
+        """The log's parts by number, ascending, with their bytes; the last one is being written."""
+
+    def truncate(self, upto: int) -> None:
+        """Forget the parts before this one, as soon as everything appended so far is committed."""
+
+    def put_snapshot(self, parts: Iterable[bytes]) -> None:
+        """Keep a state that all commands so far have led to. Only when all of them are committed."""
+
+    def take_snapshot(self) -> tuple[Place, list[bytes]] | None:
+        """The state that was put last, and where the commands begin that it does not know. It is given once."""
+
+
+class LocalCommandLog:
+    """The log in one folder of this machine's disk, on a lane of its own.
+
+    Read it to the end before anything is appended. ``read``, ``put_snapshot`` and ``take_snapshot`` block; they belong
+    to the start and the end.
+    """
+
+    def __init__(self, disk: Disk, lane: Lane, *, file_bytes_max: int, salvage: bool = False) -> None:
+        """``salvage``: go on without records that were synced and are damaged, instead of refusing the store."""
+        self.problems: list[str] = []
+        """What reading found damaged, for the log."""
+        self._disk = disk
+        self._lane = lane
+        self._file_bytes_max = file_bytes_max
+        self._salvage = salvage
+        self._folder = lane.name
+        self._fence = 0
+        self._sizes: dict[int, int] = {}
+        self._file = 0
+        self._path = ""
+        self._end = 0
+        """Where the next record goes. The file's size in ``_sizes`` is brought up to date when it is asked for."""
+
+    @property
+    def committed(self) -> int:
+        """See :class:`CommandLog`, also for what follows."""
+        return self._lane.synced
+
+    @property
+    def written(self) -> int:
+        """Commands up to this position can be read back."""
+        return self._lane.written
+
+    @property
+    def lane(self) -> Lane:
+        """What the log is staged on: to be asked for when the next batch is taken."""
+        return self._lane
+
+    # --- the lease: nobody else can be here, the folder is locked
+
+    def acquire_lease(self) -> int:
+        self._fence += 1
+        return self._fence
+
+    def renew_lease(self, fence: int) -> None:
+        if fence != self._fence:
+            raise FencedOff(f"the lease {fence} was replaced by {self._fence}")
+
+    # --- writing
+
+    def append(self, payload: Sequence[bytes], payload_bytes: int, fence: int, *, prompt: bool) -> Appended:
+        if fence != self._fence:
+            self.renew_lease(fence)
+        size = record_bytes(payload_bytes)
+        offset = self._end
+        if offset and offset + size > self._file_bytes_max:
+            self._begin_file()
+            offset = 0
+        lane = self._lane
+        position = lane.append(self._path, offset, Kind.COMMAND, payload)
+        self._end = offset + size
+        if prompt:
+            lane.want_sync()
+        return Appended(position, self._file, offset + HEADER_BYTES)
+
+    def _begin_file(self) -> None:
+        self._sizes[self._file] = self._end
+        self._file += 1
+        self._sizes[self._file] = self._end = 0
+        self._path = self._path_of(self._file)
+
+    def files(self) -> Mapping[int, int]:
+        self._sizes[self._file] = self._end
+        return self._sizes
+
+    def truncate(self, upto: int) -> None:
+        assert upto <= self._file, "the file that is being written stays"
+        for number in [number for number in self._sizes if number < upto]:
+            self._lane.remove(self._path_of(number))
+            del self._sizes[number]
+
+    # --- reading
+
+    def read(self, start: Place | None = None) -> Iterator[Logged]:
+        """See :class:`CommandLog`. Raises StoreDamaged, and OSError."""
+        assert not self._file, "the log is read before it is written"
+        files = LogFiles(self._disk, self._folder)
+        yield from replay(files, start, salvage=self._salvage, problems=self.problems)
+        files.sync()
+        self._sizes = {number: files.size(number) for number in files.numbers}
+        self._file = files.numbers[-1] if files.numbers else 0
+        self._end = self._sizes.get(self._file, 0)
+        self._begin_file()
+        self._sizes.pop(0, None)
+
+    def read_bytes(self, file: int, offset: int, length: int) -> bytes:
+        path = self._path_of(file)
+        try:
+            data = self._disk.read(path, offset, length)
+            if len(data) != length:
+                raise OSError(errno.EIO, f"{length} bytes at {offset} end after {len(data)}")
+        except OSError as error:
+            raise StoreFailure("read", path, error) from error
+        return data
+
+    def _path_of(self, number: int) -> str:
+        return f"{self._folder}/{number}.log"
+
+    # --- snapshots
+
+    def put_snapshot(self, parts: Iterable[bytes]) -> None:
+        assert self._lane.synced == self._lane.staged, "a snapshot of what may be lost"
+        generation = self._lane.generation
+        new = self._snapshot_path + ".new"
+        self._disk.unlink(new)
+        offset = record_bytes(_SNAPSHOT_HEAD.size)
+        count = 0
+        for part in parts:
+            chunks = encode(Kind.SNAPSHOT, [part], generation, 0)
+            self._disk.write(new, offset, chunks)
+            offset += record_bytes(len(part))
+            count += 1
+        head = _SNAPSHOT_HEAD.pack(self._file, self._end, count)
+        self._disk.write(new, 0, encode(Kind.SNAPSHOT, [head], generation, 0))
+        self._disk.sync(new)
+        self._disk.rename(new, self._snapshot_path)
+        self._disk.sync_folder(self._folder)
+
+    def take_snapshot(self) -> tuple[Place, list[bytes]] | None:
+        parts = self._snapshot_parts()
+        if parts is None:
+            return None
+        self._disk.unlink(self._snapshot_path)
+        self._disk.sync_folder(self._folder)
+        file, offset, count = _SNAPSHOT_HEAD.unpack(parts[0])
+        if len(parts) != count + 1:
+            self.problems.append(f"{self._snapshot_path}: {len(parts) - 1} of {count} parts: all commands are replayed")
+            return None
+        return Place(file, offset), parts[1:]
+
+    def _snapshot_parts(self) -> list[bytes] | None:
+        """All records of the file, up to one that is damaged."""
+        try:
+            size = self._disk.size(self._snapshot_path)
+        except FileNotFoundError:
+            return None
+        parts = []
+        for record in scan(lambda offset, length: self._disk.read(self._snapshot_path, offset, length), size):
+            if not isinstance(record, Found):
+                break
+            parts.append(record.payload)
+        return parts
+
+    @property
+    def _snapshot_path(self) -> str:
+        return f"{self._folder}/snapshot"

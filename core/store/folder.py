@@ -1,0 +1,217 @@
+"""The data folder: whose it is, who uses it, how often the broker was started on it, and what lies where in it.
+
+==========================  ===========================================================================================
+name                        what
+==========================  ===========================================================================================
+``headgate.lock``           locked (flock) by whoever uses the folder; holds the process id of the broker
+``format.json``             format of the folder, product, and ``starts``, the generation that records carry
+``definitions.db``          see :mod:`core.store.definitions`
+``queues/``                 the indexes of classic queues, a folder for each; those of queues that do not outlive the
+                            broker, ``t1``, ``t2`` and so on, are removed at each start
+``msg_store_persistent/``   bodies that several queues share
+``msg_store_transient/``    bodies of messages that do not outlive the broker; emptied at each start
+``quorum/``, ``streams/``   the logs of quorum queues and streams
+``classic/``                how far the lane of classic messages was synced
+==========================  ===========================================================================================
+
+A folder is used when it does not exist, is empty, or is ours in a format that we know. Any other is refused and left as
+it is, to the byte. Everything is looked at before the first change, and once more under the lock.
+
+``starts`` grows at every start and is on disk, synced, before anything else changes: no two starts write records of the
+same generation.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from core.store.definitions import check_definitions
+from core.store.errors import StoreRefused
+
+FORMAT = 1
+PRODUCT = "headgate"
+
+LOCK_FILE = "headgate.lock"
+FORMAT_FILE = "format.json"
+DEFINITIONS_FILE = "definitions.db"
+QUEUES = "queues"
+TRANSIENT = "msg_store_transient"
+FOLDERS = ("classic", QUEUES, "msg_store_persistent", TRANSIENT, "quorum", "streams")
+
+_NEW_FORMAT_FILE = "format.json.new"
+_BEFORE_FORMAT = frozenset({LOCK_FILE, _NEW_FORMAT_FILE, "lost+found"})
+"""What may be in a folder that is as good as empty: a first start came no further, or it is a whole volume."""
+_FORMAT_BYTES_MAX = 4096
+_SHOWN_MAX = 3
+"""Names of files that a refusal lists."""
+_ONLY_OURS = 0o700
+"""Messages and the keys of passwords are nobody else's business."""
+
+
+class DataFolder:
+    """A folder that this process has locked. ``generation`` counts its starts, from 1."""
+
+    def __init__(self, path: Path, *, generation: int, lock: int) -> None:
+        self.path = path
+        self.generation = generation
+        self._lock = lock
+
+    @property
+    def definitions(self) -> Path:
+        """The file of the definitions."""
+        return self.path / DEFINITIONS_FILE
+
+    def close(self) -> None:
+        """Let others use it."""
+        os.ftruncate(self._lock, 0)
+        os.close(self._lock)
+
+
+def open_folder(path: Path) -> DataFolder:
+    """Lock the folder, count this start, make or clean what is in it. Raises StoreRefused."""
+    with _explained(path):
+        if not path.exists():
+            path.mkdir(mode=_ONLY_OURS, parents=True)
+        _starts_so_far(path)
+        check_definitions(path / DEFINITIONS_FILE)
+        lock = _lock(path, os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        try:
+            generation = _starts_so_far(path) + 1
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+            _write_format(path, generation)
+            _lay_out(path)
+        except BaseException:
+            os.close(lock)
+            raise
+    return DataFolder(path, generation=generation, lock=lock)
+
+
+@contextmanager
+def offline(path: Path) -> Iterator[Path]:
+    """Keep brokers away from a folder while it is looked at; nothing in it changes. Raises StoreRefused."""
+    with _explained(path):
+        if not path.exists():
+            raise StoreRefused(f"data folder {path} does not exist; name the folder of a broker")
+        if not _starts_so_far(path):
+            raise StoreRefused(f"data folder {path} is empty: no broker has used it; name the folder of a broker")
+        try:
+            lock = _lock(path, os.open(path / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC))
+        except FileNotFoundError:
+            lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # a copy without its lock has no broker either
+    try:
+        yield path
+    finally:
+        os.close(lock)
+
+
+# --- whose it is -------------------------------------------------------------------------------------------------
+
+
+def _starts_so_far(path: Path) -> int:
+    """0 for a folder that may become ours. Raises StoreRefused for one that may not, OSError."""
+    if not path.is_dir():
+        raise StoreRefused(f"data folder {path} is not a folder; name another with data.folder or --data")
+    names = sorted(os.listdir(path))
+    if FORMAT_FILE not in names:
+        others = [name for name in names if name not in _BEFORE_FORMAT]
+        if others:
+            shown = ", ".join(others[:_SHOWN_MAX]) + (" and more" if len(others) > _SHOWN_MAX else "")
+            raise StoreRefused(
+                f"data folder {path} is not a folder of Headgate: there is no {FORMAT_FILE}, but {shown}; "
+                "name another with data.folder or --data"
+            )
+        return 0
+    with (path / FORMAT_FILE).open("rb") as file:
+        return _starts(path, file.read(_FORMAT_BYTES_MAX))
+
+
+def _starts(path: Path, text: bytes) -> int:
+    """Raises StoreRefused unless the format is ours and known."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or found.get("product") != PRODUCT:
+        raise StoreRefused(
+            f"data folder {path} is not a folder of Headgate: its {FORMAT_FILE} says {text[:60]!r}; "
+            "name another with data.folder or --data"
+        )
+    number, starts = found.get("format"), found.get("starts")
+    if type(number) is not int or type(starts) is not int or starts < 1:
+        raise StoreRefused(f"data folder {path}: {FORMAT_FILE} is damaged, it says {text[:60]!r}; put back a copy")
+    if number > FORMAT:
+        raise StoreRefused(
+            f"data folder {path} has format {number}, and this version of Headgate knows formats up to {FORMAT}; "
+            "start the version that wrote it, or name another folder with data.folder or --data"
+        )
+    return starts
+
+
+def _lock(path: Path, lock: int) -> int:
+    """Raises StoreRefused when another process has it."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(lock, 32, 0).decode(errors="replace").strip()
+        os.close(lock)
+        raise StoreRefused(
+            f"data folder {path} is in use by {f'process {holder}' if holder else 'another process'}; "
+            "end that one first, or name another folder with data.folder or --data"
+        ) from None
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """What the system says, as a refusal that names the folder."""
+    try:
+        yield
+    except OSError as error:
+        about = f"data folder {path}"
+        if error.filename is not None and Path(os.fsdecode(error.filename)) != path:
+            about += f": {os.path.relpath(os.fsdecode(error.filename), path)}"
+        raise StoreRefused(
+            f"{about} cannot be used: {error.strerror}; check who may read and write it, or name another folder with "
+            "data.folder or --data"
+        ) from None
+
+
+# --- what is in it -----------------------------------------------------------------------------------------------
+
+
+def _write_format(path: Path, starts: int) -> None:
+    """All of it or nothing, whenever the power goes."""
+    text = json.dumps({"format": FORMAT, "product": PRODUCT, "starts": starts}) + "\n"
+    with (path / _NEW_FORMAT_FILE).open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(path / _NEW_FORMAT_FILE, path / FORMAT_FILE)
+    _sync_folder(path)
+
+
+def _lay_out(path: Path) -> None:
+    if (path / TRANSIENT).exists():
+        shutil.rmtree(path / TRANSIENT)
+    for name in FOLDERS:
+        (path / name).mkdir(mode=_ONLY_OURS, exist_ok=True)
+    for queue in os.listdir(path / QUEUES):
+        if queue.startswith("t"):
+            shutil.rmtree(path / QUEUES / queue)
+    _sync_folder(path)
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,145 @@
+"""Payloads of the records of a queue index.
+
+``PUBLISH``: a head of 32 bytes, the route, the sizes of the bodies (u32 each), the bodies.
+``PUBLISH_STORED``: the same with the bodies' message store ids (u64 each) in place of the bodies.
+``SETTLE``: pairs of u16, the first and the last of settled messages, counted from the beginning of the segment.
+
+======  =====  ====================================================================
+offset  type   the head
+======  =====  ====================================================================
+0       u64    sequence number of the first message
+8       u32    how many messages; 0 says only that the numbers below it are in use
+12      u32    time-to-live in ms, when flag 4 is set
+16      f64    wall-clock seconds of the expiry, when flag 8 is set
+24      u32    bytes of the route: CBOR of exchange and routing keys; 0: none
+28      u8     flags: 1 durable, 2 transient, 4 time-to-live, 8 expires, 16 AMQP 0-9-1
+29      u8     priority
+30      u16    0
+======  =====  ====================================================================
+
+All little-endian. A *transient* message was only paged out: it is gone after a start, whatever the publisher's durable
+flag says. A pair of u16 that names no message of the segment says nothing; recovery fills holes with such pairs.
+"""
+
+import sys
+from array import array
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import NamedTuple, TypeAlias
+
+import cbor2
+
+from core.message import Attributes, Origin, Route
+from core.store.places import SEGMENT_MESSAGES
+from core.store.record import HEADER_BYTES, Kind
+
+_HEAD = Struct("<QIIdIBB2x")
+_DURABLE, _TRANSIENT, _TTL, _EXPIRES, _AMQP091 = 1, 2, 4, 8, 16
+_BIG_ENDIAN = sys.byteorder == "big"
+
+NOTHING = b"\xff"
+"""A byte of a ``SETTLE`` payload that settles nothing."""
+
+
+KnownAttributes: TypeAlias = dict[tuple[int, int, int], Attributes]
+"""By flags, priority and time-to-live as they are on disk."""
+
+
+class Published(NamedTuple):
+    """What a ``PUBLISH`` or ``PUBLISH_STORED`` record says."""
+
+    first: int
+    sizes: "array[int]"
+    attributes: Attributes
+    transient: bool
+    expires_at: float | None
+    route: Route | None
+    bodies_at: int
+    """Where in the file the first body begins."""
+    ids: "array[int] | None"
+    """Ids in the message store; None when the bodies follow."""
+
+
+def encode_head(
+    first: int, count: int, attributes: Attributes, transient: bool, expires_at: float | None, route: Route | None
+) -> bytes:
+    """Head and route of a record that publishes."""
+    flags = (
+        (_DURABLE if attributes.durable else 0)
+        | (_TRANSIENT if transient else 0)
+        | (_TTL if attributes.ttl_ms is not None else 0)
+        | (_EXPIRES if expires_at is not None else 0)
+        | (_AMQP091 if attributes.origin is Origin.AMQP091 else 0)
+    )
+    way = b"" if route is None else cbor2.dumps([route.exchange, route.routing_keys])
+    head = _HEAD.pack(first, count, attributes.ttl_ms or 0, expires_at or 0.0, len(way), flags, attributes.priority)
+    return head + way
+
+
+def encode_numbers(numbers: "array[int]") -> bytes:
+    """A table of numbers, little-endian."""
+    if _BIG_ENDIAN:
+        numbers = numbers[:]
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+def decode_published(kind: Kind, offset: int, payload: bytes, known: KnownAttributes) -> Published:
+    """The payload of a record at ``offset``. ``known`` makes equal attributes one object, which saves memory."""
+    first, count, ttl_ms, expires_at, way_bytes, flags, priority = _HEAD.unpack_from(payload)
+    sizes_at = _HEAD.size + way_bytes
+    bodies_at = sizes_at + 4 * count
+    key = (flags, priority, ttl_ms)
+    attributes = known.get(key)
+    if attributes is None:
+        origin = Origin.AMQP091 if flags & _AMQP091 else Origin.AMQP10
+        attributes = Attributes(origin, bool(flags & _DURABLE), priority, ttl_ms if flags & _TTL else None)
+        known[key] = attributes
+    route = None
+    if way_bytes:
+        exchange, keys = cbor2.loads(payload[_HEAD.size : sizes_at])
+        route = Route(exchange, tuple(keys))
+    return Published(
+        first,
+        _numbers("I", payload[sizes_at:bodies_at]),
+        attributes,
+        bool(flags & _TRANSIENT),
+        expires_at if flags & _EXPIRES else None,
+        route,
+        offset + HEADER_BYTES + bodies_at,
+        _numbers("Q", payload[bodies_at : bodies_at + 8 * count]) if kind is Kind.PUBLISH_STORED else None,
+    )
+
+
+def encode_settled(base: int, settled: Iterable["range | list[int]"]) -> bytes:
+    """Settled messages of the segment that begins at ``base``, in whatever order they came."""
+    marks = bytearray(SEGMENT_MESSAGES)
+    for sequences in settled:
+        if isinstance(sequences, range):
+            marks[sequences.start - base : sequences[-1] - base + 1 : sequences.step] = b"\x01" * len(sequences)
+        else:
+            for sequence in sequences:
+                marks[sequence - base] = 1
+    pairs = array("H")
+    stop = 0
+    while (start := marks.find(1, stop)) >= 0:
+        stop = marks.find(0, start)
+        if stop < 0:
+            stop = SEGMENT_MESSAGES
+        pairs.append(start)
+        pairs.append(stop - 1)
+    return encode_numbers(pairs)
+
+
+def decode_settled(payload: bytes) -> Iterator[tuple[int, int]]:
+    """First and last of messages settled, counted from the beginning of the segment."""
+    pairs = iter(_numbers("H", payload[: len(payload) & ~3]))
+    return ((first, last) for first, last in zip(pairs, pairs, strict=True) if first <= last < SEGMENT_MESSAGES)
+
+
+def _numbers(code: str, data: bytes) -> "array[int]":
+    numbers: array[int] = array(code)
+    numbers.frombytes(data)
+    if _BIG_ENDIAN:
+        numbers.byteswap()
+    return numbers

@@ -1,0 +1,156 @@
+"""Looks through a store that no broker uses: every record of every file, and what it means where one is damaged.
+
+What damage means depends on how far its lane was synced (:func:`core.store.lane.last_synced`):
+
+- A record of a synced batch was promised to outlive a power cut. Damaged, it is *corrupt*: a broker refuses to start on
+  it unless ``store.salvage`` is set, and then loses that record and no other.
+- So is whatever stands before a sound record of a synced batch, also where not even a header tells what it was.
+- Anything else may be *torn* by a power cut or a crash. Nobody was promised it; the next start drops it.
+
+Nothing is ever changed. The definitions are read from a copy, because SQLite tidies up what it opens. Memory: what a
+scan takes, whatever the size of the store.
+"""
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from core.store.definitions import Definitions, DefinitionsDatabase
+from core.store.disk import Disk
+from core.store.errors import StoreRefused
+from core.store.lane import last_synced
+from core.store.record import Damaged, Found, Kind, scan
+
+LANE_FOLDERS: Mapping[str, Sequence[str]] = {
+    "classic": ("classic", "queues", "msg_store_persistent", "msg_store_transient"),
+    "quorum": ("quorum",),
+    "streams": ("streams",),
+}
+"""The folders that each lane writes to."""
+
+Synced = tuple[int, int]
+"""Generation and write batch up to which a lane is known to have been synced."""
+
+
+class Verdict(Enum):
+    """What an entry is."""
+
+    SOUND = "sound"
+    TORN = "torn"
+    CORRUPT = "corrupt"
+
+
+class Entry(NamedTuple):
+    """A record, or what was one."""
+
+    path: str
+    """Within the data folder."""
+    offset: int
+    end: int
+    kind: str | None
+    """None where not even the header is sound, as for the next two."""
+    generation: int | None
+    batch: int | None
+    verdict: Verdict
+    meaning: str
+    """Empty for a sound record."""
+
+    def __str__(self) -> str:
+        what = self.kind or "no header"
+        origin = "" if self.batch is None else f" start {self.generation} batch {self.batch}"
+        meaning = f" {self.verdict.value}: {self.meaning}" if self.meaning else ""
+        return f"{self.path} at {self.offset}: {what},{origin} {self.end - self.offset} bytes{meaning}"
+
+
+def entries(disk: Disk) -> Iterator[Entry]:
+    """Every record of the store, file by file. Raises OSError."""
+    for lane, folders in LANE_FOLDERS.items():
+        synced = last_synced(disk, lane)
+        for folder in folders:
+            for path in _files(disk, folder):
+                yield from entries_of_file(disk, path, synced)
+
+
+def entries_of_file(disk: Disk, path: str, synced: Synced) -> Iterator[Entry]:
+    """Every record of a file, in order. A file with damage is read twice. Raises OSError."""
+    size = disk.size(path)
+    synced_end: int | None = None
+    for found in scan(lambda offset, length: disk.read(path, offset, length), size):
+        if isinstance(found, Found):
+            yield Entry(
+                path, found.offset, found.end, found.kind.name, found.generation, found.batch, Verdict.SOUND, ""
+            )
+            continue
+        if synced_end is None:
+            synced_end = _synced_end(disk, path, found.end, size, synced)
+        yield _judged(path, found, synced_end, synced)
+
+
+def _synced_end(disk: Disk, path: str, start: int, size: int, synced: Synced) -> int:
+    """Where the last sound record of a synced batch ends; 0 when there is none from ``start`` on."""
+    if start >= size:
+        return 0
+    ends = (
+        found.end
+        for found in scan(lambda offset, length: disk.read(path, offset, length), size, start)
+        if isinstance(found, Found) and (found.generation, found.batch) <= synced
+    )
+    return max(ends, default=0)
+
+
+def _judged(path: str, damaged: Damaged, synced_end: int, synced: Synced) -> Entry:
+    header = damaged.header
+    was_synced = damaged.offset < synced_end or (header is not None and (header.generation, header.batch) <= synced)
+    if was_synced:
+        verdict = Verdict.CORRUPT
+        meaning = f"{damaged.why}, and it was synced; a broker starts only with store.salvage, and without it"
+    else:
+        verdict = Verdict.TORN
+        meaning = f"{damaged.why}, and it was not synced; the next start drops it"
+    kind, generation, batch = (None, None, None) if header is None else (header.kind, header.generation, header.batch)
+    name = None if kind is None else _kind_name(kind)
+    return Entry(path, damaged.offset, damaged.end, name, generation, batch, verdict, meaning)
+
+
+def _files(disk: Disk, folder: str) -> Iterator[str]:
+    """The files below a folder, however deep."""
+    for name in disk.names(folder):
+        path = f"{folder}/{name}"
+        try:
+            disk.names(path)
+        except NotADirectoryError:
+            yield path
+        else:
+            yield from _files(disk, path)
+
+
+def _kind_name(kind: int) -> str:
+    return Kind(kind).name if kind in set(Kind) else f"kind {kind}"
+
+
+# --- definitions -------------------------------------------------------------------------------------------------
+
+
+def read_definitions(path: Path) -> tuple[Definitions, Sequence[str]]:
+    """What is in the file of the definitions, and what is wrong with it. Raises OSError."""
+    with TemporaryDirectory() as folder:
+        for suffix in ("", "-wal"):  # what a killed broker did last is still in the log beside the file
+            source = path.with_name(path.name + suffix)
+            if source.exists():
+                shutil.copyfile(source, Path(folder) / source.name)
+        try:
+            return _read(Path(folder) / path.name)
+        except StoreRefused as refusal:
+            return Definitions(), [str(refusal).replace(folder, str(path.parent))]
+
+
+def _read(copy: Path) -> tuple[Definitions, Sequence[str]]:
+    database = DefinitionsDatabase(copy)
+    try:
+        problems = database.problems()
+        return (Definitions(), problems) if problems else (database.load(), [])
+    finally:
+        database.close()

@@ -1,0 +1,422 @@
+"""A lane: group commit for one kind of messages, without I/O.
+
+What the loop stages gathers until the batch before it is written; then all of it is one batch. No timer is needed: a
+batch grows with the load. Beside the writes and not behind them go the syncs, each covering everything written when it
+begins. At most one batch of each is out, in a worker that knows nothing but the disk.
+
+A *position* is a count of staged records. ``synced <= written <= staged``, and each only grows. A position is written
+when the system has the bytes (they outlive the process), and synced when the disk has them and the names of new files
+(they outlive a power cut). After a failure none of them moves any more: :attr:`Lane.failed`.
+
+What a batch holds is made durable in no particular order, neither between files nor within one. Whoever needs "this
+before that" waits for a position. The one thing that the lane orders itself are removals: nothing is removed before
+everything staged before the removal is synced.
+
+Marks tell recovery how far a lane was synced: :func:`last_synced`. A mark is written at the head of the first batch
+after a sync, in a file of its own that begins anew at each start and when it is full. All marks have the same size, so
+they take each other's places and need no cutting off.
+"""
+
+import errno
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from math import inf
+from typing import NamedTuple, Protocol
+
+from core.store.disk import Disk
+from core.store.errors import NoSpace, StoreFailure
+from core.store.record import Found, Kind, encode, record_bytes, scan
+
+MARK_BYTES = record_bytes(8)
+MARKS_BYTES_MAX = 2**20 // MARK_BYTES * MARK_BYTES
+"""The marks begin anew where the next one would pass 1 MiB: 26,214 marks."""
+
+REMOVALS_MAX = 64
+"""Removals in one sync batch: unlinking a file of 16 MiB can take a millisecond, and syncs wait behind it."""
+
+
+class LateWriter(Protocol):
+    """Somebody with records that may wait, and become fewer by waiting."""
+
+    def write_late(self) -> None:
+        """Append them now: a batch is about to be taken."""
+
+
+class _Extent:
+    """Adjoining bytes of one file."""
+
+    __slots__ = ("chunks", "end", "offset", "path")
+
+    def __init__(self, path: str, offset: int) -> None:
+        self.path = path
+        self.offset = offset
+        self.end = offset
+        self.chunks: list[bytes] = []
+
+
+class WriteBatch:
+    """Everything that was staged. May be run any number of times: it writes the same to the same places."""
+
+    __slots__ = ("_extents", "bytes", "number", "position")
+
+    def __init__(self, *, number: int, position: int, extents: Sequence[_Extent], size: int) -> None:
+        self.number = number
+        self.position = position
+        self.bytes = size
+        self._extents = extents
+
+    @property
+    def paths(self) -> Iterator[str]:
+        """The files that it writes to; some more than once."""
+        return (extent.path for extent in self._extents)
+
+    def run(self, disk: Disk) -> None:
+        """In a worker. Raises NoSpace, or StoreFailure."""
+        _check_folder(disk)
+        for extent in self._extents:
+            try:
+                disk.write(extent.path, extent.offset, extent.chunks)
+            except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    raise NoSpace(extent.path) from error
+                raise StoreFailure("write", extent.path, error) from error
+
+
+class Removal(NamedTuple):
+    """A file or folder that goes when everything up to ``position`` is synced."""
+
+    position: int
+    path: str
+    is_folder: bool
+
+
+class SyncBatch:
+    """Files to be synced, the folders that must keep their names, and then what may be removed."""
+
+    __slots__ = ("files", "folders", "number", "position", "removals")
+
+    def __init__(
+        self,
+        *,
+        number: int,
+        position: int,
+        files: Sequence[str],
+        folders: Sequence[str],
+        removals: Sequence[Removal],
+    ) -> None:
+        self.number = number
+        """The last write batch that it covers."""
+        self.position = position
+        self.files = files
+        self.folders = folders
+        self.removals = removals
+
+    def run(self, disk: Disk) -> None:
+        """In a worker. Raises StoreFailure; then nobody knows what the disk holds."""
+        for path in self.files:
+            _attempt("sync", path, disk.sync)
+        for folder in self.folders:
+            _attempt("sync", folder, partial(_sync_names, disk))
+        _check_folder(disk)  # a folder that went away meanwhile has synced nothing that anybody will find again
+        for removal in self.removals:
+            _attempt("remove", removal.path, disk.remove_folder if removal.is_folder else disk.unlink)
+
+
+class Lane:
+    """What is staged, out and done of one lane. Touched by the loop only."""
+
+    def __init__(
+        self, name: str, *, generation: int, sync_interval_s: float, notify: Callable[[], None] = lambda: None
+    ) -> None:
+        """``generation``: the count of starts of this store. ``sync_interval_s``: how long what is written may wait
+        for a sync that nobody wants; also how often marks are synced."""
+        self.name = name
+        self.generation = generation
+        self.notify = notify
+        """Called when there may be something to take that was not there before."""
+        self.failed: StoreFailure | None = None
+        self.staged = 0
+        self.written = 0
+        self.synced = 0
+        self.writing: WriteBatch | None = None
+        """The batch that is out."""
+        self.syncing: SyncBatch | None = None
+        self.staged_bytes = 0
+        """Of records that are not written yet, headers and padding included."""
+        self.written_bytes = 0
+        self.batches = 0
+        self.write_seconds = 0.0
+        self.last_write_seconds = 0.0
+        self.syncs = 0
+        self.sync_seconds = 0.0
+        self.last_sync_seconds = 0.0
+        self._sync_interval_s = sync_interval_s
+        self._batch_number = 1
+        """Of the batch that is gathering."""
+        self._extents: list[_Extent] = []
+        self._growing: dict[str, _Extent] = {}
+        """The last extent of each file."""
+        self._late: dict[LateWriter, None] = {}
+        self._marks_path = marks_path(name)
+        self._marks_end = 0
+        self._marks_due = -inf
+        self._mark_due = False
+        self._synced_batch = 0
+        self._sync_wanted = 0
+        self._sync_due = -inf
+        self._dirty: dict[str, None] = {}
+        """Files with bytes that are written and in no sync batch yet."""
+        self._durable_names: set[str] = set()
+        """Files, and folders on the way to them, whose names outlive a power cut. Those of before the start are not
+        known: syncing their folders once more costs little."""
+        self._changed_folders: dict[str, None] = {}
+        """Folders that a file was removed from. That it may come back is no harm, so no sync is made for it."""
+        self._removals: deque[Removal] = deque()
+        self._leaving: set[str] = set()
+
+    # --- staging
+
+    def append(self, path: str, offset: int, kind: Kind, payload: Sequence[bytes]) -> int:
+        """Stage one record, to be written at ``offset``. Returns its position."""
+        chunks = encode(kind, payload, self.generation, self._batch_number)
+        assert path not in self._leaving, f"{path} is about to be removed"
+        begins = not self._extents
+        self.staged_bytes += self._put(path, offset, chunks)
+        self.staged += 1
+        if begins:
+            self.notify()
+        return self.staged
+
+    def _put(self, path: str, offset: int, chunks: list[bytes]) -> int:
+        """Add the chunks to what the batch writes. Returns their bytes."""
+        extent = self._growing.get(path)
+        if extent is None or extent.end != offset:
+            extent = self._growing[path] = _Extent(path, offset)
+            self._extents.append(extent)
+        size = sum(map(len, chunks))
+        extent.chunks += chunks
+        extent.end += size
+        return size
+
+    def later(self, writer: LateWriter) -> None:
+        """Have ``writer.write_late()`` called once, when the next batch is taken."""
+        first = not self._late
+        self._late[writer] = None
+        if first:
+            self.notify()
+
+    def want_sync(self) -> None:
+        """Have everything that is staged so far synced as soon as possible."""
+        if self._sync_wanted < self.staged:
+            self._sync_wanted = self.staged
+            self.notify()
+
+    def remove(self, path: str) -> None:
+        """Unlink a file when everything that is staged so far is synced. Nothing may be appended to it any more."""
+        self._leaving.add(path)
+        self._remove(Removal(self.staged, path, is_folder=False))
+
+    def remove_folder(self, folder: str) -> None:
+        """Remove a folder and what is in it, likewise. Nothing may be appended to its files any more."""
+        self._remove(Removal(self.staged, folder, is_folder=True))
+
+    def _remove(self, removal: Removal) -> None:
+        self._removals.append(removal)
+        self.notify()
+
+    # --- writes
+
+    @property
+    def has_records(self) -> bool:
+        """True when a batch has begun to gather; late writers alone do not begin one."""
+        return bool(self._extents)
+
+    @property
+    def has_late_writers(self) -> bool:
+        """True when somebody waits for the next batch to be taken."""
+        return bool(self._late)
+
+    def take_write(self) -> WriteBatch | None:
+        """Everything staged, and what late writers add to it. None when that is nothing, or while a batch is out."""
+        if self.failed is not None or self.writing is not None:
+            return None
+        late, self._late = self._late, {}
+        for writer in late:
+            writer.write_late()
+        return self._gathered() if self._extents else None
+
+    def take_mark(self) -> WriteBatch | None:
+        """A batch for the mark alone: for the end, when no further records will come."""
+        due = self._mark_due and self.failed is None and self.writing is None and not self._extents
+        return self._gathered() if due else None
+
+    def _gathered(self) -> WriteBatch:
+        extents, self._extents, self._growing = self._extents, [], {}
+        if self._mark_due:
+            extents.insert(0, self._mark())
+        batch = WriteBatch(number=self._batch_number, position=self.staged, size=self.staged_bytes, extents=extents)
+        self._batch_number += 1
+        self.writing = batch
+        return batch
+
+    def _mark(self) -> _Extent:
+        mark = _Extent(self._marks_path, self._marks_end % MARKS_BYTES_MAX)
+        payload = (self._synced_batch.to_bytes(8, "little"),)
+        mark.chunks = encode(Kind.SYNCED, payload, self.generation, self._batch_number)
+        self._marks_end += MARK_BYTES
+        self._mark_due = False
+        return mark
+
+    def wrote(self, batch: WriteBatch, seconds: float = 0.0) -> None:
+        """The batch has run, within so many seconds. Nothing moves after a failure."""
+        assert batch is self.writing, "a batch that is not out"
+        self.writing = None
+        if self.failed is not None:
+            return
+        self.written = batch.position
+        self.staged_bytes -= batch.bytes
+        self.written_bytes += batch.bytes
+        self.batches += 1
+        self.write_seconds += seconds
+        self.last_write_seconds = seconds
+        for path in batch.paths:
+            self._dirty[path] = None
+        self.notify()
+
+    # --- syncs
+
+    def sync_due(self, now: float) -> float | None:
+        """When :meth:`take_sync` will have something, in monotonic seconds. None: not before something is written, or
+        while a batch is out."""
+        if self.failed is not None or self.syncing is not None:
+            return None
+        if self._removals and self._removals[0].position <= self.synced:
+            return now
+        if self.written == self.synced:
+            return None
+        return now if self._sync_wanted > self.synced else max(now, self._sync_due)
+
+    def take_sync(self, now: float) -> SyncBatch | None:
+        """What is written and not synced, when that is wanted or old enough; and removals whose time comes with it."""
+        due = self.sync_due(now)
+        if due is None or due > now:
+            return None
+        files = self._take_dirty(now)
+        batch = SyncBatch(
+            number=self._batch_number - (1 if self.writing is None else 2),
+            position=self.written,
+            files=files,
+            folders=self._take_folders(files),
+            removals=self._take_removals(),
+        )
+        self._sync_due = now + self._sync_interval_s
+        self.syncing = batch
+        return batch
+
+    def _take_dirty(self, now: float) -> list[str]:
+        """The files to sync. Marks only help to explain damage, so they wait for the interval."""
+        dirty, self._dirty = self._dirty, {}
+        if self._marks_path in dirty:
+            if now >= self._marks_due:
+                self._marks_due = now + self._sync_interval_s
+            else:
+                del dirty[self._marks_path]
+                self._dirty[self._marks_path] = None
+        return list(dirty)
+
+    def _take_folders(self, files: Sequence[str]) -> list[str]:
+        """Folders in which a name is not known to be durable: the file's, or that of a folder on the way to it."""
+        folders, self._changed_folders = self._changed_folders, {}
+        for path in files:
+            name = path
+            while name and name not in self._durable_names:
+                self._durable_names.add(name)  # a sync that fails ends everything, so it may be entered now
+                name = name.rpartition("/")[0]
+                folders[name] = None
+        return list(folders)
+
+    def _take_removals(self) -> list[Removal]:
+        removals: list[Removal] = []
+        while self._removals and self._removals[0].position <= self.written and len(removals) < REMOVALS_MAX:
+            removals.append(self._removals.popleft())
+        return removals
+
+    def did_sync(self, batch: SyncBatch, seconds: float = 0.0) -> None:
+        """The batch has run, within so many seconds. Nothing moves after a failure."""
+        assert batch is self.syncing, "a batch that is not out"
+        self.syncing = None
+        if self.failed is not None:
+            return
+        self.syncs += 1
+        self.sync_seconds += seconds
+        self.last_sync_seconds = seconds
+        if batch.position > self.synced:
+            self.synced = batch.position
+            self._synced_batch = batch.number
+            self._mark_due = True
+        for removal in batch.removals:
+            self._removed(removal)
+        self.notify()
+
+    def _removed(self, removal: Removal) -> None:
+        self._leaving.discard(removal.path)
+        self._durable_names.discard(removal.path)
+        if removal.is_folder:
+            inside = removal.path + "/"
+            self._durable_names = {name for name in self._durable_names if not name.startswith(inside)}
+            for folder in [name for name in self._changed_folders if (name + "/").startswith(inside)]:
+                del self._changed_folders[folder]
+        self._changed_folders[removal.path.rpartition("/")[0]] = None
+
+    # --- the end
+
+    def fail(self, failure: StoreFailure) -> None:
+        """Nothing is taken and nothing moves any more. The first failure stays."""
+        if self.failed is None:
+            self.failed = failure
+
+
+def marks_path(name: str) -> str:
+    """Where the marks of a lane of this name are."""
+    return f"{name}/marks.log"
+
+
+def last_synced(disk: Disk, name: str) -> tuple[int, int]:
+    """The generation and write batch up to which a lane of this name is known to have been synced; zeros: unknown.
+
+    A record is known to have been synced when its ``(generation, batch)`` is not greater, provided that recovery synced
+    what it kept before the lane began anew.
+    """
+    path = marks_path(name)
+    try:
+        size = disk.size(path)
+    except FileNotFoundError:
+        return 0, 0
+    marks = scan(lambda offset, length: disk.read(path, offset, length), size)
+    return max(
+        (
+            (mark.generation, int.from_bytes(mark.payload, "little"))
+            for mark in marks
+            if isinstance(mark, Found) and mark.kind is Kind.SYNCED
+        ),
+        default=(0, 0),
+    )
+
+
+def _attempt(operation: str, path: str, call: Callable[[str], None]) -> None:
+    try:
+        call(path)
+    except OSError as error:
+        raise StoreFailure(operation, path, error) from error
+
+
+def _sync_names(disk: Disk, folder: str) -> None:
+    """A folder that was removed has no names to keep. Were it the folder of a new file, that file's sync had failed."""
+    with suppress(FileNotFoundError):
+        disk.sync_folder(folder)
+
+
+def _check_folder(disk: Disk) -> None:
+    _attempt("find", "the data folder", lambda _: disk.check())

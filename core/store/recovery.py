@@ -1,0 +1,328 @@
+"""What a start makes of the files of classic queues when there is no checkpoint to trust.
+
+First everything is looked at and nothing changed: the message store's files, then the queue indexes, segment by
+segment. Damage to records that were synced ends it there with :class:`StoreDamaged`, unless ``salvage``: then these
+records are lost, are reported, and stay in the file until it goes. Then what a crash or a power cut tore is mended:
+
+- a torn end is cut off;
+- a hole, where a power cut lost a record and kept later ones, is filled with a record that says nothing, so that a
+  later start does not take it for damage to something that was synced by then;
+- what is kept of the records that were not synced is synced.
+
+A persistent message without its body is dropped. References to bodies are counted anew. All survivors count as
+delivered before.
+
+**Numbering.** The newest file of an index was begun by some start, at a number that was free. Since then each start
+may have given out numbers and lost what it wrote; but no more than ``FREE_SEGMENTS``, since everything is synced long
+before. So this start goes on ``FREE_SEGMENTS * starts since then`` above, without writing anything down first.
+
+Memory: what is live in the message store, one segment, and what a scan takes; not the bodies.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from core.store.checkpoint import Checkpoint
+from core.store.damage import LostRecord, lost_record, refusal
+from core.store.disk import Disk
+from core.store.errors import StoreDamaged
+from core.store.index_codec import NOTHING
+from core.store.message_store import (
+    NO_BODY,
+    FileSummary,
+    StoreState,
+    body_record_bytes,
+    pack_place,
+    split_body,
+    unpack_place,
+)
+from core.store.places import (
+    PERSISTENT,
+    QUEUES,
+    SEGMENT_BITS,
+    SegmentSummary,
+    index_folder,
+    numbered,
+    segment_name,
+    store_file,
+)
+from core.store.queue_index import FREE_SEGMENTS, IndexState
+from core.store.record import HEADER_BYTES, Damaged, Found, Kind, encode, scan
+from core.store.segment_replay import SegmentReplay
+
+SHOWN_MAX = 1000
+"""Places of damage that a report lists. It counts all."""
+
+
+@dataclass(frozen=True, slots=True)
+class TornTail:
+    """The end of a file that was being written, or a hole: dropped, and nobody was promised it."""
+
+    path: str
+    offset: int
+    bytes: int
+
+
+@dataclass(slots=True)
+class Report:
+    """What a start found, counted while it goes on."""
+
+    clean: bool = False
+    """There was a checkpoint."""
+    queues: int = 0
+    messages: int = 0
+    bytes: int = 0
+    """Of the messages' bodies."""
+    files: int = 0
+    """That were read."""
+    read_bytes: int = 0
+    transient_dropped: int = 0
+    """Messages that were only paged out."""
+    without_body: int = 0
+    """Messages that were dropped because their bodies are not in the message store."""
+    wiped_queues: int = 0
+    """Folders of queues that are not there any more."""
+    torn: list[TornTail] = field(default_factory=list)
+    torn_count: int = 0
+    lost: list[LostRecord] = field(default_factory=list)
+    lost_count: int = 0
+    seconds: float = 0.0
+    """For whoever has a clock."""
+
+
+@dataclass(slots=True)
+class _FileFacts:
+    """What reading one file brought to light."""
+
+    end: int = 0
+    """Behind the last record that is not torn."""
+    synced_end: int = 0
+    """Everything before it was synced."""
+    generation: int = 1
+    """Of the start that began the file; the first one when that cannot be known."""
+
+
+class Recovery:
+    """One start's look at the files. Touched by one thread; it may be a worker."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        *,
+        generation: int,
+        synced: tuple[int, int],
+        salvage: bool,
+        report: Report,
+        progress: Callable[[Report], None] = lambda report: None,
+    ) -> None:
+        """``synced``: see :func:`core.store.lane.last_synced`. ``progress`` is called after each file."""
+        self._disk = disk
+        self._generation = generation
+        self._synced = synced
+        self._salvage = salvage
+        self._report = report
+        self._progress = progress
+        self._unclaimed: dict[int, int] = {}
+        """Places of bodies that no message was found for yet."""
+        self._cuts: list[TornTail] = []
+        self._holes: list[TornTail] = []
+        self._unsynced: list[str] = []
+        self._unlink: list[str] = []
+
+    def everything(self, queue_ids: Sequence[str]) -> Checkpoint:
+        """Look at the message store and at these queues. Changes nothing. Raises StoreDamaged, OSError."""
+        found = Checkpoint()
+        self._find_bodies(found.bodies)
+        for queue_id in queue_ids:
+            for level in self._disk.names(f"{QUEUES}/{queue_id}"):
+                if level.isdigit():
+                    found.indexes[queue_id, int(level)] = self._index(index_folder(queue_id, int(level)), found.bodies)
+            self._report.queues += 1
+        self._unlink += (store_file(PERSISTENT, number) for number, file in found.bodies.files.items() if not file.live)
+        found.bodies.files = {number: file for number, file in found.bodies.files.items() if file.live}
+        return found
+
+    def complete(self, checkpoint: Checkpoint) -> None:
+        """Look at what a checkpoint does not know exactly, as everything in it was synced. Raises like the other."""
+        for (queue_id, level), state in checkpoint.indexes.items():
+            folder = index_folder(queue_id, level)
+            for number, segment in list(state.segments.items()):
+                path = f"{folder}/{segment_name(number, segment.incarnation)}"
+                if segment.incarnation:  # nothing but transient messages
+                    del state.segments[number]
+                    self._unlink.append(path)
+                    continue
+                if segment.live and (segment.mixed or segment.live < segment.published):
+                    facts = _FileFacts(synced_end=segment.file_bytes)
+                    state.segments[number] = self._segment(number, path, facts, None)
+                    if facts.end != segment.file_bytes:
+                        raise StoreDamaged(f"{path} is to have {segment.file_bytes} bytes, it has {facts.end}")
+                self._count(state.segments[number])
+        self._report.queues = len({queue_id for queue_id, _ in checkpoint.indexes})
+        known = checkpoint.bodies.files
+        self._unlink += (
+            store_file(PERSISTENT, number) for number in self._numbers(PERSISTENT, ".rdq") if number not in known
+        )
+
+    def mend(self) -> None:
+        """Repair what was torn, make durable what is kept, remove what is dead. Raises OSError."""
+        disk = self._disk
+        for cut in self._cuts:
+            disk.truncate(cut.path, cut.offset)
+        for hole in self._holes:
+            disk.write(hole.path, hole.offset, _filler(hole))
+        for path in self._unsynced:
+            disk.sync(path)
+        for folder in {folder for path in self._unsynced for folder in _folders_above(path)}:
+            disk.sync_folder(folder)
+        for path in self._unlink:
+            disk.unlink(path)
+
+    # --- the message store
+
+    def _find_bodies(self, bodies: StoreState) -> None:
+        """All bodies that are there, as long as nobody claims them."""
+        for number in self._numbers(PERSISTENT, ".rdq"):
+            path = store_file(PERSISTENT, number)
+            facts = _FileFacts()
+            for record in self._records(path, facts):
+                body_id, body = split_body(record.payload)
+                if body_id != NO_BODY:
+                    self._unclaimed[body_id] = pack_place(number, record.offset, len(body))
+            bodies.files[number] = FileSummary(facts.end)
+            bodies.current = number + 1
+
+    def _claim(self, body_id: int, bodies: StoreState) -> bool:
+        """Count a reference. False when there is no such body."""
+        if body_id in bodies.places:
+            bodies.references[body_id] = bodies.references.get(body_id, 1) + 1
+            return True
+        place = self._unclaimed.pop(body_id, None)
+        if place is None:
+            return False
+        number, _, size = unpack_place(place)
+        bodies.places[body_id] = place
+        bodies.files[number].live += body_record_bytes(size)
+        return True
+
+    # --- queue indexes
+
+    def _index(self, folder: str, bodies: StoreState) -> IndexState:
+        state = IndexState()
+        numbers = self._numbers(folder, ".idx")
+        facts = _FileFacts()
+        for number in numbers:
+            path = f"{folder}/{segment_name(number, 0)}"
+            facts = _FileFacts()
+            segment = self._segment(number, path, facts, bodies)
+            if segment.live or number == numbers[-1] or segment.settled is not None:
+                state.segments[number] = segment
+                self._count(segment)
+            else:
+                self._unlink.append(path)
+        self._unlink += (f"{folder}/{name}" for name in self._disk.names(folder) if "-" in name)
+        floor = first_free(numbers[-1] if numbers else 0, self._generation - facts.generation)
+        state.next_sequence_floor = state.delivered_below = floor
+        return state
+
+    def _segment(self, number: int, path: str, facts: _FileFacts, bodies: StoreState | None) -> SegmentSummary:
+        """What is live in a file. ``bodies``: claim those of its messages, and drop messages that have none."""
+        replay = SegmentReplay(number, path=path, generation=self._generation)
+        for record in self._records(path, facts):
+            replay.add(record.kind, record.generation, record.offset, record.payload)
+        self._report.transient_dropped += replay.passed_over
+        settled: list[range | list[int]] | None = None
+        if bodies is not None and replay.stored:
+            missing = [sequence for sequence, body_id in replay.stored_ids() if not self._claim(body_id, bodies)]
+            if missing:
+                settled = [missing]
+                replay.settle(settled)
+                self._report.without_body += len(missing)
+        return SegmentSummary(
+            published=replay.published,
+            live=replay.live,
+            live_bytes=replay.live_bytes(),
+            file_bytes=facts.end,
+            stored=replay.stored,
+            settled=settled,
+        )
+
+    def _count(self, segment: SegmentSummary) -> None:
+        self._report.messages += segment.live
+        self._report.bytes += segment.live_bytes
+
+    # --- files
+
+    def _numbers(self, folder: str, suffix: str) -> list[int]:
+        """The numbers of the files in a folder, ascending."""
+        numbers = (numbered(name, suffix) for name in self._disk.names(folder))
+        return sorted(number for number in numbers if number is not None)
+
+    def _records(self, path: str, facts: _FileFacts) -> Iterator[Found]:
+        """The sound records of a file. When they are through, what is damaged is judged and the facts are complete."""
+        size = self._disk.size(path)
+        damaged: list[Damaged] = []
+        unsynced = False
+        for record in scan(lambda offset, length: self._disk.read(path, offset, length), size):
+            if isinstance(record, Damaged):
+                damaged.append(record)
+                continue
+            if not record.offset:
+                facts.generation = max(1, record.generation)
+            if (record.generation, record.batch) <= self._synced:
+                facts.synced_end = max(facts.synced_end, record.end)
+            else:
+                unsynced = True
+            facts.end = record.end
+            yield record
+        torn = [record for record in damaged if not self._is_lost(path, record, facts)]
+        holes = [
+            TornTail(path, record.offset, record.end - record.offset) for record in torn if record.end <= facts.end
+        ]
+        self._holes += holes
+        tail = [TornTail(path, facts.end, size - facts.end)] if size > facts.end else []
+        self._cuts += tail
+        self._report_torn(holes + tail)
+        if unsynced or torn:
+            self._unsynced.append(path)
+        self._report.files += 1
+        self._report.read_bytes += size
+        self._progress(self._report)
+
+    def _is_lost(self, path: str, damaged: Damaged, facts: _FileFacts) -> bool:
+        """True for damage to what was synced: reported, and kept as it is. Raises StoreDamaged without ``salvage``."""
+        header = damaged.header
+        known_synced = header is not None and (header.generation, header.batch) <= self._synced
+        if damaged.offset >= facts.synced_end and not known_synced:
+            return False
+        if not self._salvage:
+            raise refusal(path, damaged)
+        lost = lost_record(path, damaged)
+        facts.end = max(facts.end, lost.offset + lost.bytes)  # nothing is written into what it says is its own
+        self._report.lost_count += 1
+        if len(self._report.lost) < SHOWN_MAX:
+            self._report.lost.append(lost)
+        return True
+
+    def _report_torn(self, torn: Sequence[TornTail]) -> None:
+        self._report.torn_count += len(torn)
+        self._report.torn += torn[: SHOWN_MAX - len(self._report.torn)]
+
+
+def first_free(newest: int, starts: int) -> int:
+    """The first sequence number that no start can have given out: see "Numbering" above."""
+    return (newest + FREE_SEGMENTS * starts) << SEGMENT_BITS
+
+
+def _filler(hole: TornTail) -> list[bytes]:
+    """A record as long as the hole, of no start. Indexes and message stores have their own ways to say nothing."""
+    size = hole.bytes - HEADER_BYTES
+    if hole.path.startswith(QUEUES):
+        return encode(Kind.SETTLE, (NOTHING * size,), 0, 0)
+    return encode(Kind.BODY, (bytes(size),), 0, 0)
+
+
+def _folders_above(path: str) -> Iterator[str]:
+    while path:
+        path = path.rpartition("/")[0]
+        yield path

@@ -1,0 +1,178 @@
+"""What classic queues have staged on their lane, and how it is read before it is written.
+
+Queue indexes and message stores append their records here. The bytes are kept until the batch that took them is
+written, so that a message can be read at any moment, wherever it is. Records of a file are appended at growing offsets,
+so what is not written yet begins at one offset of the file: below it the file is read, from it on these bytes.
+
+Settlements, bodies and removals wait for the batch to be taken and are all in it. A removal is done when its batch is
+synced, so a body is never gone while the settlement of its message is not durable.
+
+Bound: the records of one batch that is out and of one that gathers; what may be staged is the lane's affair.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from math import inf
+from typing import Protocol
+
+from core.store.damage import refusal
+from core.store.disk import Disk
+from core.store.errors import StoreDamaged, StoreFailure
+from core.store.lane import Lane
+from core.store.record import HEADER_BYTES, Damaged, Found, Kind, record_bytes, scan
+
+READ_GAP_MAX = 4096
+READ_BYTES_MAX = 1 << 20
+"""One read takes bodies that lie at most a page apart: reading what is between costs less than another system call."""
+
+
+class Stager(Protocol):
+    """A queue index or message store with records that have waited for the batch to be taken."""
+
+    def stage(self) -> None:
+        """Append them."""
+
+
+class _Unwritten:
+    """Records of one file, in the order of their offsets."""
+
+    __slots__ = ("offsets", "records")
+
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+        self.records: list[tuple[Kind, Sequence[bytes]]] = []
+
+
+class Staging:
+    """The way of classic messages to the lane. Touched by the loop only."""
+
+    def __init__(self, lane: Lane, disk: Disk) -> None:
+        self.lane = lane
+        self.disk = disk
+        self._gathering: dict[str, _Unwritten] = {}
+        self._out: dict[str, _Unwritten] = {}
+        self._out_position = 0
+        self._late: dict[Stager, None] = {}
+
+    def append(self, path: str, offset: int, kind: Kind, payload: Sequence[bytes]) -> int:
+        """Stage a record behind all others of its file. Returns its position. A body is in the last chunk."""
+        unwritten = self._gathering.get(path)
+        if unwritten is None:
+            if not self._gathering:
+                self.lane.later(self)
+            unwritten = self._gathering[path] = _Unwritten()
+        unwritten.offsets.append(offset)
+        unwritten.records.append((kind, payload))
+        return self.lane.append(path, offset, kind, payload)
+
+    def later(self, stager: Stager) -> None:
+        """Have ``stager.stage()`` called once, when the next batch is taken."""
+        self._late[stager] = None
+        self.lane.later(self)
+
+    def write_late(self) -> None:
+        """See :class:`core.store.lane.LateWriter`: whatever was out is written by now."""
+        late, self._late = self._late, {}
+        for stager in late:
+            stager.stage()
+        self._out, self._gathering = self._gathering, {}
+        self._out_position = self.lane.staged
+
+    def forget_written(self) -> None:
+        """Let go of bytes that are written. To be called now and then, since no batch may follow."""
+        if self._out and self.lane.written >= self._out_position:
+            self._out = {}
+
+    # --- reading
+
+    def records(self, path: str, end: int) -> Iterator[Found | Damaged]:
+        """All records of a file that ends at ``end``. Raises StoreFailure."""
+        written = int(self._written(path, end))
+        yield from scan(lambda offset, length: self._read(path, offset, length), written)
+        for batch in (self._out, self._gathering):
+            if (unwritten := batch.get(path)) is not None:
+                for offset, (kind, payload) in zip(unwritten.offsets, unwritten.records, strict=True):
+                    joined = b"".join(payload)
+                    after = offset + record_bytes(len(joined))
+                    yield Found(kind, self.lane.generation, 0, offset, joined, after)
+
+    def read(self, path: str, offsets: Sequence[int], sizes: Sequence[int]) -> tuple[list[bytes], int]:
+        """Bodies at ascending offsets of a file, and how many reads that took. Raises StoreFailure, StoreDamaged."""
+        bodies: list[bytes] = []
+        reads = 0
+        written = self._written(path, inf)
+        at = 0
+        while at < len(offsets):
+            if offsets[at] >= written:
+                bodies.append(self._unwritten(path, offsets[at], sizes[at]))
+                at += 1
+                continue
+            stop = _adjoining(offsets, sizes, at, written)
+            start = offsets[at]
+            length = offsets[stop - 1] + sizes[stop - 1] - start
+            data = self._read(path, start, length)
+            if len(data) < length:
+                raise StoreDamaged(f"{path} at {start}: {length} bytes are to be there, {len(data)} are")
+            reads += 1
+            bodies += [
+                data[offset - start : offset - start + size]
+                for offset, size in zip(offsets[at:stop], sizes[at:stop], strict=True)
+            ]
+            at = stop
+        return bodies, reads
+
+    def record(self, path: str, offset: int, size: int) -> bytes:
+        """The payload of a record of ``size`` bytes, checked. Raises StoreFailure, StoreDamaged."""
+        if offset >= self._written(path, inf):
+            return b"".join(self._unwritten_record(path, offset)[1])
+        data = self._read(path, offset, size)
+        record = next(scan(lambda at, length: data[at : at + length], len(data)), None)
+        if not isinstance(record, Found):
+            found = record or Damaged(0, 0, None, "the file ends before it")
+            raise refusal(path, found._replace(offset=offset, end=offset + found.end))
+        return record.payload
+
+    def is_written(self, path: str) -> bool:
+        """True when nothing of the file waits to be written."""
+        return self._written(path, inf) == inf
+
+    def _written(self, path: str, end: float) -> float:
+        """The offset up to which the file is known to be written; ``end`` when nothing of it waits."""
+        for batch in (self._out, self._gathering):
+            if (unwritten := batch.get(path)) is not None:
+                return unwritten.offsets[0]
+        return end
+
+    def _unwritten(self, path: str, offset: int, size: int) -> bytes:
+        """A body in a record that is not known to be written."""
+        begin, payload = self._unwritten_record(path, offset)
+        start = offset - begin - HEADER_BYTES - sum(map(len, payload[:-1]))
+        return payload[-1][start : start + size]
+
+    def _unwritten_record(self, path: str, offset: int) -> tuple[int, Sequence[bytes]]:
+        """Where the record begins that holds this offset, and its payload."""
+        batch = self._gathering.get(path)
+        if batch is None or offset < batch.offsets[0]:
+            batch = self._out[path]
+        number = bisect_right(batch.offsets, offset) - 1
+        return batch.offsets[number], batch.records[number][1]
+
+    def _read(self, path: str, offset: int, length: int) -> bytes:
+        try:
+            return self.disk.read(path, offset, length)
+        except OSError as error:
+            raise StoreFailure("read", path, error) from error
+
+
+def _adjoining(offsets: Sequence[int], sizes: Sequence[int], start: int, limit: float) -> int:
+    """Behind the last body that one read takes together with the first, none at or behind ``limit``."""
+    begin = offsets[start]
+    end = begin + sizes[start]
+    stop = start + 1
+    while stop < len(offsets):
+        offset = offsets[stop]
+        if offset >= limit or offset - end > READ_GAP_MAX or offset + sizes[stop] - begin > READ_BYTES_MAX:
+            break
+        end = offset + sizes[stop]
+        stop += 1
+    return stop

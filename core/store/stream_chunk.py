@@ -1,0 +1,201 @@
+"""A chunk: consecutive messages of a stream that are alike, in one record; and the chunks that are kept in memory.
+
+A chunk is appended, read and skipped as a whole. What a reader needs to pass it over (offsets, time, the filter
+values among its messages) stands before the bodies, so that a skipped chunk is never taken apart.
+
+The payload of its record, little-endian::
+
+    tag u8 = 1 | origin u8 | flags u8 | priority u8 | ttl_ms u32 | first offset u64 | stamp_ms u64
+    messages u32 | bytes of the filter part u32
+    filter part: distinct values u16, each as length u32 and UTF-8, then one u16 for each message (0: none)
+    size u32 of each message | bodies
+
+This module knows no file and no lane.
+"""
+
+from array import array
+from collections import OrderedDict
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from struct import Struct, unpack_from
+from typing import NamedTuple
+
+from core.message import Attributes, Origin
+
+TAG = 1
+"""First byte of the payload; the head of a segment has another."""
+MESSAGES_MAX = 1024
+"""Messages of one chunk: a reader takes 256 at a time, and a cold chunk is read as a whole each time it is not kept."""
+BODY_BYTES_MAX = 256 * 1024
+"""Bodies of one chunk, unless a single message is larger: a quarter of what one turn hands to one reader."""
+ENTRY_OVERHEAD_BYTES = 57
+"""What a ``bytes`` object and its place in a list cost beside the content."""
+CHUNK_OVERHEAD_BYTES = 400
+
+_FIXED = Struct("<BBBBIQQII")
+_DURABLE, _HAS_TTL = 1, 2
+_ORIGINS = (Origin.AMQP10, Origin.AMQP091)
+"""By their number on disk."""
+
+
+class Filters(NamedTuple):
+    """Which message of a chunk has which filter value."""
+
+    values: tuple[str, ...]
+    """The distinct values."""
+    of: Sequence[int]
+    """For each message its value's place in ``values``, counted from 1; 0 for a message that has none."""
+
+    @classmethod
+    def of_messages(cls, given: Sequence[str | None]) -> "Filters | None":
+        """From each message's value; None when no message has one."""
+        places: dict[str, int] = {}
+        of = array("H", (0 if value is None else places.setdefault(value, len(places) + 1) for value in given))
+        return cls(tuple(places), of) if places else None
+
+
+class Chunk:
+    """Messages with offsets from ``first`` up to before ``next``."""
+
+    __slots__ = ("_entries", "_payload", "attributes", "count", "filters", "first", "next", "size", "stamp_ms")
+
+    def __init__(
+        self,
+        first: int,
+        entries: list[bytes],
+        attributes: Attributes,
+        *,
+        stamp_ms: int,
+        filters: Filters | None = None,
+    ) -> None:
+        self.first = first
+        self.count = len(entries)
+        self.next = first + self.count
+        self.attributes = attributes
+        self.stamp_ms = stamp_ms
+        """When it was appended: milliseconds since the epoch, never below those of an earlier chunk."""
+        self.filters = filters
+        self.size = sum(map(len, entries))
+        """Bytes of its messages; of the record, where it was read."""
+        self._entries: list[bytes] | None = entries
+        self._payload: tuple[bytes, int] | None = None
+        """The record's payload, and where the sizes begin in it, until somebody wants the messages."""
+
+    @property
+    def entries(self) -> list[bytes]:
+        """The messages. Not to be changed: other readers get the same list."""
+        if self._entries is None:
+            assert self._payload is not None
+            payload, at = self._payload
+            sizes = unpack_from(f"<{self.count}I", payload, at)
+            bounds = accumulate(sizes, initial=at + 4 * self.count)
+            self._entries = [payload[start:stop] for start, stop in pairwise(bounds)]
+            self._payload = None
+        return self._entries
+
+    @property
+    def memory_bytes(self) -> int:
+        """About what keeping it takes."""
+        return self.size + self.count * ENTRY_OVERHEAD_BYTES + CHUNK_OVERHEAD_BYTES
+
+    def matching(self, start: int, values: frozenset[str], *, unfiltered: bool) -> list[int]:
+        """The places, from ``start`` on, of messages with one of the values, or (``unfiltered``) with none."""
+        if self.filters is None:
+            return list(range(start, self.count)) if unfiltered else []
+        wanted = {place for place, value in enumerate(self.filters.values, 1) if value in values}
+        if unfiltered:
+            wanted.add(0)
+        if not wanted:
+            return []
+        of = self.filters.of
+        return [place for place in range(start, self.count) if of[place] in wanted]
+
+
+def encode(chunk: Chunk) -> list[bytes]:
+    """The payload of the chunk's record."""
+    attributes = chunk.attributes
+    entries = chunk.entries
+    filters = b"" if chunk.filters is None else _encode_filters(chunk.filters)
+    flags = _DURABLE * attributes.durable + _HAS_TTL * (attributes.ttl_ms is not None)
+    fixed = _FIXED.pack(
+        TAG, _ORIGINS.index(attributes.origin), flags, attributes.priority, attributes.ttl_ms or 0,
+        chunk.first, chunk.stamp_ms, chunk.count, len(filters),
+    )  # fmt: skip
+    return [fixed, filters, Struct(f"<{chunk.count}I").pack(*map(len, entries)), *entries]
+
+
+def decode(payload: bytes) -> Chunk:
+    """The chunk in a sound record's payload; its messages are cut out when they are asked for."""
+    _, origin, flags, priority, ttl_ms, first, stamp_ms, count, filter_bytes = _FIXED.unpack_from(payload)
+    attributes = Attributes(_ORIGINS[origin], bool(flags & _DURABLE), priority, ttl_ms if flags & _HAS_TTL else None)
+    chunk = Chunk(first, [], attributes, stamp_ms=stamp_ms)
+    chunk.count = count
+    chunk.next = first + count
+    chunk.size = len(payload)
+    if filter_bytes:
+        chunk.filters = _decode_filters(payload, _FIXED.size, count)
+    chunk._entries = None
+    chunk._payload = (payload, _FIXED.size + filter_bytes)
+    return chunk
+
+
+def _encode_filters(filters: Filters) -> bytes:
+    parts = [len(filters.values).to_bytes(2, "little")]
+    for value in filters.values:
+        encoded = value.encode()
+        parts += (len(encoded).to_bytes(4, "little"), encoded)
+    parts.append(Struct(f"<{len(filters.of)}H").pack(*filters.of))
+    return b"".join(parts)
+
+
+def _decode_filters(payload: bytes, at: int, count: int) -> Filters:
+    distinct = int.from_bytes(payload[at : at + 2], "little")
+    at += 2
+    values = []
+    for _ in range(distinct):
+        length = int.from_bytes(payload[at : at + 4], "little")
+        values.append(payload[at + 4 : at + 4 + length].decode())
+        at += 4 + length
+    return Filters(tuple(values), unpack_from(f"<{count}H", payload, at))
+
+
+class ChunkCache:
+    """The chunks that were used last, of all streams together, within a number of bytes.
+
+    A reader at the tail finds what was appended a moment ago, so it never reads the disk.
+    """
+
+    __slots__ = ("_chunks", "bytes", "bytes_max", "hits", "misses")
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.bytes = 0
+        self.hits = 0
+        self.misses = 0
+        self._chunks: OrderedDict[tuple[str, int], tuple[Chunk, int]] = OrderedDict()
+        """By stream and first offset, with what was counted for each; the one used last at the end."""
+
+    def put(self, stream: str, chunk: Chunk) -> None:
+        """Keep a chunk, in place of those not used for longest. One that alone is too large is not kept."""
+        size = chunk.memory_bytes
+        self._drop(self._chunks.pop((stream, chunk.first), None))
+        if size > self.bytes_max:
+            return
+        self._chunks[stream, chunk.first] = (chunk, size)
+        self.bytes += size
+        while self.bytes > self.bytes_max:
+            self._drop(self._chunks.popitem(last=False)[1])
+
+    def get(self, stream: str, first: int) -> Chunk | None:
+        """The chunk that begins at this offset, if it is kept."""
+        found = self._chunks.get((stream, first))
+        if found is None:
+            self.misses += 1
+            return None
+        self.hits += 1
+        self._chunks.move_to_end((stream, first))
+        return found[0]
+
+    def _drop(self, kept: tuple[Chunk, int] | None) -> None:
+        if kept is not None:
+            self.bytes -= kept[1]

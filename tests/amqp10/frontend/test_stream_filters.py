@@ -1,0 +1,119 @@
+"""What a stream's consumer may ask for with the filters of its source, in every form that clients use [3.5.8]."""
+
+import pytest
+
+from amqp10.errors import ErrorCondition, LinkFault
+from amqp10.frontend.stream_filters import FILTER, MATCH_UNFILTERED, OFFSET_SPEC, VALUES_MAX, stream_filters
+from amqp10.types import Array, Described, Int, Symbol, Timestamp, UInt, ULong
+from core.interface import StreamOptions, StreamPosition
+
+WALL = 1_700_000_000.0
+
+
+def read(**filters: object) -> StreamOptions:
+    """By the short names of the filters, each described as clients do."""
+    names = {"offset": OFFSET_SPEC, "values": FILTER, "unfiltered": MATCH_UNFILTERED}
+    given = {names[key]: Described(Symbol(names[key]), value) for key, value in filters.items()}
+    found = stream_filters(given, WALL)
+    assert found.effective == given
+    plain = stream_filters({key: value.value for key, value in given.items()}, WALL)
+    assert plain.options == found.options
+    return found.options
+
+
+def test_without_filters_a_consumer_begins_with_what_comes_next():
+    for none in (None, {}):
+        assert stream_filters(none, WALL) == (StreamOptions(), {})
+    assert StreamOptions().position is StreamPosition.NEXT
+
+
+@pytest.mark.parametrize(
+    ("value", "position"),
+    [
+        ("first", StreamPosition.FIRST),
+        ("last", StreamPosition.LAST),
+        ("next", StreamPosition.NEXT),
+        (Symbol("first"), StreamPosition.FIRST),
+        (0, 0),
+        (17, 17),
+        (-1, 0),
+        (ULong(2**63), 2**63),
+        (UInt(5), 5),
+        (Int(5), 5),
+        (Timestamp(1_600_000_000_500), 1_600_000_000.5),
+        ("10s", WALL - 10),
+        ("5m", WALL - 300),
+        ("1h", WALL - 3600),
+        ("7D", WALL - 7 * 86_400),
+        ("1M", WALL - 30 * 86_400),
+        ("1Y", WALL - 365 * 86_400),
+        ("0s", WALL),
+    ],
+)
+def test_where_to_begin(value, position):
+    found = read(offset=value).position
+    assert found == position
+    assert isinstance(found, float) == isinstance(position, float)
+
+
+@pytest.mark.parametrize(
+    ("value", "values"),
+    [
+        ("apple", ("apple",)),
+        (Symbol("apple"), ("apple",)),
+        (["apple", "pear"], ("apple", "pear")),
+        (Array(0xA1, ("apple", "pear")), ("apple", "pear")),
+        ([""], ("",)),
+    ],
+)
+def test_which_values_to_let_through(value, values):
+    options = read(values=value, unfiltered=True)
+    assert options.filter_values == values
+    assert options.match_unfiltered
+    assert not read(values=value).match_unfiltered
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (OFFSET_SPEC, "somewhere"),
+        (OFFSET_SPEC, ""),
+        (OFFSET_SPEC, "5 m"),
+        (OFFSET_SPEC, "m"),
+        (OFFSET_SPEC, "-5m"),
+        (OFFSET_SPEC, "9999999999s"),
+        (OFFSET_SPEC, True),
+        (OFFSET_SPEC, 1.5),
+        (OFFSET_SPEC, None),
+        (OFFSET_SPEC, ["first"]),
+        (FILTER, 7),
+        (FILTER, []),
+        (FILTER, ["apple", 7]),
+        (FILTER, ["x"] * (VALUES_MAX + 1)),
+        (FILTER, {"apple": 1}),
+        (MATCH_UNFILTERED, "yes"),
+        (MATCH_UNFILTERED, None),
+    ],
+)
+def test_a_value_that_a_filter_cannot_have_is_refused_by_name(name, value):
+    for given in (value, Described(Symbol(name), value)):
+        with pytest.raises(LinkFault, match=f"{ErrorCondition.INVALID_FIELD}: .*{name}"):
+            stream_filters({name: given}, WALL)
+
+
+def test_a_described_value_says_itself_what_it_is():
+    found = stream_filters({"start": Described(Symbol(OFFSET_SPEC), 3)}, WALL)
+    assert found.options.position == 3
+    assert list(found.effective) == ["start"]
+
+
+def test_other_filters_are_not_in_force():
+    given = {
+        "amqp:properties-filter": Described(Symbol("amqp:properties-filter"), {Symbol("subject"): "s"}),
+        "sql-filter": Described(Symbol("amqp:sql-filter"), "a = 1"),
+        OFFSET_SPEC: Described(ULong(0x999), "first"),
+        "jms-selector": "a = 1",
+    }
+    found = stream_filters(given, WALL)
+    assert found.options == StreamOptions(position=StreamPosition.FIRST)
+    assert list(found.effective) == [OFFSET_SPEC]

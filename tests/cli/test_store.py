@@ -1,0 +1,200 @@
+"""``headgate store``: a data folder that no broker uses is checked, shown and compacted."""
+
+import json
+from contextlib import closing
+
+import pytest
+
+from amqp10.cli.exits import CommandError, Exit
+from amqp10.cli.main import run
+from amqp10.cli.store import store_commands
+from core.store.definitions import DefinitionsDatabase, PolicyDeclaration
+from core.store.disk import FolderDisk
+from core.store.errors import StoreDamaged
+from core.store.folder import FORMAT_FILE, open_folder
+from core.store.lane import Lane
+from core.store.record import HEADER_BYTES, Kind, record_bytes
+from tests.kit.engine import binding, exchange, queue
+
+INDEX = "queues/1/0/0.idx"
+SIZE = record_bytes(4)
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A folder with some definitions and two records, both synced."""
+    with closing(open_folder(tmp_path)) as folder, closing(FolderDisk(tmp_path, 8)) as disk:
+        with closing(DefinitionsDatabase(folder.definitions)) as database:
+            database.add_queue(queue("orders", x_max_length=5))
+            database.add_exchange(exchange("shop"))
+            database.add_binding(binding("shop", "orders", "new"))
+            database.set_policy(PolicyDeclaration(name="p", pattern="^o", definition={"max-length": 3}))
+        lane = Lane("classic", generation=folder.generation, sync_interval_s=0.0)
+        for number in range(3):
+            lane.append(INDEX, number * SIZE, Kind.SETTLE, [b"\xff" * 4])
+            batch = lane.take_write()
+            batch.run(disk)
+            lane.wrote(batch)
+            if number < 2:
+                lane.want_sync()
+                sync = lane.take_sync(float(number))
+                sync.run(disk)
+                lane.did_sync(sync)
+    return tmp_path
+
+
+@pytest.fixture
+def store(data, capsys):
+    def call(verb, folder=data):
+        code = run(["store", verb, "--data", str(folder)])
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return code, captured.out, captured.err
+
+    return call
+
+
+def damage(data, record):
+    path = data / INDEX
+    content = bytearray(path.read_bytes())
+    content[record * SIZE + HEADER_BYTES] ^= 1
+    path.write_bytes(content)
+
+
+def files(data):
+    return {str(path): path.read_bytes() for path in data.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("verb", ["check", "dump", "compact"])
+def test_help_has_an_example(verb, capsys):
+    assert run(["store", verb, "--help"]) is Exit.DONE
+    words = " ".join(capsys.readouterr().out.split())
+    assert f"headgate store {verb} --data" in words.partition("For example:")[2]
+    assert "8 data folder damaged" in words
+
+
+def test_the_folder_must_be_named(capsys):
+    assert run(["store", "check"]) is Exit.USAGE
+
+
+def test_a_sound_store(store, data):
+    before = files(data)
+    code, out, err = store("check")
+    assert (code, err) == (Exit.DONE, "")
+    assert out == "5 sound, 0 torn, 0 corrupt records\n"
+    assert files(data) == before
+
+
+def test_what_was_synced_and_is_damaged_is_described_and_left_alone(store, data):
+    damage(data, 1)
+    before = files(data)
+    code, out, err = store("check")
+    assert code is Exit.DAMAGED
+    described, counts = out.splitlines()
+    assert described.startswith(f"{INDEX} at {SIZE}: SETTLE, start 1 batch 2 {SIZE} bytes corrupt: ")
+    assert described.endswith("and it was synced; a broker starts only with store.salvage, and without it")
+    assert counts == "4 sound, 0 torn, 1 corrupt records"
+    assert err == f"headgate: data folder {data} is damaged; put back a copy, or see store.salvage\n"
+    assert files(data) == before
+
+
+def test_what_was_not_synced_and_is_torn_is_told_and_no_damage(store, data):
+    damage(data, 2)
+    code, out, _ = store("check")
+    assert code is Exit.DONE
+    assert "torn: " in out
+    assert "4 sound, 1 torn, 0 corrupt records" in out
+
+
+def test_damaged_definitions(store, data):
+    (data / "definitions.db").write_bytes(b"?" * 4096)
+    code, out, _ = store("check")
+    assert code is Exit.DAMAGED
+    assert f"definitions.db: {data / 'definitions.db'} is not a database" in out
+
+
+def test_a_dump_has_a_line_for_everything(store, data):
+    before = files(data)
+    code, out, err = store("dump")
+    assert (code, err) == (Exit.DONE, "")
+    assert out.splitlines()[:4] == [
+        "definitions.db: queue 1 'orders' {'x-max-length': 5}",
+        "definitions.db: exchange 'shop' of type direct {}",
+        "definitions.db: binding 'shop' to queue 'orders' by 'new'",
+        "definitions.db: policy 'p' for all like '^o' {'max-length': 3}",
+    ]
+    assert f"{INDEX} at 0: SETTLE, start 1 batch 1 {SIZE} bytes" in out.splitlines()
+    assert len(out.splitlines()) == 4 + 5
+    assert files(data) == before
+
+
+@pytest.mark.parametrize("verb", ["check", "dump"])
+def test_a_folder_in_use_is_left_alone(store, data, verb):
+    with closing(open_folder(data)):
+        code, out, err = store(verb)
+    assert (code, out) == (Exit.USAGE, "")
+    assert "is in use by process" in err
+
+
+@pytest.mark.parametrize("verb", ["check", "dump", "compact"])
+def test_a_folder_that_is_another_s(store, tmp_path_factory, verb):
+    other = tmp_path_factory.mktemp("other")
+    (other / "letters").touch()
+    code, _, err = store(verb, other)
+    if verb != "compact":
+        assert code is Exit.USAGE
+        assert "is not a folder of Headgate" in err
+    assert list(other.iterdir()) == [other / "letters"]
+
+
+def test_a_newer_folder(store, data):
+    (data / FORMAT_FILE).write_text(json.dumps({"format": 9, "product": "headgate", "starts": 1}))
+    code, _, err = store("check")
+    assert code is Exit.USAGE
+    assert "has format 9" in err
+
+
+# --- compaction -----------------------------------------------------------------------------------------------
+
+
+def compacting(compaction, data):
+    store_commands(compaction)(["compact", "--data", str(data)], exit_on_error=False, result_action="return_value")
+
+
+def test_compaction_is_handed_the_locked_folder(data, capsys):
+    seen = []
+
+    def compaction(folder):
+        seen.append((folder.path, folder.generation))
+        yield "freed 5 bytes"
+
+    compacting(compaction, data)
+    assert seen == [(data, 2)]
+    assert capsys.readouterr().out == "freed 5 bytes\n"
+    open_folder(data).close()
+
+
+def test_compaction_of_a_damaged_store(data):
+    def compaction(folder):
+        raise StoreDamaged("record 7 is damaged; see store.salvage")
+        yield
+
+    with pytest.raises(CommandError) as refused:
+        compacting(compaction, data)
+    assert (refused.value.code, refused.value.text) == (Exit.DAMAGED, "record 7 is damaged; see store.salvage")
+    open_folder(data).close()
+
+
+def test_compaction_of_a_folder_in_use(data):
+    with closing(open_folder(data)), pytest.raises(CommandError) as refused:
+        compacting(lambda folder: [], data)
+    assert refused.value.code is Exit.USAGE
+    assert "is in use by process" in refused.value.text
+
+
+def test_without_a_compaction_nothing_is_touched(data):
+    before = files(data)
+    with pytest.raises(CommandError) as refused:
+        compacting(None, data)
+    assert refused.value.code is Exit.REFUSED
+    assert files(data) == before

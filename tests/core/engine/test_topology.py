@@ -1,0 +1,259 @@
+"""What of the definitions is recorded, when, and that it comes back: the broker's tests show the rest of the rules."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.engine.settings import EngineSettings
+from core.engine.topology import Topology
+from core.errors import EngineError, LimitReached, PreconditionFailed
+from core.store.definitions import Definitions, StoredQueue
+from tests.kit.engine import binding, exchange, queue
+
+
+class Notebook:
+    """Keeps definitions in memory, unless it is full."""
+
+    def __init__(self):
+        self.full = False
+        self.numbers = 0
+        self.queues = {}
+        self.exchanges = {}
+        self.bindings = []
+        self.removals = 0
+
+    def add_queue(self, declaration):
+        self._check()
+        self.numbers += 1
+        self.queues[declaration.name] = StoredQueue(self.numbers, declaration)
+        return self.numbers
+
+    def add_exchange(self, declaration):
+        self._check()
+        self.exchanges[declaration.name] = declaration
+
+    def add_binding(self, made):
+        self._check()
+        self.bindings.append(made)
+
+    def remove(self, *, queues, exchanges, bindings):
+        self._check()
+        self.removals += 1
+        for name in queues:
+            del self.queues[name]
+        for name in exchanges:
+            del self.exchanges[name]
+        for made in bindings:
+            self.bindings.remove(made)
+
+    def definitions(self):
+        return Definitions(
+            queues=list(self.queues.values()), exchanges=list(self.exchanges.values()), bindings=list(self.bindings)
+        )
+
+    def _check(self):
+        if self.full:
+            raise PreconditionFailed("no space")
+
+
+@pytest.fixture
+def notes():
+    return Notebook()
+
+
+@pytest.fixture
+def topology(notes):
+    return Topology(EngineSettings(), recorder=notes)
+
+
+def transient_exchange(name):
+    return replace(exchange(name), durable=False)
+
+
+def state(topology):
+    return (
+        {name: definition.declaration for name, definition in topology.queues.items()},
+        {name: known.declaration for name, known in topology.exchanges.items()},
+        sorted(map(repr, topology.all_bindings())),
+    )
+
+
+def test_what_outlives_the_broker_is_recorded(topology, notes):
+    topology.admit_queue(queue("kept"), "me")
+    topology.admit_queue(queue("transient", durable=False), "me")
+    topology.admit_queue(queue("exclusive", exclusive=True), "me")
+    topology.admit_dynamic_queue("dynamic", "me")
+    topology.admit_exchange(exchange("kept"))
+    topology.admit_exchange(transient_exchange("transient"))
+    for source in ("kept", "transient", "amq.direct"):
+        for destination in ("kept", "transient", "exclusive", "dynamic"):
+            topology.bind(binding(source, destination), "me")
+    assert list(notes.queues) == ["kept"]
+    assert list(notes.exchanges) == ["kept"]
+    assert [(made.source, made.destination) for made in notes.bindings] == [("kept", "kept"), ("amq.direct", "kept")]
+    assert topology.queues["kept"].id == 1
+    assert [name for name, known in topology.queues.items() if known.id is None] == [
+        "transient",
+        "exclusive",
+        "dynamic",
+    ]
+
+
+def test_what_exists_already_is_not_recorded_again(topology, notes):
+    for _ in range(2):
+        topology.admit_queue(queue("q"), "me")
+        topology.admit_exchange(exchange("e"))
+        topology.bind(binding("e", "q"), "me")
+    assert (notes.numbers, len(notes.bindings)) == (1, 1)
+
+
+def test_what_one_removal_takes_along_is_recorded_together(topology, notes):
+    """q is bound to an auto-delete exchange that another auto-delete exchange leads to."""
+    topology.admit_queue(queue("q"), "me")
+    topology.admit_exchange(exchange("near", auto_delete=True))
+    topology.admit_exchange(exchange("far", auto_delete=True))
+    topology.bind(binding("near", "q"), "me")
+    topology.bind(binding("amq.topic", "q", "#"), "me")
+    topology.bind(binding("far", "near", to_exchange=True), "me")
+    topology.forget_queue("q")
+    assert notes.removals == 1
+    assert notes.definitions() == Definitions(queues=[], exchanges=[], bindings=[])
+    assert "near" not in topology.exchanges
+    assert "far" not in topology.exchanges
+    assert topology.all_bindings() == []
+
+
+def test_a_cycle_of_auto_delete_exchanges_goes_at_once(topology, notes):
+    for name in "ab":
+        topology.admit_exchange(exchange(name, auto_delete=True))
+    topology.bind(binding("a", "b", to_exchange=True), "me")
+    topology.bind(binding("b", "a", to_exchange=True), "me")
+    topology.delete_exchange("a")
+    assert notes.exchanges == {}
+    assert not {"a", "b"} & topology.exchanges.keys()
+
+
+def test_removing_what_was_never_recorded_records_nothing(topology, notes):
+    topology.admit_queue(queue("q", durable=False), "me")
+    topology.bind(binding("amq.direct", "q"), "me")
+    topology.forget_queue("q")
+    assert notes.removals == 0
+
+
+def test_what_cannot_be_recorded_does_not_happen(topology, notes):
+    topology.admit_queue(queue("q"), "me")
+    topology.admit_exchange(exchange("e", auto_delete=True))
+    topology.bind(binding("e", "q"), "me")
+    before, version = state(topology), topology.version
+    notes.full = True
+    for attempt in (
+        lambda: topology.admit_queue(queue("new"), "me"),
+        lambda: topology.forget_queue("q"),
+        lambda: topology.admit_exchange(exchange("new")),
+        lambda: topology.delete_exchange("e"),
+        lambda: topology.bind(binding("e", "q", "other"), "me"),
+        lambda: topology.unbind(binding("e", "q"), "me"),
+    ):
+        with pytest.raises(PreconditionFailed, match="no space"):
+            attempt()
+    assert (state(topology), topology.version) == (before, version)
+    topology.admit_queue(queue("transient", durable=False), "me")
+    topology.forget_queue("transient")
+
+
+def test_a_queue_above_the_limit_is_not_recorded(notes):
+    topology = Topology(EngineSettings(queues_max=0), recorder=notes)
+    with pytest.raises(LimitReached):
+        topology.admit_queue(queue("q"), "me")
+    assert notes.numbers == 0
+
+
+NAMES = st.sampled_from("abc")
+STEPS = st.one_of(
+    st.tuples(st.just("queue"), NAMES, st.booleans(), st.booleans()),
+    st.tuples(st.just("exchange"), NAMES, st.booleans(), st.booleans()),
+    st.tuples(st.just("bind"), NAMES, NAMES, st.booleans()),
+    st.tuples(st.just("unbind"), NAMES, NAMES, st.booleans()),
+    st.tuples(st.just("drop queue"), NAMES, st.just(None), st.just(None)),
+    st.tuples(st.just("drop exchange"), NAMES, st.just(None), st.just(None)),
+)
+
+
+def take(topology, step):
+    what, name, first, second = step
+    match what:
+        case "queue":
+            topology.admit_queue(queue(name, durable=first, exclusive=second), "me")
+        case "exchange":
+            topology.admit_exchange(replace(exchange(name, auto_delete=second), durable=first))
+        case "bind":
+            topology.bind(binding(name, first, to_exchange=not second), "me")
+        case "unbind":
+            topology.unbind(binding(name, first, to_exchange=not second), "me")
+        case "drop queue":
+            if name in topology.queues:
+                topology.forget_queue(name)
+        case "drop exchange":
+            topology.delete_exchange(name)
+
+
+@given(steps=st.lists(STEPS, max_size=30), failing=st.sets(st.integers(0, 29)))
+def test_what_is_restored_is_what_was_durable(steps, failing):
+    """Whatever was done, and whichever of it could not be recorded."""
+    notes = Notebook()
+    topology = Topology(EngineSettings(), recorder=notes)
+    for number, step in enumerate(steps):
+        notes.full = number in failing
+        try:
+            take(topology, step)
+        except EngineError:
+            continue
+    restored = Topology(EngineSettings())
+    restored.restore(notes.definitions())
+
+    queues, exchanges, _ = state(topology)
+    kept_queues = {name: kept for name, kept in queues.items() if kept.durable and not kept.exclusive}
+    kept_exchanges = {name: kept for name, kept in exchanges.items() if kept.durable}
+    kept_bindings = [
+        made
+        for made in topology.all_bindings()
+        if made.source in kept_exchanges
+        and made.destination in (kept_queues if made.destination_is_queue else kept_exchanges)
+    ]
+    assert state(restored) == (kept_queues, kept_exchanges, sorted(map(repr, kept_bindings)))
+    assert {name: restored.queues[name].id for name in kept_queues} == {
+        name: topology.queues[name].id for name in kept_queues
+    }
+
+
+def test_a_restored_definition_can_be_used_and_removed(topology, notes):
+    topology.admit_queue(queue("q", x_max_length=3), "me")
+    topology.bind(binding("amq.direct", "q", "k"), "me")
+    restored = Topology(EngineSettings(), recorder=notes)
+    restored.restore(notes.definitions())
+    assert restored.admit_queue(queue("q", x_max_length=3), "somebody") is False
+    assert restored.version > 0
+    assert [node.name for node in restored.exchanges["amq.direct"].matcher.match("k", dict)] == ["q"]
+    restored.forget_queue("q")
+    assert notes.definitions() == Definitions(queues=[], exchanges=[], bindings=[])
+
+
+def test_a_binding_that_has_lost_an_end_is_left_out():
+    restored = Topology(EngineSettings())
+    restored.restore(Definitions(bindings=[binding("gone", "q"), binding("amq.direct", "gone")]))
+    assert restored.all_bindings() == []
+
+
+def test_the_alternate_exchange_in_force_may_come_from_elsewhere():
+    chosen = {"e": "first"}
+    topology = Topology(EngineSettings(), alternate=lambda declaration: chosen.get(declaration.name))
+    topology.admit_exchange(exchange("e"))
+    assert topology.exchanges["e"].alternate == "first"
+    version = topology.version
+    chosen["e"] = "second"
+    topology.refresh_alternates()
+    assert topology.exchanges["e"].alternate == "second"
+    assert topology.exchanges["amq.direct"].alternate is None
+    assert topology.version > version

@@ -1,0 +1,45 @@
+"""A converter for tests of the engine: entries are plain bodies, behind which their deaths are written."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from core.interface import Death, DeathReason
+from core.message import Origin
+
+MARK = b"|"
+
+
+class PlainConverter:
+    """``body|[[queue, reason, ttl], …]``, the newest death first. See :class:`core.interface.Converter`."""
+
+    def routing_headers(self, entry: bytes, origin: Origin) -> Mapping[str, object]:
+        deaths = _deaths(entry)
+        return {"x-first-death-queue": deaths[-1][0]} if deaths else {}
+
+    def render(self, entry: bytes, origin: Origin, wanted: Origin) -> bytes:
+        return entry
+
+    def dead_lettered(self, entry: bytes, origin: Origin, death: Death) -> bytes:
+        deaths = [[death.queue, death.reason.value, death.ttl_ms], *_deaths(entry)]
+        return body(entry) + MARK + json.dumps(deaths).encode()
+
+    def deaths(self, entry: bytes, origin: Origin) -> Sequence[tuple[str, DeathReason]]:
+        return [(str(queue), DeathReason(reason)) for queue, reason, _ in _deaths(entry)]
+
+    def filter_value(self, entry: bytes, origin: Origin) -> str | None:
+        return None
+
+
+def body(entry: bytes) -> bytes:
+    """What was published."""
+    return entry.split(MARK)[0]
+
+
+def deaths(entry: bytes) -> list[str]:
+    """``queue:reason``, the newest first."""
+    return [f"{queue}:{reason}" for queue, reason, _ in _deaths(entry)]
+
+
+def _deaths(entry: bytes) -> list[list[object]]:
+    _, _, told = entry.partition(MARK)
+    return json.loads(told) if told else []

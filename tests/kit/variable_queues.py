@@ -1,0 +1,159 @@
+"""A variable queue over a real queue index on a disk in memory, and what a test does to it."""
+
+from collections.abc import Sequence
+from math import inf
+
+from core.config.store import StoreSettings
+from core.engine.residency import Paging
+from core.engine.stretch import Stretch
+from core.engine.variable_queue import VariableQueue
+from core.message import Attributes, Portion, Route, Run
+from core.store.places import SEGMENT_MESSAGES
+from core.store.store import open_store
+from tests.kit.engine import NOW, bodies, later
+from tests.kit.faulty_disk import MemoryDisk
+
+EMBED_BELOW = 64
+DURABLE = Attributes(durable=True)
+TRANSIENT_MESSAGE = Attributes()
+FINE = Paging(io_batch_size=4, betas_min=6, read_messages=3, read_bytes=400)
+"""Pages so few messages at once that every path is taken by a dozen."""
+
+
+class Bench:
+    """One queue of one level, its store, and a clock. Messages are numbered by ``next_sequence``."""
+
+    def __init__(self, *, durable: bool = True, lazy: bool = False, paging: Paging = FINE) -> None:
+        self.disk = MemoryDisk()
+        self.durable = durable
+        self.lazy = lazy
+        self.paging = paging
+        self.generation = 0
+        self.seconds = 0.0
+        self.next_sequence = 0
+        self._start()
+
+    def _start(self) -> None:
+        """Open the store as it is on disk."""
+        self.generation += 1
+        settings = StoreSettings(queue_index_embed_msgs_below=EMBED_BELOW)
+        queue_id = "1" if self.durable else "t1"
+        self.store = open_store(self.disk, settings, generation=self.generation, queue_ids=["1"])
+        self.lane = self.store.classic
+        self.index = self.store.queue_index(queue_id)
+        self.queue = VariableQueue(
+            self.index, durable=self.durable, lazy=self.lazy, paging=self.paging, now=NOW.monotonic + self.seconds
+        )
+        self.next_sequence = max(self.next_sequence, self.index.next_sequence_floor)
+
+    def stop_in_order(self) -> None:
+        """Stop the broker, and start it again."""
+        self.queue.conclude(self.next_sequence)
+        self.write()
+        self.store.close_checkpoint()
+        self._start()
+
+    def kill(self) -> None:
+        """The process ends at once. What was written is there."""
+        self._start()
+
+    def publish(
+        self,
+        bodies: Sequence[bytes],
+        attributes: Attributes = TRANSIENT_MESSAGE,
+        *,
+        expires_at: float | None = None,
+        route: Route | None = None,
+    ) -> int | None:
+        """Publish messages that are alike. Returns the position to wait for."""
+        portion = Portion(Run(0, list(bodies), attributes), 0, len(bodies), expires_at, route)
+        first = self.next_sequence
+        self.next_sequence += len(bodies)
+        return self.queue.publish_run(portion, first, later(self.seconds))
+
+    def pass_on(self, bodies: Sequence[bytes], attributes: Attributes = TRANSIENT_MESSAGE) -> Stretch:
+        """Messages on their way straight to a consumer."""
+        portion = Portion(Run(0, list(bodies), attributes), 0, len(bodies))
+        stretch, _ = self.queue.pass_run(portion, self.next_sequence, later(self.seconds))
+        self.next_sequence += len(bodies)
+        return stretch
+
+    def fetch(self, n: int) -> Stretch:
+        """There has to be one."""
+        stretch = self.queue.fetch(n)
+        assert stretch is not None
+        return stretch
+
+    def drain(self) -> list[bytes]:
+        """Fetch and settle everything."""
+        bodies: list[bytes] = []
+        while (stretch := self.queue.fetch(1000)) is not None:
+            bodies += stretch.entries
+            self.queue.settle(stretch)
+            self.queue.check()
+        return bodies
+
+    def press(self, target_s: float) -> bool:
+        """Tell a duration target."""
+        return self.queue.set_duration_target(target_s)
+
+    def keep(self, n: int) -> None:
+        """Make ``n`` the number of messages that may be in memory; something has to have moved before."""
+        self.seconds += 1
+        self.queue.report(later(self.seconds).monotonic)
+        self.press(1e6)
+        rates = self.queue.counts()["target_ram_count"] / 1e6
+        self.press((n + 0.5) / rates)
+        assert self.queue.counts()["target_ram_count"] == n
+
+    def reduce(self) -> None:
+        """Page until nothing is left to page."""
+        while self.queue.reduce_memory_use(later(self.seconds)):
+            self.queue.check()
+
+    def reads(self) -> tuple[int, int]:
+        """How often an index segment, and how often bodies were read."""
+        counts = self.queue.counts()
+        return counts["index_reads"], counts["body_reads"]
+
+    def at_boundary(self, before: int = 0) -> None:
+        """Go on with the numbers a few before the next segment, as if other levels had taken those between."""
+        self.next_sequence = (self.next_sequence // SEGMENT_MESSAGES + 1) * SEGMENT_MESSAGES - before
+
+    def write(self) -> None:
+        """Have everything written that is staged."""
+        while (batch := self.lane.take_write()) is not None:
+            batch.run(self.disk)
+            self.lane.wrote(batch)
+        self.lane.want_sync()
+        while (sync := self.lane.take_sync(self.seconds)) is not None:
+            sync.run(self.disk)
+            self.lane.did_sync(sync)
+        self.store.compact_step()
+
+    def where(self) -> tuple[int, int, int, int, int]:
+        """The lengths of q1, q2, delta, q3 and q4."""
+        counts = self.queue.counts()
+        return counts["q1"], counts["q2"], counts["delta"], counts["q3"], counts["q4"]
+
+    def states(self) -> tuple[int, int, int, int]:
+        """How many messages are alpha, beta, gamma and delta."""
+        counts = self.queue.counts()
+        return counts["alpha"], counts["beta"], counts["gamma"], counts["delta"]
+
+
+def in_five_places() -> Bench:
+    """Eight messages in q3, eight in delta, one each in q2 and q1; q3 and delta begin a segment."""
+    bench = Bench()
+    bench.publish(bodies(8), DURABLE)
+    bench.at_boundary()
+    bench.publish(bodies(8, 8), DURABLE)
+    bench.press(0)
+    bench.reduce()
+    bench.press(inf)
+    bench.publish(bodies(2, 16), DURABLE)
+    bench.keep(1)
+    bench.queue.reduce_memory_use(later(bench.seconds))
+    bench.press(inf)
+    assert bench.where() == (1, 1, 8, 8, 0)
+    return bench

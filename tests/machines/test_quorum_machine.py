@@ -1,0 +1,299 @@
+"""Quorum queues over a disk that loses power, against a ledger.
+
+Queues publish, deliver, settle, take back, dead-letter and purge, over a log with files so small that it is cleaned all
+the time. After every write and every sync the power is cut, for a look; now and then it is cut for good, and the
+broker starts on what is left.
+
+The ledger demands: what was committed and not settled is there, with its body, in order, once; what was settled and
+synced never comes back; what is there was published; delivery counts and dead-letterings that were synced are kept; no
+sequence number is given twice.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from random import Random
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from core.engine.stretch import Stretch
+from core.message import Attributes, Portion, Run
+from tests.kit.engine import NOW
+from tests.kit.quorum_log import QuorumNode
+
+QUEUES = (1, 2, 3)
+FILE_BYTES = 1024
+SEEDS = st.integers(0, 2**32)
+
+
+@dataclass
+class Kept:
+    """What the ledger knows of one message."""
+
+    body: bytes
+    position: int
+    """Committed when the lane has synced it."""
+    settled_at: int | None = None
+    """The position of its settlement: unknown, larger than any, until it is staged."""
+    count: int = 0
+    counts: list[tuple[int, int]] = field(default_factory=list)
+    """Positions and delivery counts that were logged."""
+    discarded_at: int | None = None
+    first: bool = True
+    """Not flagged as possibly delivered before."""
+
+
+NEVER_YET = 2**60
+
+
+class QuorumQueuesMachine(RuleBasedStateMachine):
+    """Three queues on one log."""
+
+    @initialize()
+    def start(self) -> None:
+        self.node = QuorumNode(file_bytes=FILE_BYTES, look_bytes=200)
+        self.kept: dict[tuple[int, int], Kept] = {}
+        self.held: dict[int, list[Stretch]] = defaultdict(list)
+        self.letters: dict[int, list[Stretch]] = defaultdict(list)
+        self.next = dict.fromkeys(QUEUES, 0)
+        self.removed = 0
+
+    # --- what happens
+
+    @rule(
+        queue=st.sampled_from(QUEUES),
+        sizes=st.lists(st.sampled_from((0, 1, 20, 300)), min_size=1, max_size=12),
+        durable=st.booleans(),
+        expires_at=st.sampled_from((None, None, 5.0)),
+    )
+    def publish(self, queue: int, sizes: list[int], durable: bool, expires_at: float | None) -> None:
+        first = self.next[queue]
+        bodies = [b"%d/%d:" % (queue, first + number) + b"x" * size for number, size in enumerate(sizes)]
+        run = Run(0, bodies, Attributes(durable=durable))
+        position = self.node.queues.backing(queue).publish_run(Portion(run, 0, len(bodies), expires_at), first, NOW)
+        for sequence, body in enumerate(bodies, first):
+            self.kept[queue, sequence] = Kept(body, position)
+        self.next[queue] += len(bodies)
+
+    @rule(queue=st.sampled_from(QUEUES), n=st.integers(1, 20))
+    def fetch(self, queue: int, n: int) -> None:
+        stretch = self.node.queues.backing(queue).fetch(n)
+        if stretch is not None:
+            assert len(stretch) <= n
+            for sequence, entry in zip(stretch.sequences, stretch.entries, strict=True):
+                kept = self.kept[queue, sequence]
+                assert kept.position <= self.node.lane.synced
+                assert entry == kept.body
+                assert kept.settled_at is None
+            self.held[queue].append(stretch)
+
+    @rule(queue=st.sampled_from(QUEUES), step=st.integers(1, 3), data=st.data())
+    def settle(self, queue: int, step: int, data: st.DataObject) -> None:
+        if self.held[queue]:
+            stretch = self.held[queue].pop(data.draw(st.integers(0, len(self.held[queue]) - 1)))
+            for start in range(min(step, len(stretch))):
+                self.settle_stretch(queue, stretch.part(start, len(stretch), step))
+
+    @rule(queue=st.sampled_from(QUEUES))
+    def settle_letters(self, queue: int) -> None:
+        while self.letters[queue]:
+            self.settle_stretch(queue, self.letters[queue].pop())
+
+    def settle_stretch(self, queue: int, stretch: Stretch) -> None:
+        self.node.queues.backing(queue).settle(stretch)
+        for sequence in stretch.sequences:
+            self.kept[queue, sequence].settled_at = NEVER_YET
+
+    @rule(queue=st.sampled_from(QUEUES), annotated=st.booleans())
+    def give_back(self, queue: int, annotated: bool) -> None:
+        for stretch in self.held[queue]:
+            stretch.delivery_count += 1
+            stretch.annotations = {"x": stretch.delivery_count} if annotated else stretch.annotations
+            self.node.queues.backing(queue).give_back(stretch)
+            for sequence in stretch.sequences:
+                self.kept[queue, sequence].counts.append((self.node.lane.staged, stretch.delivery_count))
+
+    @rule(queue=st.sampled_from(QUEUES))
+    def discard(self, queue: int) -> None:
+        if self.held[queue]:
+            stretch = self.held[queue].pop()
+            self.node.queues.backing(queue).discard(stretch, "rejected")
+            self.letters[queue].append(stretch)
+            for sequence in stretch.sequences:
+                self.kept[queue, sequence].discarded_at = self.node.lane.staged
+
+    @rule(queue=st.sampled_from(QUEUES))
+    def page(self, queue: int) -> None:
+        for stretch in self.held[queue]:
+            stretch.entries, entries = [], stretch.entries
+            stretch.paged = True
+            self.node.queues.backing(queue).restore(stretch)
+            assert stretch.entries == entries
+
+    @rule(queue=st.sampled_from(QUEUES))
+    def purge(self, queue: int) -> None:
+        out = {s for stretch in self.held[queue] + self.letters[queue] for s in stretch.sequences}
+        synced = self.node.lane.synced
+        ready = [
+            kept
+            for (of, sequence), kept in self.kept.items()
+            if of == queue and sequence not in out and kept.settled_at is None and kept.position <= synced
+        ]
+        assert self.node.queues.backing(queue).purge() == len(ready)
+        for kept in ready:
+            kept.settled_at = self.node.lane.staged
+
+    @rule(queue=st.sampled_from(QUEUES), seed=SEEDS, rounds=st.integers(1, 8), kept=st.integers(0, 2))
+    def traffic(self, queue: int, seed: int, rounds: int, kept: int) -> None:
+        """Messages come and go; the first of each round stay."""
+        for _ in range(rounds):
+            self.publish(queue, [20, 1, 300, 300, 20], True, None)
+            self.go_on(seed, 1)
+            self.fetch(queue, 20)
+            if self.held[queue]:
+                stretch = self.held[queue].pop()
+                if kept:
+                    self.held[queue].append(stretch.part(0, kept))
+                if len(stretch) > kept:
+                    self.settle_stretch(queue, stretch.part(kept, len(stretch)))
+
+    # --- the lane
+
+    @rule(seed=SEEDS)
+    def write(self, seed: int) -> None:
+        batch = self.node.take_write()
+        if batch is not None:
+            self.look(seed)
+            batch.run(self.node.disk)
+            self.node.lane.wrote(batch)
+            for kept in self.kept.values():
+                if kept.settled_at == NEVER_YET:
+                    kept.settled_at = batch.position
+        self.look(seed)
+
+    @rule(seed=SEEDS)
+    def sync(self, seed: int) -> None:
+        batch = self.node.take_sync()
+        if batch is not None:
+            for path in batch.files:
+                self.node.disk.sync(path)
+                self.look(seed)
+            batch.run(self.node.disk)
+            self.look(seed)
+            self.node.lane.did_sync(batch)
+            for path in batch.removals:
+                self.removed += path.path.endswith(".log")
+        self.look(seed)
+
+    @rule(seed=SEEDS, rounds=st.integers(1, 6))
+    def go_on(self, seed: int, rounds: int) -> None:
+        for _ in range(rounds):
+            self.write(seed)
+            self.sync(seed)
+
+    # --- the end of a start
+
+    @rule(seed=SEEDS)
+    def power_cut(self, seed: int) -> None:
+        self.begin(self.node.after_power_cut(Random(seed)))
+
+    @rule()
+    def kill(self) -> None:
+        self.begin(self.node.restart())
+
+    @rule()
+    def stop(self) -> None:
+        self.node.commit()
+        for kept in self.kept.values():
+            if kept.settled_at == NEVER_YET:
+                kept.settled_at = self.node.lane.synced
+        delivered = {(queue, s) for queue in QUEUES for stretch in self.held[queue] for s in stretch.sequences}
+        sequences = self.next
+        self.node.queues.put_snapshot()
+        self.node.disk.sync_everything()
+        probe, node = (self.node.after_power_cut(Random(0)) for _ in range(2))
+        found = self.check(probe, self.node.lane.synced)
+        assert not probe.queues.problems
+        assert {key for key in delivered & found.keys() if found[key].first} == set()
+        self.go_on_with(node, found)
+        assert self.next == sequences
+
+    def begin(self, node: QuorumNode) -> None:
+        """The next start has recovered, so that another one would find the same."""
+        self.go_on_with(node, self.check(node.restart(), self.node.lane.synced))
+
+    def go_on_with(self, node: QuorumNode, found: dict[tuple[int, int], Kept]) -> None:
+        """The ledger takes what was found for what there is."""
+        self.node = node
+        self.held.clear()
+        self.letters.clear()
+        self.kept = found
+        self.next = {queue: node.queues.next_sequence(queue) for queue in QUEUES}
+        for queue in QUEUES:
+            for letter, _ in node.queues.backing(queue).discards():
+                node.queues.backing(queue).restore(letter)
+                self.letters[queue].append(letter)
+
+    # --- what must be true
+
+    def look(self, seed: int) -> None:
+        """What would be found if the power failed now."""
+        self.check(self.node.after_power_cut(Random(seed)), self.node.lane.synced)
+
+    def check(self, node: QuorumNode, synced: int) -> dict[tuple[int, int], Kept]:
+        found: dict[tuple[int, int], Kept] = {}
+        for queue in QUEUES:
+            backing = node.queues.backing(queue)
+            ready = drained(node, queue)
+            letters = [letter for letter, _ in backing.discards()]
+            for letter in letters:
+                backing.restore(letter)
+            order = [s for stretch in ready for s in stretch.sequences]
+            assert order == sorted(set(order))
+            for stretch in [*ready, *letters]:
+                for sequence, entry in zip(stretch.sequences, stretch.entries, strict=True):
+                    assert (queue, sequence) not in found
+                    found[queue, sequence] = Kept(
+                        entry,
+                        0,
+                        count=stretch.delivery_count,
+                        first=stretch.first_acquirer,
+                        discarded_at=None if stretch in ready else 0,
+                    )
+            discarded = {s for letter in letters for s in letter.sequences}
+            for (of, sequence), kept in self.kept.items():
+                if of == queue and (of, sequence) in found:
+                    assert kept.discarded_at is None or kept.discarded_at > synced or sequence in discarded
+            used = [s for of, s in self.kept if of == queue and self.kept[of, s].position <= synced]
+            assert node.queues.next_sequence(queue) > max(used, default=-1)
+        for key, kept in self.kept.items():
+            if kept.position <= synced and kept.settled_at is None:
+                assert found[key].body == kept.body
+            if kept.settled_at is not None and kept.settled_at <= synced:
+                assert key not in found
+            if key in found:
+                assert found[key].body == kept.body
+                floor = max([kept.count, *(count for position, count in kept.counts if position <= synced)])
+                assert found[key].count >= floor
+        assert found.keys() <= self.kept.keys()
+        return found
+
+    @invariant()
+    def the_log_is_short(self) -> None:
+        if hasattr(self, "node") and not self.node.lane.has_late_writers:
+            files = self.node.log.files()
+            assert sorted(files) == list(range(min(files), max(files) + 1))
+
+
+def drained(node: QuorumNode, queue: int) -> list[Stretch]:
+    """Everything ready, taken out."""
+    backing = node.queues.backing(queue)
+    taken = []
+    while (stretch := backing.fetch(10**9)) is not None:
+        taken.append(stretch)
+    return taken
+
+
+TestQuorumQueues = QuorumQueuesMachine.TestCase
+TestQuorumQueues.settings = settings(max_examples=20, stateful_step_count=40, deadline=None)

@@ -1,0 +1,254 @@
+"""A variable queue on a real store against a model: nothing is lost, doubled or out of order, whatever is paged.
+
+The model knows the ready messages in order, and what a consumer holds or gave back. After each step all invariants of
+the queue are checked, and that the counts are the model's. Every restart is compared with what has to be on disk: all
+durable messages that are not settled after a stop in order; after a kill, what there was at the last write.
+"""
+
+from dataclasses import dataclass, replace
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from core.engine.stretch import Stretch
+from core.message import Route
+from core.store.places import SEGMENT_MESSAGES
+from tests.kit.engine import later
+from tests.kit.variable_queues import DURABLE, EMBED_BELOW, TRANSIENT_MESSAGE, Bench
+
+ROUTES = [None, None, Route("orders", ("new",))]
+
+
+@dataclass(frozen=True)
+class Message:
+    """What the model knows of one."""
+
+    sequence: int
+    body: bytes
+    durable: bool
+    expires_at: float | None
+    route: Route | None
+    redelivered: bool = False
+
+
+class VariableQueueMachine(RuleBasedStateMachine):
+    """One queue, one consumer, a lane that is written when a step says so."""
+
+    @initialize(durable=st.sampled_from([True, True, True, False]), lazy=st.booleans())
+    def begin(self, durable: bool, lazy: bool) -> None:
+        self.bench = Bench(durable=durable, lazy=lazy)
+        self.ready: list[Message] = []
+        self.messages: dict[int, Message] = {}
+        self.held: list[Stretch] = []
+        self.returned: list[Stretch] = []
+        self.safe: dict[int, Message] = {}
+        """What a start would find after a kill: durable and not settled at the last write."""
+
+    # --- messages come
+
+    @rule(
+        count=st.integers(1, 7),
+        durable=st.booleans(),
+        size=st.sampled_from([4, 4, 20, EMBED_BELOW + 10]),
+        expires_at=st.sampled_from([None, None, 5.0]),
+        route=st.sampled_from(ROUTES),
+    )
+    def publish(self, count: int, durable: bool, size: int, expires_at: float | None, route: Route | None) -> None:
+        messages = self._new(count, durable, size, expires_at, route)
+        attributes = DURABLE if durable else TRANSIENT_MESSAGE
+        bodies = [message.body for message in messages]
+        position = self.bench.publish(bodies, attributes, expires_at=expires_at, route=route)
+        assert (position is not None) == (durable and self.bench.durable)
+        self.ready += messages
+
+    @precondition(lambda self: not self.ready and not self.returned)
+    @rule(count=st.integers(1, 5), durable=st.booleans())
+    def pass_on(self, count: int, durable: bool) -> None:
+        messages = self._new(count, durable, 4, None, None)
+        bodies = [message.body for message in messages]
+        stretch = self.bench.pass_on(bodies, DURABLE if durable else TRANSIENT_MESSAGE)
+        assert stretch.entries == bodies
+        self.held.append(stretch)
+
+    def _new(
+        self, count: int, durable: bool, size: int, expires_at: float | None, route: Route | None
+    ) -> list[Message]:
+        first = self.bench.next_sequence
+        messages = [
+            Message(sequence, b"%d." % sequence + bytes(size), durable, expires_at, route)
+            for sequence in range(first, first + count)
+        ]
+        self.messages.update({message.sequence: message for message in messages})
+        return messages
+
+    @rule(before_boundary=st.integers(0, 4))
+    def pass_over_numbers(self, before_boundary: int) -> None:
+        """Other levels of the queue take numbers, so that a few messages fill a segment."""
+        boundary = (self.bench.next_sequence // SEGMENT_MESSAGES + 1) * SEGMENT_MESSAGES
+        self.bench.next_sequence = max(self.bench.next_sequence, boundary - before_boundary)
+
+    # --- messages go
+
+    @rule(n=st.integers(1, 9))
+    def fetch(self, n: int) -> None:
+        stretch = self.bench.queue.fetch(n)
+        if stretch is None:
+            assert not self.ready
+            return
+        expected = self.ready[: len(stretch)]
+        del self.ready[: len(stretch)]
+        assert 1 <= len(stretch) <= n
+        self._compare(stretch, expected)
+        if self.ready and not self.bench.lazy:
+            _q1, _q2, _delta, q3, q4 = self.bench.where()
+            assert q3 or q4
+        assert [message.redelivered for message in expected] == [not stretch.first_acquirer] * len(stretch)
+        self.held.append(stretch)
+
+    def _compare(self, stretch: Stretch, expected: list[Message]) -> None:
+        assert list(stretch.sequences) == [message.sequence for message in expected]
+        assert stretch.entries == [message.body for message in expected]
+        assert {message.durable for message in expected} == {stretch.attributes.durable}
+        assert {message.expires_at for message in expected} == {stretch.expires_at}
+        assert {message.route for message in expected} == {stretch.route}
+
+    @rule()
+    def head_expires(self) -> None:
+        assert self.bench.queue.head_expires_at == (self.ready[0].expires_at if self.ready else None)
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), step=st.integers(1, 3))
+    def settle(self, data: st.DataObject, step: int) -> None:
+        stretch = self._take(data, self.held)
+        for part in (stretch.part(start, len(stretch), step) for start in range(min(step, len(stretch)))):
+            if data.draw(st.booleans()):
+                for sequence in part.sequences:
+                    del self.messages[sequence]
+                self.bench.queue.settle(part)
+            else:
+                self.held.append(part)
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def give_back(self, data: st.DataObject) -> None:
+        stretch = self._take(data, self.held)
+        self.bench.queue.give_back(stretch)
+        self.returned.append(stretch)
+
+    @precondition(lambda self: self.returned)
+    @rule(data=st.data())
+    def fetch_again(self, data: st.DataObject) -> None:
+        stretch = self._take(data, self.returned)
+        if stretch.paged:
+            self.bench.queue.restore(stretch)
+        self._compare(stretch, [self.messages[sequence] for sequence in stretch.sequences])
+        self.held.append(stretch)
+
+    def _take(self, data: st.DataObject, stretches: list[Stretch]) -> Stretch:
+        return stretches.pop(data.draw(st.integers(0, len(stretches) - 1)))
+
+    @rule()
+    def purge(self) -> None:
+        assert self.bench.queue.purge() == len(self.ready)
+        for message in self.ready:
+            del self.messages[message.sequence]
+        self.ready = []
+
+    # --- memory
+
+    @rule(target_s=st.sampled_from([0.0, 0.01, 0.5, 2.0, float("inf")]), reduce=st.booleans())
+    def press(self, target_s: float, reduce: bool) -> None:
+        self.bench.press(target_s)
+        if reduce:
+            self.bench.reduce()
+            self._page_acks()
+
+    @rule()
+    def page(self) -> None:
+        self.bench.queue.reduce_memory_use(later(self.bench.seconds))
+        self._page_acks()
+
+    def _page_acks(self) -> None:
+        queue = self.bench.queue
+        wanted = queue.acks_to_page
+        before = queue.ram_acks
+        assert wanted <= before
+        paged = queue.page_out([*self.held, *self.returned])
+        assert paged >= wanted
+        assert queue.ram_acks == before - paged
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 5.0]))
+    def report(self, seconds: float) -> None:
+        self.bench.seconds += seconds
+        assert self.bench.queue.report(later(self.bench.seconds).monotonic) >= 0
+
+    @rule(lazy=st.booleans(), reduce=st.booleans())
+    def set_lazy(self, lazy: bool, reduce: bool) -> None:
+        self.bench.lazy = lazy
+        self.bench.queue.set_lazy(lazy)
+        if reduce:
+            self.bench.reduce()
+            if lazy:
+                assert self.bench.where()[:2] == (0, 0)
+                assert self.bench.where()[4] == 0
+
+    # --- the disk
+
+    @rule()
+    def write(self) -> None:
+        self.bench.write()
+        self.safe = self._durable()
+
+    def _durable(self) -> dict[int, Message]:
+        return {sequence: message for sequence, message in self.messages.items() if message.durable}
+
+    @precondition(lambda self: self.bench.durable)
+    @rule()
+    def stop_in_order(self) -> None:
+        left = self._durable()
+        head = self.ready[0].sequence if self.ready else self.bench.next_sequence
+        self.bench.stop_in_order()
+        self._start_with(left, redelivered_below=head)
+
+    @precondition(lambda self: self.bench.durable)
+    @rule()
+    def kill(self) -> None:
+        self.bench.kill()
+        self._start_with(self.safe, redelivered_below=self.bench.next_sequence)
+
+    def _start_with(self, left: dict[int, Message], *, redelivered_below: int) -> None:
+        self.held, self.returned = [], []
+        self.ready = [
+            replace(left[sequence], redelivered=left[sequence].redelivered or sequence < redelivered_below)
+            for sequence in sorted(left)
+        ]
+        self.messages = {message.sequence: message for message in self.ready}
+        self.safe = dict(self.messages)
+
+    # --- always
+
+    @invariant()
+    def counts_are_the_models(self) -> None:
+        queue = self.bench.queue
+        queue.check()
+        assert queue.depth == len(self.ready)
+        counts = queue.counts()
+        assert sum(counts[state] for state in ("alpha", "beta", "gamma", "delta")) == queue.depth
+        held = [*self.held, *self.returned]
+        assert counts["ram_acks"] == sum(len(stretch) for stretch in held if not stretch.paged)
+        assert counts["paged_acks"] == sum(len(stretch) for stretch in held if stretch.paged)
+
+    def teardown(self) -> None:
+        """Everything that is left comes out, once and in order."""
+        if hasattr(self, "bench"):
+            assert self.bench.drain() == [message.body for message in self.ready]
+            assert self.bench.queue.ready_bytes == 0
+            for stretch in (*self.held, *self.returned):
+                self.bench.queue.settle(stretch)
+            assert self.bench.queue.counts()["ram_ack_bytes"] == 0
+            assert not any(segment.live for segment in self.bench.index.segments.values())
+
+
+TestVariableQueue = VariableQueueMachine.TestCase
+TestVariableQueue.settings = settings(max_examples=1000, stateful_step_count=50, deadline=None)
