@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from structlog.typing import FilteringBoundLogger
 
+from amqp10.annotation_codec import SectionCodec
 from amqp10.connection import Connection, ConnectionSettings
 from amqp10.control_plane import BrokerControl
 from amqp10.converter import MessageConverter
@@ -43,9 +44,9 @@ from core.server.run import Server, read_clocks
 from core.server.run import serve as run_server
 from core.server.sampler import Sampler
 
-COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.0.0"
+COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.1.0"
 """What product and version say in our open: the dialect, not the maker. RabbitMQ's own AMQP 1.0 clients talk to nothing
-else, and decide by the version which features to use; these are the ones of 4.0. See docs/decisions."""
+else, and decide by the version which features to use; these are the ones of 4.1. See docs/decisions."""
 CAPABILITIES = ("LINK_PAIR_V1_0", "ANONYMOUS-RELAY")
 REFUSAL_DELAY_S = (1.0, 3.0)
 """A refused authentication is told after a random time between these: guessing is slow, and costs us nothing."""
@@ -190,7 +191,7 @@ async def serve(settings: Settings, *, ready: Callable[[Sequence[tuple[str, int]
     raise_limit()
     with open_log(settings.log, sys.stderr, monotonic=time.monotonic) as log:
         clock = read_clocks
-        data = OpenData(settings.data.folder, settings.store, clock=clock, log=log)  # nobody is served before it
+        data = OpenData(settings.data.folder, settings.store, clock=clock, log=log, annotations=SectionCodec())
         try:
             await _serve(settings, data, clock, log, ready)
         finally:

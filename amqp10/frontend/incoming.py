@@ -57,7 +57,18 @@ class Looked:
 class PublisherLink:
     """A publishing link: the peer's sender, our receiving end, the engine's publisher."""
 
-    __slots__ = ("_attributes", "_bound_by", "_engine", "_held_up", "_identity", "_settings", "_target", "link", "name", "publisher")
+    __slots__ = (
+        "_attributes",
+        "_bound_by",
+        "_engine",
+        "_held_up",
+        "_identity",
+        "_settings",
+        "_target",
+        "link",
+        "name",
+        "publisher",
+    )
 
     def __init__(
         self,

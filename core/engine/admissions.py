@@ -8,10 +8,10 @@ Invariants: of each message that was taken on or rejected here exactly one answe
 ``unsynced`` is the number of its messages that wait here for a sync.
 """
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from core.engine.confirms import Confirms, Submission
+from core.engine.kinds import AnyQueue
 from core.engine.pump import Waiting
 from core.engine.waits import Waits
 from core.errors import EngineError
@@ -30,18 +30,20 @@ class Admission:
     followers: list["Admission"] = field(default_factory=list)
     """What is answered right after it."""
 
-    def reached(self, confirms: Confirms) -> None:
-        """The lane has come as far as this needs. Messages that wait are ready already: no queue is to be touched."""
-        self.admissions.answer(self, confirms)
+    def reached(self, confirms: Confirms) -> AnyQueue | None:
+        """The lane has come as far as this needs."""
+        return self.admissions.answer(self, confirms)
 
 
 class Admissions:
     """The answers of one queue."""
 
-    __slots__ = ("_last", "_queue", "_synced", "_waits")
+    __slots__ = ("_last", "_queue", "_ready_before", "_synced", "_waits")
 
-    def __init__(self, queue: Hashable, waits: Waits[Waiting] | None, *, synced: bool) -> None:
-        """``waits`` are those of the backing's lane: of its synced position where ``synced``."""
+    def __init__(self, queue: AnyQueue, waits: Waits[Waiting] | None, *, synced: bool, ready_before: bool) -> None:
+        """``waits`` are those of the backing's lane: of its synced position where ``synced``. ``ready_before``:
+        messages are ready before they are safe."""
+        self._ready_before = ready_before
         self._queue = queue
         self._waits = waits
         self._synced = synced
@@ -67,8 +69,8 @@ class Admissions:
         else:
             confirms.reject(submission, self._queue, start, stop, error)
 
-    def answer(self, admission: Admission, confirms: Confirms) -> None:
-        """The lane has come as far as this one needs."""
+    def answer(self, admission: Admission, confirms: Confirms) -> AnyQueue | None:
+        """The lane has come as far as this one needs. Returns the queue when it has messages ready only now."""
         if admission is self._last:
             self._last = None
         if self._synced:
@@ -78,6 +80,7 @@ class Admissions:
                 confirms.took(one.submission, self._queue, one.start, one.stop)
             else:
                 confirms.reject(one.submission, self._queue, one.start, one.stop, one.error)
+        return None if self._ready_before else self._queue
 
     def dissolve(self, confirms: Confirms) -> None:
         """The queue is deleted: what waits here will not be safe in it any more."""

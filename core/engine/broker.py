@@ -38,7 +38,6 @@ from core.interface import (
     ExchangeDeclaration,
     Mailbox,
     Publisher,
-    PublisherBlocked,
     QueueDeclaration,
     QueueInfo,
     QueueTarget,
@@ -77,9 +76,7 @@ class Broker:
         )
         self._maker = QueueMaker(settings, roads=roads, residency=self._residency, storage=storage, lanes=lanes)
         self._storage = storage
-        self.policies = Policies(
-            policies_max=settings.policies_max, recorder=recorder, changed=self._policies_changed
-        )
+        self.policies = Policies(policies_max=settings.policies_max, recorder=recorder, changed=self._policies_changed)
         self._topology = Topology(settings, recorder=recorder, alternate=self.policies.alternate_exchange)
         self._router = Router(self._topology, self._queues, converter=converter, kept_max=settings.cached_routes_max)
         self._snapshots = Snapshots(

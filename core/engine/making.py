@@ -212,7 +212,9 @@ class QueueMaker:
             segment_bytes=options.stream_segment_bytes or SEGMENT_BYTES_DEFAULT,
             cache=storage.stream_cache,
         )
-        log.recover(intact=store.report.clean)
+        if definition.id in storage.streams_found:
+            log.recover(intact=store.report.clean)
+            storage.check_stream(log)
         converter = self._roads.converter
         queue = StreamQueue(
             name,

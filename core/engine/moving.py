@@ -75,8 +75,12 @@ class Move:
         """Why it has ended early; empty otherwise."""
         self.done = False
 
-    def step(self, shelves: Sequence[Shelf], now: Now) -> None:
-        """Hear what was confirmed, and send more. ``shelves`` are the source's, highest level first."""
+    def step(self, shelves: Sequence[Shelf], now: Now) -> int:
+        """Hear what was confirmed, and send more. ``shelves`` are the source's, highest level first.
+
+        Returns how many messages have left the source for good.
+        """
+        moved_before = self.moved
         for outcome, stretches in self._courier.answers():
             for stretch in stretches:
                 shelf = shelves[-1 - stretch.level]
@@ -96,6 +100,7 @@ class Move:
                     break
                 self._send(shelf, head)
         self.done = not self._courier.under_way and bool(self.failure or self._left <= 0 or not _ready(shelves))
+        return self.moved - moved_before
 
     def end(self, why: str) -> None:
         """Send nothing more. What is under way arrives."""
@@ -103,6 +108,11 @@ class Move:
         self.failure = self.failure or why
         self._courier.retire()
         self.done = True
+
+    @property
+    def under_way(self) -> int:
+        """Messages that are not confirmed."""
+        return self._courier.under_way
 
     def stretches(self) -> Sequence[Stretch]:
         """What is under way; to be looked at only."""

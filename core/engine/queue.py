@@ -68,6 +68,8 @@ class QueueCounters:
     rejected: int = 0
     returned: int = 0
     purged: int = 0
+    moved: int = 0
+    """To another queue, by an operator."""
 
 
 class Queue:
@@ -106,8 +108,9 @@ class Queue:
         self._shelves = [Shelf(level, backings(level)) for level in range(options.levels - 1, -1, -1)]
         """Highest level first; the shelf of a level is at -1 - level."""
         self._passes = all(shelf.backing.passes for shelf in self._shelves)
+        self._admissions = Admissions(self, waits, synced=synced, ready_before=self._passes)
         self._next_sequence = first_sequence
-        self._admissions = Admissions(self, waits, synced=synced)
+
         self._letters = DeadLetters(self, roads)
         self._roads = roads
         self._move: Move | None = None
@@ -156,7 +159,14 @@ class Queue:
             for state, count in shelf.backing.counts().items():
                 states[state] = states.get(state, 0) + count
         returned = sum(shelf.returned.count for shelf in self._shelves)
-        return {**asdict(self.counters), **self._letters.counts(), **states, "returned_ready": returned}
+        moving = 0 if self._move is None else self._move.under_way
+        return {
+            **asdict(self.counters),
+            **self._letters.counts(),
+            **states,
+            "returned_ready": returned,
+            "messages_moving": moving,
+        }
 
     # --- what the pump does: taking on ----------------------------------------------------------------------
 
@@ -166,7 +176,9 @@ class Queue:
         runs = inbox.take_turn()
         for submission, start, stop in runs:
             attributes = submission.run.attributes
-            shelf = self._shelves[-1 - self.options.level_of(attributes.priority)]
+            shelf = self._shelves[0]
+            if len(self._shelves) > 1:
+                shelf = self._shelves[-1 - min(self.options.level_of(attributes.priority), len(self._shelves) - 1)]
             expiry = None
             if attributes.ttl_ms is not None or self.options.message_ttl_ms is not None:
                 expiry = expires_at(attributes, self.options.message_ttl_ms, now)
@@ -175,10 +187,12 @@ class Queue:
                     self._serve_all(now)  # it goes straight to a consumer or nowhere: nobody may wait before it
             portion = Portion(submission.run, start, stop, expiry, submission.route)
             if self._passes and (len(runs) == 1 or expiry == now.wall) and not self.ready:
-                start += self._pass_by(shelf, portion, submission, confirms, now)
-                if start == stop:
+                passed = self._pass_by(shelf, portion, submission, confirms, now)
+                if passed == stop - start:
                     continue
-                portion = Portion(submission.run, start, stop, expiry, submission.route)
+                if passed:
+                    start += passed
+                    portion = replace(portion, start=start)
             if self._limit.rejects:
                 stop -= self._beyond_limit(portion)
                 refused = replace(portion, start=stop)
@@ -217,10 +231,11 @@ class Queue:
             stretch.level = shelf.level
             level.deal(stretch)
             place += count
-        self.counters.published += place - start
-        self.counters.delivered += place - start
-        self.counters.direct += place - start
-        return place - start
+        if passed := place - start:
+            self.counters.published += passed
+            self.counters.delivered += passed
+            self.counters.direct += passed
+        return passed
 
     def _beyond_limit(self, portion: Portion) -> int:
         """How many of these have no room, from the last."""
@@ -356,12 +371,12 @@ class Queue:
                 shelf.returned.paged_out()
 
     def _go_on_moving(self, move: Move, now: Now) -> None:
-        move.step(self._shelves, now)
+        self.counters.moved += move.step(self._shelves, now)
         if move.done:
             move.end("")
             self._move = None
             self._take_note()
-        elif any(shelf.ready for shelf in self._shelves) and not move.stretches():
+        elif not move.under_way:
             self._due(now.monotonic)  # something has expired in front
 
     def _answer_grants(self) -> None:
@@ -402,8 +417,9 @@ class Queue:
         if isinstance(disposal, Return):
             self._take_back(consumer, settled, disposal)
         elif disposal is Disposal.ACCEPTED:
-            self.counters.accepted += sum(map(len, settled))
-            self._settle(settled)
+            for stretch in settled:
+                self.counters.accepted += len(stretch.sequences)
+                self._shelves[-1 - stretch.level].backing.settle(stretch)
         else:
             for stretch in settled:
                 self.counters.rejected += len(stretch)

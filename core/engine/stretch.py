@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 from core.message import Attributes, Route
 
-
 NOWHERE = -1
 """The level of copies that stand in no backing."""
 

@@ -1,9 +1,9 @@
 """Ready messages whose bodies are on disk: q2 and q3 of a variable queue, and delta.
 
 A run that the queue index was asked for comes as a :class:`core.store.places.StoredRun`, which knows where each body
-is. Messages that were in memory are paged out without being asked about: of them there is an :class:`Unplaced` run, the
-same but for the places, at no cost for each message. The places of all such runs of a segment are found out together,
-when the first body of them is read.
+is. Messages that were in memory are paged out without asking: of them there is an :class:`Unplaced` run, the same but
+for the places, at no cost for each message. The places of all such runs of a segment are looked up together when the
+first body of them is read.
 
 No run reaches over the boundary of a segment.
 """
@@ -31,16 +31,13 @@ class Unplaced:
     attributes: Attributes
     expires_at: float | None
     route: Route | None
-    redelivered: bool = False
 
     def __len__(self) -> int:
         return self.length
 
     def part(self, start: int, stop: int) -> "Unplaced":
         """The messages from ``start`` up to before ``stop``, counted from the first."""
-        return Unplaced(
-            self.first + start, stop - start, self.attributes, self.expires_at, self.route, self.redelivered
-        )
+        return Unplaced(self.first + start, stop - start, self.attributes, self.expires_at, self.route)
 
     def continued_by(self, later: "Unplaced") -> bool:
         """True when the other's messages adjoin and are alike, and both stand in one segment."""
@@ -48,7 +45,6 @@ class Unplaced:
             self.first + self.length == later.first
             and self.first >> SEGMENT_BITS == later.first >> SEGMENT_BITS
             and self.expires_at == later.expires_at
-            and self.redelivered is later.redelivered
             and self.attributes == later.attributes
             and self.route == later.route
         )

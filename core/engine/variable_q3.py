@@ -134,7 +134,6 @@ def unplaced(stretch: Stretch) -> Unplaced:
         stretch.attributes,
         stretch.expires_at,
         stretch.route,
-        redelivered=not stretch.first_acquirer,
     )
 
 

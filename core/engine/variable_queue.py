@@ -148,7 +148,7 @@ class VariableQueue:
         paged = (*self._q3.runs(), *self._q2)
         gamma = sum(len(run) for run in paged if self._durable and run.attributes.durable)
         delta = self._delta.count
-        return {
+        counts = {
             "alpha": self._alphas,
             "beta": self.depth - self._alphas - delta - gamma,
             "gamma": gamma,
@@ -162,11 +162,13 @@ class VariableQueue:
             "ram_acks": self.ram_acks,
             "ram_ack_bytes": self._out.bytes,
             "paged_acks": self._out.paged,
-            "target_ram_count": -1 if self.target == inf else int(self.target),
             "index_reads": self._index.index_reads,
             "body_reads": self._index.body_reads,
             "direct": self._direct,
         }
+        if self.target != inf:
+            counts["target_ram_count"] = int(self.target)
+        return counts
 
     # --- publishing
 

@@ -9,11 +9,13 @@ from functools import partial
 from pathlib import Path
 
 import structlog
+import trio
 
 from core.alarms.descriptors import files_allowed
 from core.alarms.registry import AlarmRegistry
 from core.clock import Now
 from core.config.store import StoreSettings
+from core.engine.quorum.annotations import AnnotationCodec
 from core.engine.quorum.queues import QuorumQueues
 from core.engine.storage import Storage
 from core.interface import QueueDeclaration
@@ -23,12 +25,14 @@ from core.store.command_log import LocalCommandLog
 from core.store.definitions import DefinitionsDatabase
 from core.store.disk import FolderDisk
 from core.store.folder import LOCK_FILE, open_folder
-from core.store.lane import Lane
+from core.store.lane import Lane, last_synced
 from core.store.recovery import Report
 from core.store.store import STREAMS, open_store
 
 NO_SPACE = "no space in the store"
 """The source of a disk alarm that a write has raised, whatever the measured space is."""
+HOUSEKEEPING_SECONDS = 0.1
+"""How often it is seen whether there is garbage. A step is 1 MiB of copying, and others get their turn between two."""
 PROGRESS_SECONDS = 5.0
 """How often a long recovery says how far it has come."""
 
@@ -43,9 +47,14 @@ class OpenData:
         *,
         clock: Callable[[], Now],
         log: structlog.typing.FilteringBoundLogger,
+        annotations: AnnotationCodec,
     ) -> None:
-        """Blocks, for long after an unclean stop. Raises StoreRefused, StoreDamaged, StoreFailure."""
+        """``annotations`` knows how to keep what consumers add to messages.
+
+        Blocks, for long after an unclean stop. Raises StoreRefused, StoreDamaged, StoreFailure.
+        """
         self._settings = settings
+        self._annotations = annotations
         self._clock = clock
         self._log = log
         self._said_at = clock().monotonic
@@ -57,6 +66,7 @@ class OpenData:
     def _opened(self) -> Storage:
         began = self._clock().monotonic
         found = self._definitions.load()
+        streams_synced = last_synced(self._disk, STREAMS)
         ids = {queue.id: _kind(queue.declaration) for queue in found.queues}
         store = open_store(
             self._disk,
@@ -72,13 +82,25 @@ class OpenData:
             file_bytes_max=self._settings.command_log_file_size_limit,
             salvage=self._settings.salvage,
         )
-        quorum = QuorumQueues(command_log, garbage_fraction=self._settings.garbage_fraction)
+        quorum = QuorumQueues(
+            command_log,
+            garbage_fraction=self._settings.garbage_fraction,
+            look_bytes=self._settings.command_log_file_size_limit // 4,
+            annotations=self._annotations,
+        )
         quorum.recover()
         quorum.retain([number for number, kind in ids.items() if kind == "quorum"])
         self._remove_unknown_streams({str(number) for number, kind in ids.items() if kind == "stream"})
         store.report.seconds = self._clock().monotonic - began
         self._say_found(store.report, quorum.problems)
-        return Storage(found=found, recorder=self._definitions, store=store, quorum=quorum)
+        return Storage(
+            found=found,
+            recorder=self._definitions,
+            store=store,
+            quorum=quorum,
+            streams_synced=streams_synced,
+            salvage=self._settings.salvage,
+        )
 
     def _remove_unknown_streams(self, known: set[str]) -> None:
         for name in self._disk.names(STREAMS):
@@ -89,7 +111,14 @@ class OpenData:
 
     def tasks(self, alarms: AlarmRegistry) -> list[Callable[[Callable[[], None]], Awaitable[None]]]:
         """What drives the lanes beside the peers; see :data:`core.server.run.Background`."""
-        return [partial(self._drive, lane, alarms) for lane in self.lanes]
+        return [*(partial(self._drive, lane, alarms) for lane in self.lanes), self._keep_house]
+
+    async def _keep_house(self, turn: Callable[[], None]) -> None:
+        """Compact the message store bit by bit, and let go of what is written."""
+        while True:
+            await trio.sleep(HOUSEKEEPING_SECONDS)
+            while self.storage.store.compact_step():
+                await trio.lowlevel.checkpoint()
 
     async def _drive(self, lane: Lane, alarms: AlarmRegistry, turn: Callable[[], None]) -> None:
         source = f"{NO_SPACE} ({lane.name})"

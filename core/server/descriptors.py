@@ -12,6 +12,7 @@ from types import TracebackType
 from core.alarms.descriptors import RESERVED as RESERVED
 from core.alarms.descriptors import sockets_allowed
 
+
 def raise_limit() -> int:
     """Lift the soft limit on open files to the hard one. Returns the limit in force."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

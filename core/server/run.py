@@ -59,9 +59,7 @@ class Server:
         self._background = background
         self._turn_timer = TurnTimer()
         self._timers = Timers(clock, after=self._turn)
-        self._pump = Pump(
-            engine=engine, clock=clock, rounds_max=settings.rounds_per_wake_up_max, wake_at=self._wake_at
-        )
+        self._pump = Pump(engine=engine, clock=clock, rounds_max=settings.rounds_per_wake_up_max, wake_at=self._wake_at)
         self._connections = Connections(
             connections_max=sockets_limit(settings.connections_max),
             pending_max=settings.unauthenticated_max,

@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 from core.store.command_replay import LogFiles, Logged, Place, replay
 from core.store.disk import Disk
 from core.store.errors import StoreFailure
-from core.store.lane import Lane
+from core.store.lane import Lane, LateWriter
 from core.store.record import HEADER_BYTES, Found, Kind, encode, record_bytes, scan
 
 _SNAPSHOT_HEAD = Struct("<QQQ")
@@ -45,6 +45,9 @@ class Appended(NamedTuple):
 class CommandLog(Protocol):
     """An ordered log that loses nothing that was committed. Payloads are opaque."""
 
+    problems: list[str]
+    """What reading found damaged, for whoever looks."""
+
     @property
     def committed(self) -> int:
         """Every command up to this position is safe."""
@@ -58,6 +61,9 @@ class CommandLog(Protocol):
     def append(self, payload: Sequence[bytes], payload_bytes: int, fence: int, *, prompt: bool) -> Appended:
         """Add a command. ``prompt``: somebody waits for it to be committed. Raises FencedOff."""
 
+    def later(self, writer: LateWriter) -> None:
+        """Have ``writer.write_late()`` called once, when a batch is about to be written: it may append then."""
+
     def read(self, start: Place | None = None) -> Iterator[Logged]:
         """All commands from there on, in order."""
 
@@ -66,6 +72,9 @@ class CommandLog(Protocol):
 
     def files(self) -> Mapping[int, int]:
         """The log's parts by number, ascending, with their bytes; the last one is being written."""
+
+    def is_written(self, file: int) -> bool:
+        """True when all of a part can be read back, and nothing will be added to it."""
 
     def truncate(self, upto: int) -> None:
         """Forget the parts before this one, as soon as everything appended so far is committed."""
@@ -87,7 +96,6 @@ class LocalCommandLog:
     def __init__(self, disk: Disk, lane: Lane, *, file_bytes_max: int, salvage: bool = False) -> None:
         """``salvage``: go on without records that were synced and are damaged, instead of refusing the store."""
         self.problems: list[str] = []
-        """What reading found damaged, for the log."""
         self._disk = disk
         self._lane = lane
         self._file_bytes_max = file_bytes_max
@@ -95,6 +103,8 @@ class LocalCommandLog:
         self._folder = lane.name
         self._fence = 0
         self._sizes: dict[int, int] = {}
+        self._filled_at: dict[int, int] = {}
+        """The position of the last record of each file that is full."""
         self._file = 0
         self._path = ""
         self._end = 0
@@ -104,16 +114,6 @@ class LocalCommandLog:
     def committed(self) -> int:
         """See :class:`CommandLog`, also for what follows."""
         return self._lane.synced
-
-    @property
-    def written(self) -> int:
-        """Commands up to this position can be read back."""
-        return self._lane.written
-
-    @property
-    def lane(self) -> Lane:
-        """What the log is staged on: to be asked for when the next batch is taken."""
-        return self._lane
 
     # --- the lease: nobody else can be here, the folder is locked
 
@@ -142,8 +142,12 @@ class LocalCommandLog:
             lane.want_sync()
         return Appended(position, self._file, offset + HEADER_BYTES)
 
+    def later(self, writer: LateWriter) -> None:
+        self._lane.later(writer)
+
     def _begin_file(self) -> None:
         self._sizes[self._file] = self._end
+        self._filled_at[self._file] = self._lane.staged
         self._file += 1
         self._sizes[self._file] = self._end = 0
         self._path = self._path_of(self._file)
@@ -152,11 +156,15 @@ class LocalCommandLog:
         self._sizes[self._file] = self._end
         return self._sizes
 
+    def is_written(self, file: int) -> bool:
+        return file != self._file and self._filled_at.get(file, 0) <= self._lane.written
+
     def truncate(self, upto: int) -> None:
         assert upto <= self._file, "the file that is being written stays"
         for number in [number for number in self._sizes if number < upto]:
             self._lane.remove(self._path_of(number))
             del self._sizes[number]
+            self._filled_at.pop(number, None)
 
     # --- reading
 

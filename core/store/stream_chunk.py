@@ -32,7 +32,12 @@ ENTRY_OVERHEAD_BYTES = 57
 """What a ``bytes`` object and its place in a list cost beside the content."""
 CHUNK_OVERHEAD_BYTES = 400
 
+KNOWN_ATTRIBUTES_MAX = 256
+"""Attributes that a reader keeps; more different ones hold something like a time-to-live that is never the same."""
+
 _FIXED = Struct("<BBBBIQQII")
+_ATTRIBUTES = slice(1, 8)
+"""Where the attributes are in it."""
 _DURABLE, _HAS_TTL = 1, 2
 _ORIGINS = (Origin.AMQP10, Origin.AMQP091)
 """By their number on disk."""
@@ -124,10 +129,19 @@ def encode(chunk: Chunk) -> list[bytes]:
     return [fixed, filters, Struct(f"<{chunk.count}I").pack(*map(len, entries)), *entries]
 
 
-def decode(payload: bytes) -> Chunk:
-    """The chunk in a sound record's payload; its messages are cut out when they are asked for."""
+def decode(payload: bytes, known: dict[bytes, Attributes] | None = None) -> Chunk:
+    """The chunk in a sound record's payload; its messages are cut out when they are asked for.
+
+    ``known`` keeps attributes by their bytes, for whoever reads much: streams have few different ones.
+    """
     _, origin, flags, priority, ttl_ms, first, stamp_ms, count, filter_bytes = _FIXED.unpack_from(payload)
-    attributes = Attributes(_ORIGINS[origin], bool(flags & _DURABLE), priority, ttl_ms if flags & _HAS_TTL else None)
+    attributes = None if known is None else known.get(payload[_ATTRIBUTES])
+    if attributes is None:
+        attributes = Attributes(
+            _ORIGINS[origin], bool(flags & _DURABLE), priority, ttl_ms if flags & _HAS_TTL else None
+        )
+        if known is not None and len(known) < KNOWN_ATTRIBUTES_MAX:
+            known[payload[_ATTRIBUTES]] = attributes
     chunk = Chunk(first, [], attributes, stamp_ms=stamp_ms)
     chunk.count = count
     chunk.next = first + count

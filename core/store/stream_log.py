@@ -36,6 +36,8 @@ SYNC_STEP = 2**16
 """How exactly it is known what is synced; noting every chunk would cost more than the difference."""
 INDEXES_MAX = 64
 """Sparse indexes of sealed segments that are kept in memory: 6 MiB."""
+READINGS_MAX = 256
+"""Readers that go on without a search. A further one finds its place by the sparse index, and reads a little more."""
 SEGMENT_SUFFIX = ".seg"
 _DIGITS = 20
 
@@ -66,7 +68,8 @@ class StreamLog:
 
     __slots__ = (
         "_cache", "_disk", "_file_bytes", "_firsts", "_folder", "_indexed", "_lane", "_last_chunk", "_ordinals",
-        "_reader", "_segments", "_staged", "_sync_marks", "_synced", "committed", "next", "segment_bytes",
+        "_read_up_to", "_reader", "_segments", "_staged", "_sync_marks", "_synced", "committed", "next",
+        "segment_bytes",
     )  # fmt: skip
 
     def __init__(self, disk: Disk, lane: Lane, folder: str, *, segment_bytes: int, cache: ChunkCache) -> None:
@@ -95,6 +98,8 @@ class StreamLog:
         """Positions of the lane, and the offset behind what they cover."""
         self._synced = 0
         """Everything before this offset is synced, at least."""
+        self._read_up_to: dict[tuple[int, int], int] = {}
+        """Where reads of the disk ended: the position in a segment, by the segment's first offset and the next one."""
         self._indexed: dict[Segment, None] = {}
         """Sealed segments whose index is in memory; the one used last at the end."""
 
@@ -254,15 +259,24 @@ class StreamLog:
             segment = self._segments[at]
             if segment.next <= offset:
                 continue
-            position = self._index(at).position_of(offset)
+            position = self._read_up_to.pop((segment.first, offset), None)
+            if position is None:
+                position = self._index(at).position_of(offset)
             while position < segment.readable:
                 chunks, position = self._reader.block(segment, position)
                 wanted = [chunk for chunk in chunks if chunk.next > offset]
                 for chunk in reversed(wanted):  # the first one is wanted next
                     self._cache.put(self._folder, chunk)
                 if wanted:
+                    self._note_reading((segment.first, wanted[-1].next), position)
                     return wanted[0]
         return None
+
+    def _note_reading(self, place: tuple[int, int], position: int) -> None:
+        """Somebody has read so far in a segment, and will go on there."""
+        self._read_up_to[place] = position
+        if len(self._read_up_to) > READINGS_MAX:
+            del self._read_up_to[next(iter(self._read_up_to))]
 
     def offset_at(self, stamp_ms: int) -> int:
         """First offset of the first chunk not before this time; ``committed`` where there is none."""
@@ -283,7 +297,7 @@ class StreamLog:
             follower = self._segments[at + 1]  # the newest one always has its index
             head = self._reader.head(follower.path) if follower.readable else None
             if head is not None and head.before_first == segment.first:
-                segment.index = head.index
+                segment.index = head.before_index
             else:
                 again = Segment(self._folder, segment.first)
                 self._reader.find(again)

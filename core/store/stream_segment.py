@@ -20,6 +20,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import NamedTuple
 
+from core.message import Attributes
 from core.store.disk import Disk
 from core.store.errors import StoreFailure
 from core.store.record import Damaged, Found, record_bytes, scan
@@ -29,10 +30,10 @@ from core.store.stream_chunk import Chunk, decode
 HEAD_TAG = 0
 _HEAD = Struct("<B3xQIQQQ")
 
-BLOCK_BYTES = 256 * 1024
-"""One read: some dozens of full chunks, or a few thousand of one message each, which takes 2 ms to take apart."""
+BLOCK_BYTES = 128 * 1024
+"""One read: half of a full chunk, which is then read as a whole, or 1500 chunks of one message, which take some ms."""
 INDEX_STEP_BYTES = 32 * 1024
-"""At least so far apart are the chunks of a sparse index: searching reads an eighth of a block in vain at most."""
+"""At least so far apart are the chunks of a sparse index: searching reads a quarter of a block in vain at most."""
 INDEX_ENTRIES_MAX = 4096
 """96 KiB; segments of more than 128 MiB have larger steps."""
 
@@ -90,7 +91,7 @@ class Head(NamedTuple):
     before_first: int
     before_last: int
     before_stamp_ms: int
-    index: SparseIndex
+    before_index: SparseIndex
     """Of the segment before."""
 
 
@@ -150,12 +151,13 @@ def head_payload(first: int, before: Segment | None) -> list[bytes]:
 class SegmentReader:
     """Reads segments of one stream, short reads in the loop. Keeps what it finds damaged, and nothing else."""
 
-    __slots__ = ("_disk", "damage", "damaged")
+    __slots__ = ("_attributes", "_disk", "damage", "damaged")
 
     DAMAGE_KEPT_MAX = 16
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
+        self._attributes: dict[bytes, Attributes] = {}
         self.damaged = 0
         """How often something damaged was met, once more for each reader."""
         self.damage: list[Damage] = []
@@ -203,7 +205,7 @@ class SegmentReader:
                 continue
             generation = max(generation, found.generation)
             if found.payload[0] == CHUNK_TAG:
-                chunk = decode(found.payload)
+                chunk = decode(found.payload, self._attributes)
                 segment.end = found.offset
                 segment.appended(chunk, found.end - found.offset)
                 last_chunk = chunk.first
@@ -229,9 +231,11 @@ class SegmentReader:
                         break
                     self._note(Damage(segment.path, found))
                 elif found.payload[0] == CHUNK_TAG:
-                    chunks.append(decode(found.payload))
+                    chunks.append(decode(found.payload, self._attributes))
                 end = found.end
             if cut is None or end > start:
+                if end < segment.readable:
+                    self._disk.will_need(segment.path, end, BLOCK_BYTES)  # who reads on finds it in the system's cache
                 return chunks, end
             reach = max(2 * reach, record_bytes(cut.header.payload_bytes) if cut.header is not None else 0)
 

@@ -69,3 +69,23 @@ def test_a_message_in_its_own_encoding_is_itself():
     assert CONVERTER.render(BODY, Origin.AMQP10, Origin.AMQP10) is BODY
     with pytest.raises(AssertionError):
         CONVERTER.render(BODY, Origin.AMQP10, Origin.AMQP091)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "value"),
+    [
+        ({}, None),
+        ({"x-stream-filter-value": "eu"}, "eu"),
+        ({"x-stream-filter-value": 7}, None),
+        ({"x-other": "eu"}, None),
+    ],
+)
+def test_the_value_that_streams_filter_by(annotations, value):
+    entry = encode_section(MESSAGE_ANNOTATIONS, {Symbol(key): item for key, item in annotations.items()}) + BODY
+    assert CONVERTER.filter_value(entry, Origin.AMQP10) == value
+
+
+def test_a_message_without_annotations_has_no_filter_value():
+    assert CONVERTER.filter_value(BODY, Origin.AMQP10) is None
+    assert CONVERTER.filter_value(b"\x00", Origin.AMQP10) is None
+    assert CONVERTER.filter_value(BODY, Origin.AMQP091) is None

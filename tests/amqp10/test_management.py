@@ -228,8 +228,13 @@ def test_declare_queue_inequivalent_exclusive(console):
 
 
 def test_declare_queue_invalid_field(console):
-    declaration = {"auto_delete": True, "arguments": {"x-queue-type": "stream"}}
-    assert console.ask("PUT", "/queues/q", declaration).status == 400
+    assert console.ask("PUT", "/queues/q", {"arguments": {"x-queue-type": "tape"}}).status == 400
+
+
+def test_declare_queue_that_memory_cannot_keep(console):
+    for kind in ("stream", "quorum"):
+        answer = console.ask("PUT", "/queues/q", {"arguments": {"x-queue-type": kind}})
+        assert (answer.status, "needs a data folder" in str(answer.value)) == (409, True)
 
 
 @pytest.mark.parametrize(

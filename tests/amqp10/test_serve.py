@@ -190,8 +190,14 @@ def test_anonymous_peers_need_no_sasl_where_they_are_allowed(anonymous, bare):
     assert (b"ANONYMOUS" in front_end.data_to_send(NOW)) is anonymous
 
 
-async def test_the_whole_broker_serves_on_a_socket():
-    settings = Settings.model_validate({"server": {"listen": ["127.0.0.1:0"]}, "access": {"anonymous": True}})
+async def test_the_whole_broker_serves_on_a_socket(tmp_path):
+    settings = Settings.model_validate(
+        {
+            "server": {"listen": ["127.0.0.1:0"]},
+            "access": {"anonymous": True},
+            "data": {"folder": str(tmp_path / "data")},
+        }
+    )
     addresses: list[tuple[str, int]] = []
     ready = trio.Event()
 

@@ -149,7 +149,7 @@ def test_annotations_added_to_everything_are_kept_once(arena: Arena):
     annotations = {f"x-{n:03}": "v" for n in range(200)}
     for _ in range(2):
         peer.dispose(0, HALF, state=Modified(delivery_failed=True, message_annotations=annotations))
-    stretches = {id(stretch) for heap in queue_of(arena)._returned._heaps.values() for _, stretch in heap}
+    stretches = {id(stretch) for heap in queue_of(arena)._shelves[0].returned._heaps.values() for _, stretch in heap}
     assert len(stretches) <= 20
 
 

@@ -3,10 +3,11 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parents[2]
 READY = re.compile(r"is ready at amqp://guest:guest@(?P<host>[^:]+):(?P<port>\d+) \(pid (?P<pid>\d+)\)")
@@ -29,6 +30,11 @@ class BrokerAddress:
 @contextmanager
 def broker_process(*arguments: str) -> Iterator[BrokerAddress]:
     """``headgate serve`` on a free port of the loopback interface, until the block ends. Its log goes to our stderr."""
+    with TemporaryDirectory(prefix="headgate-") as folder:
+        yield from _broker_process(["--data", folder, *arguments])
+
+
+def _broker_process(arguments: Sequence[str]) -> Iterator[BrokerAddress]:
     command = [sys.executable, "-m", "amqp10", "serve", "--listen", "127.0.0.1:0", *arguments]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:

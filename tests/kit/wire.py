@@ -6,6 +6,7 @@ performatives and sees the frames that came back, decoded, in order.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 from typing import TypeVar
 
 from amqp10.connection import Connection
@@ -45,6 +46,8 @@ from core.engine.settings import EngineSettings
 from core.interface import Mailbox, QueueDeclaration, QueueTarget
 from core.message import Attributes, Run
 from core.server.frontends import PeerInfo
+from tests.kit.faulty_disk import MemoryDisk
+from tests.kit.storage import KeptDefinitions, open_storage, work
 
 P = TypeVar("P", bound=Performative)
 
@@ -74,9 +77,17 @@ class _LetIn:
 class InProcessBroker:
     """One broker; time stands still until the test moves it."""
 
-    def __init__(self, settings: FrontEndSettings | None = None, engine: EngineSettings | None = None) -> None:
+    def __init__(
+        self,
+        settings: FrontEndSettings | None = None,
+        engine: EngineSettings | None = None,
+        *,
+        durable: bool = False,
+    ) -> None:
+        """``durable``: with storage, on a disk in memory; then there are quorum queues and streams, too."""
         self.settings = settings or FrontEndSettings()
-        self.engine = Broker(engine or EngineSettings(), MessageConverter())
+        self.storage = open_storage(MemoryDisk(), KeptDefinitions()) if durable else None
+        self.engine = Broker(engine or EngineSettings(), MessageConverter(), storage=self.storage)
         self.control = BrokerControl(self.engine, version="test", pid=0)
         self.node = ManagementNode(self.engine, self.control)
         self.now = Now(1000.0, 1_700_000_000.0)
@@ -84,7 +95,7 @@ class InProcessBroker:
         self._touched: list[WirePeer] = []
 
     def queue(self, name: str = "q", **arguments: object) -> str:
-        """Declare a classic queue; returns its address."""
+        """Declare a queue, ``x_queue_type="quorum"`` for one that is not classic; returns its address."""
         spelled = {key.replace("_", "-"): value for key, value in arguments.items()}
         self.engine.declare_queue(QueueDeclaration(name=name, arguments=spelled), self)
         return f"/queues/{name}"
@@ -136,18 +147,12 @@ class InProcessBroker:
     def advance(self, seconds: float) -> None:
         """Let time pass; deadlines that come are kept."""
         end = self.now.monotonic + seconds
-        while True:
-            due = [
-                (deadline, index, peer)
-                for index, peer in enumerate(self.peers)
-                if not peer.lost and (deadline := peer.front_end.deadline()) is not None and deadline <= end
-            ]
-            if not due:
-                break
-            deadline, _, peer = min(due)
+        while (deadline := min(self.engine.deadline, *map(_deadline, self.peers), inf)) <= end:
             self._move(max(deadline, self.now.monotonic))
-            peer.front_end.tick(self.now)
-            self.touch(peer)
+            for peer in self.peers:
+                if _deadline(peer) <= self.now.monotonic:
+                    peer.front_end.tick(self.now)
+                    self.touch(peer)
             self.run()
         self._move(end)
 
@@ -157,12 +162,14 @@ class InProcessBroker:
             self._touched.append(peer)
 
     def run(self) -> None:
-        """Turns and flushes until nothing is left, as the server's pump does."""
+        """Turns and flushes until nothing is left, as the server's pump does; writes and syncs with storage."""
         for _ in range(1000):
             more = self.engine.turn(self.now)
             touched, self._touched = self._touched, []
             for peer in touched:
                 peer.flush()
+            if self.storage is not None:
+                more |= work(self.storage, self.now.monotonic)
             if not touched and not more:
                 return
         raise AssertionError("the broker does not come to rest")
@@ -455,6 +462,12 @@ class WirePeer:
     def detached_with(self, condition: str) -> bool:
         """The broker detached a link with this condition."""
         return any(each.error is not None and each.error.condition == condition for each in self.take(Detach))
+
+
+def _deadline(peer: WirePeer) -> float:
+    """When a peer wants to be told the time; infinity for never."""
+    deadline = None if peer.lost else peer.front_end.deadline()
+    return inf if deadline is None else deadline
 
 
 def body_of(payload: bytes) -> bytes:

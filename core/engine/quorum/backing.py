@@ -11,7 +11,7 @@ Invariants: resident before paged before uncommitted, each ascending; every read
 one of them, or was handed out. Settlements are gathered and appended when the lane's next batch is taken: losing one
 means a second delivery, which is flagged.
 
-A quorum queue has two priorities where it has any, ``max_priority`` 1: a backing each, the higher one served first.
+A quorum queue tells two priorities apart, up to 4 and above; each has a backing of its own on the same log.
 """
 
 from array import array
@@ -40,7 +40,7 @@ from core.engine.quorum.machine import QuorumMachine
 from core.engine.quorum.reading import read_bodies
 from core.engine.stretch import Stretch
 from core.message import Portion, Route
-from core.store.command_log import LocalCommandLog
+from core.store.command_log import CommandLog
 from core.store.record import JOIN_BELOW
 
 RESIDENT_MESSAGES_MAX = 2048
@@ -73,7 +73,7 @@ class QuorumBacking:
     def __init__(
         self,
         machine: QuorumMachine,
-        log: LocalCommandLog,
+        log: CommandLog,
         cleaner: Cleaner,
         annotations: AnnotationCodec,
         *,
@@ -297,7 +297,7 @@ class QuorumBacking:
 
     def settle(self, stretch: Stretch) -> None:
         if not self._settled:
-            self._log.lane.later(self)
+            self._log.later(self)
         self._settled.append(stretch.sequences)
 
     def write_late(self) -> None:

@@ -19,7 +19,7 @@ from core.engine.quorum.block import DISCARDED, READY, Block, Held, Piece
 from core.engine.quorum.commands import Counters, Messages, carried_head, encode
 from core.engine.quorum.machine import QuorumMachine
 from core.engine.quorum.reading import read_bodies
-from core.store.command_log import LocalCommandLog
+from core.store.command_log import CommandLog
 from core.store.record import HEADER_BYTES, record_bytes
 
 STEP_BYTES = 1 << 20
@@ -40,7 +40,7 @@ class Cleaner:
 
     def __init__(
         self,
-        log: LocalCommandLog,
+        log: CommandLog,
         machines: Callable[[], Iterable[QuorumMachine]],
         *,
         fence: int,
@@ -76,7 +76,7 @@ class Cleaner:
     def look(self) -> None:
         """Have a look with the next batch."""
         self._turnover = 0
-        self._log.lane.later(self)
+        self._log.later(self)
 
     def write_late(self) -> None:
         """See :class:`core.store.lane.LateWriter`."""
@@ -87,7 +87,7 @@ class Cleaner:
             self._carry_some()
             if not self._waiting:
                 self._carrying = None
-            self._log.lane.later(self)
+            self._log.later(self)
 
     def release(self) -> None:
         """The batch before this one is written, so that what it carried can be read from the file."""
@@ -105,6 +105,9 @@ class Cleaner:
         if min(self._log.files()) < oldest:
             self._remove_before(oldest)
         if oldest == current:
+            return
+        if not self._log.is_written(oldest):
+            self._log.later(self)
             return
         files = self._log.files()
         total = sum(files.values())

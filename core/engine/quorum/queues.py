@@ -11,7 +11,7 @@ from core.engine.quorum.backing import QuorumBacking
 from core.engine.quorum.cleaning import Cleaner
 from core.engine.quorum.commands import Delete, QueueKey, decode
 from core.engine.quorum.machine import QuorumMachine
-from core.store.command_log import LocalCommandLog
+from core.store.command_log import CommandLog
 
 
 class QuorumQueues:
@@ -19,7 +19,7 @@ class QuorumQueues:
 
     def __init__(
         self,
-        log: LocalCommandLog,
+        log: CommandLog,
         *,
         garbage_fraction: float = 0.5,
         look_bytes: int = 16 << 20,

@@ -273,8 +273,7 @@ def test_a_policy_bounds_the_link_credit_of_a_publisher():
     link = peer.link(0)
     publisher = link.reference.publisher
     publisher.link_credit_max = 10
-    publisher.mailbox.put(PublisherBlocked(publisher, None))
-    broker.run()
+    peer.transfer(b"x", handle=0)  # its confirm is when the link looks at the policy
     assert (link.credit.maximum, link.credit.top_up_at) == (10, 5)
     link.credit.link_credit = 0
     assert link.reference.blocked_by(frozenset()) == "policy"

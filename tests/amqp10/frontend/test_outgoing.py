@@ -220,4 +220,4 @@ def test_a_policy_bounds_the_queue_grant():
     attachment.link_credit_max = None
     broker.fill(numbered(2, 10))
     assert peer.bodies() == numbered(2, 10)
-    assert grant_of_engine(broker) == BATCH
+    assert peer.link(1).grant.batch == BATCH

@@ -34,7 +34,8 @@ def dropped(broker: Broker) -> object:
 
 
 @pytest.mark.parametrize(
-    ("own", "queues", "seconds"), [(None, None, None), (1000, None, 1), (None, 2000, 2), (1000, 2000, 1), (3000, 2000, 2)]
+    ("own", "queues", "seconds"),
+    [(None, None, None), (1000, None, 1), (None, 2000, 2), (1000, 2000, 1), (3000, 2000, 2)],
 )
 def test_the_lower_time_to_live_holds(own, queues, seconds):
     expected = None if seconds is None else NOW.wall + seconds
@@ -171,7 +172,7 @@ def test_a_time_to_live_of_zero_reaches_who_waits(room, got):
 
 
 def test_a_time_to_live_of_zero_behind_one_that_stands():
-    broker, peer = make()
+    _, peer = make()
     consumer = peer.consume("q", 2)
     peer.publish("q", [b"stands"])
     peer.publish("q", [b"passes"], Attributes(ttl_ms=0))
@@ -179,7 +180,7 @@ def test_a_time_to_live_of_zero_behind_one_that_stands():
 
 
 def test_single_messages_that_follow_closely_expire_together():
-    broker, peer = make(x_message_ttl=1000)
+    _, peer = make(x_message_ttl=1000)
     for number in range(5):
         peer.publish("q", bodies(1, number))
         turn(peer, later(0.001 + number / 1000))

@@ -64,7 +64,7 @@ def test_room_is_the_longest_beginning_within_both_limits(sizes, standing, stand
 
 def test_without_a_limit_nothing_acts():
     limit = LengthLimit("q", QueueOptions(overflow=Overflow.REJECT_PUBLISH))
-    assert not (limit.rejects or limit.drops or limit.blocks or limit.full(10**9, 10**12))
+    assert [limit.rejects, limit.drops, limit.blocks, limit.full(10**9, 10**12)] == [False] * 4
     assert limit.excess(10**9, 10**12) == 0
 
 

@@ -13,6 +13,7 @@ def test_a_turn_without_work():
 
 def test_queues_take_their_turns_in_the_order_of_the_touch():
     broker = make_broker("a", "b")
+    broker.turn(NOW)
     peer = Peer(broker)
     for name in ("b", "a", "b"):
         peer.publish(name, bodies(1))

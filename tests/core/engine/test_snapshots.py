@@ -37,6 +37,9 @@ def test_queues():
             "exclusive": False,
             "auto_delete": False,
             "arguments": {"x-max-length": 99},
+            "policy": None,
+            "copies": None,
+            "notice": None,
             "messages_waiting": 2,
             "messages_ready": 5,
             "messages_unacknowledged": 3,
@@ -48,6 +51,15 @@ def test_queues():
             "rejected": 1,
             "returned": 1,
             "purged": 0,
+            "refused": 0,
+            "direct": 0,
+            "dead_letters_waiting": 0,
+            "dead_lettered": {},
+            "dropped": {"rejected": 1},
+            "alpha": 4,
+            "ram_messages": 4,
+            "ram_bytes": 4,
+            "returned_ready": 1,
         }
     ]
 

@@ -94,6 +94,15 @@ def test_files_are_rolled_before_they_pass_the_limit(opened):
     assert Opened(opened.disk, generation=2).found == [*payloads(0, 10), b"L" * 3000, b"s"]
 
 
+def test_a_file_is_written_when_it_is_full_and_on_the_disk(opened):
+    for payload in payloads(0, 4):
+        opened.append(payload)
+    assert [opened.log.is_written(number) for number in (1, 2)] == [False, False]
+    opened.write()
+    assert [opened.log.is_written(number) for number in (1, 2)] == [True, False]
+    assert Opened(opened.disk, generation=2).log.is_written(2)
+
+
 def test_bodies_are_read_by_place(opened):
     opened.append(b"first")
     _, file, offset = opened.log.append([b"head", b"body"], 8, opened.fence, prompt=True)

@@ -140,6 +140,21 @@ def test_carried_messages_can_be_read_before_they_are_written():
     assert drain(traffic.restart(), 2) == {number: body(2, number, 0) for number in range(count)}
 
 
+def test_what_is_not_written_yet_is_not_carried():
+    traffic = Traffic(QuorumNode(file_bytes=FILE_BYTES, look_bytes=1 << 40))
+    traffic.publish(2, committed=False)
+    for _ in range(100):
+        traffic.publish(3, committed=False)
+    traffic.node.queues.backing(3).delete()
+    traffic.node.queues.forget(3)
+    traffic.cleaner.look()
+    traffic.node.write()
+    assert (traffic.cleaner.carried, traffic.node.lane.written) == (0, 102)
+    traffic.node.commit()
+    assert (traffic.cleaner.carried, len(traffic.files)) == (1, 1)
+    assert drain(traffic, 2) == {0: body(2, 0)}
+
+
 def test_numbers_of_idle_queues_outlive_their_messages(traffic):
     for queue in range(10, 15):
         traffic.publish(queue, 3)

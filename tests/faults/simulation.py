@@ -1,0 +1,498 @@
+"""A broker with storage on a disk that can lose its power: publishers, consumers, lanes and time move by chance.
+
+One :class:`World` is one data folder over all its lives. Everything in it happens in one thread and in virtual time, by
+one random generator, so a seed repeats it exactly. What the broker has promised stands in a ledger for each queue
+(:mod:`tests.crash.ledger`); :meth:`World.audit` compares it with what the queues deliver after a start.
+
+The promises: a confirmed message of a quorum queue, or of a queue with ``x-sync: always``, is never lost; one of another
+classic queue or a stream only when the power goes within ``sync_interval`` after the confirmation. What was settled does
+not come back once the settlement is synced. Nothing is delivered that was not sent, or not as it was sent, or out of
+order; after an unclean stop every message is flagged as redelivered.
+
+Syncs are never later than the lanes want them, as a disk that answers at once would have it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from core.clock import Now
+from core.config.store import StoreSettings
+from core.engine.broker import Broker
+from core.engine.settings import EngineSettings
+from core.engine.storage import Storage
+from core.interface import (
+    Binding,
+    Cancelled,
+    Confirmed,
+    ConsumeOptions,
+    Consumer,
+    Delivered,
+    Disposal,
+    ExchangeDeclaration,
+    ExchangeTarget,
+    ExchangeType,
+    Mailbox,
+    Outcome,
+    Publisher,
+    QueueDeclaration,
+    QueueTarget,
+    StreamOptions,
+    StreamPosition,
+    Target,
+)
+from core.message import Attributes, Return, Run
+from core.store.lane import Lane
+from tests.crash.ledger import Found, Ledger, Verdict
+from tests.faults.messages import message, number_of, size
+from tests.kit.faulty_disk import FaultyDisk, MemoryDisk
+from tests.kit.storage import KeptDefinitions, lanes, leave_in_order, open_storage, sync, write
+
+SETTINGS = StoreSettings(msg_store_file_size_limit=65_536, command_log_file_size_limit=65_536)
+"""Files as small as they may be, so that they are begun, carried and removed all the time."""
+STREAM_SEGMENT_BYTES = 20_000
+DURABLE, TRANSIENT = Attributes(durable=True), Attributes()
+EVERYTHING = 10**9
+"""A queue grant for whatever there is."""
+FAN = "fan"
+"""The exchange that copies to all queues but the stream."""
+LOOKS_MAX = 10_000
+
+
+@dataclass(eq=False)
+class Subject:
+    """One queue under test."""
+
+    name: str
+    arguments: dict[str, object]
+    lane: int
+    """Classic, quorum or streams."""
+    always_synced: bool = False
+    ledger: Ledger = field(default_factory=Ledger)
+
+    @property
+    def settles(self) -> bool:
+        """False for a stream."""
+        return self.lane != 2
+
+    @property
+    def keeps_transient(self) -> bool:
+        """Whether messages that are not durable outlive the broker."""
+        return self.lane != 0
+
+
+@dataclass(eq=False)
+class Reader:
+    """A consumer, and what it holds."""
+
+    consumer: Consumer
+    subject: Subject
+    held: dict[int, int] = field(default_factory=dict)
+    """Delivery number to message number."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Settling:
+    """Settlements that are durable when their lane has synced this position."""
+
+    position: int
+    subject: Subject
+    numbers: frozenset[int]
+
+
+def subjects() -> list[Subject]:
+    """One queue of each kind."""
+    return [
+        Subject("classic", {}, 0),
+        Subject("lazy", {"x-queue-mode": "lazy"}, 0),
+        Subject("synced", {"x-sync": "always"}, 0, always_synced=True),
+        Subject("quorum", {"x-queue-type": "quorum", "x-delivery-limit": -1}, 1, always_synced=True),
+        Subject(
+            "stream", {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": STREAM_SEGMENT_BYTES}, lane=2
+        ),
+    ]
+
+
+class World:
+    """One data folder, and a broker on it."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = Random(seed)
+        self.disk = FaultyDisk()
+        self.definitions = KeptDefinitions()
+        self.subjects = subjects()
+        self.now = 1000.0
+        self.generation = 0
+        self.next_number = 0
+        self.accepted_at: dict[int, float] = {}
+        self.did: Counter[str] = Counter()
+        self.start()
+        self.broker.declare_exchange(ExchangeDeclaration(name=FAN, type=ExchangeType.FANOUT))
+        for subject in self.subjects:
+            self._declare(subject)
+
+    # --- a life -----------------------------------------------------------------------------------------------------
+
+    def start(self, settings: StoreSettings = SETTINGS) -> None:
+        """A broker on the disk as it is."""
+        self.generation += 1
+        self.storage: Storage = open_storage(self.disk, self.definitions, self.generation, settings)
+        self.lanes: Sequence[Lane] = lanes(self.storage)
+        self.broker = Broker(EngineSettings(), storage=self.storage)
+        self.mailbox = Mailbox(lambda: None)
+        self.publishers: dict[Target, Publisher] = {}
+        self.readers: list[Reader] = []
+        self._waiting: dict[int, tuple[Subject, ...]] = {}
+        """Messages that are not confirmed, and where they went."""
+        self._settled: list[tuple[Subject, frozenset[int]]] = []
+        """No batch has been taken since."""
+        self._settling: list[_Settling] = []
+
+    def _declare(self, subject: Subject) -> None:
+        self.broker.declare_queue(QueueDeclaration(name=subject.name, arguments=subject.arguments), self)
+        if subject.settles:
+            binding = Binding(
+                source=FAN, destination=subject.name, destination_is_queue=True, binding_key="", arguments={}
+            )
+            self.broker.bind(binding, self)
+
+    def step(self) -> None:
+        """One thing happens, whichever."""
+        steps = self._STEPS
+        self.rng.choices([step for step, _ in steps], [weight for _, weight in steps])[0](self)
+
+    def run(self, steps: int) -> None:
+        """So many things."""
+        for _ in range(steps):
+            self.step()
+
+    def settle_down(self) -> None:
+        """Everything that was begun is written, synced and answered. Takes as long as a sync interval."""
+        for _ in range(LOOKS_MAX):
+            self.turn()
+            self.pass_time(SETTINGS.sync_interval)
+            for lane in self.lanes:
+                self.take_write(lane)
+                write(lane, self.disk)
+            quiet = all(lane.synced == lane.staged and not lane.has_records for lane in self.lanes)
+            if quiet and not self.broker.turn(self._clock()) and not self._look():
+                return
+        raise AssertionError("the broker does not come to rest")
+
+    def conclude(self) -> None:
+        """An orderly stop: consumers and publishers leave, then the broker."""
+        while self.readers:
+            self._leave(self.readers[0])
+        self.turn()
+        self.broker.conclude()
+        leave_in_order(self.storage, self.now)
+
+    # --- clients ----------------------------------------------------------------------------------------------------
+
+    def publish(self) -> None:
+        """A run to one queue, or to all that are bound."""
+        rng = self.rng
+        chosen = rng.choice([*self.subjects, None])
+        subjects = (chosen,) if chosen is not None else tuple(one for one in self.subjects if one.settles)
+        target: Target = ExchangeTarget(FAN, "") if chosen is None else QueueTarget(chosen.name)
+        attributes = TRANSIENT if rng.random() < 0.1 else DURABLE
+        first = self.next_number
+        entries = [message(first + index, size(rng)) for index in range(rng.choice((1, 1, 2, 3, 5, 8, 20)))]
+        self.next_number += len(entries)
+        for number in range(first, self.next_number):
+            self._waiting[number] = subjects if attributes.durable else tuple(s for s in subjects if s.keeps_transient)
+        for subject in subjects:
+            subject.ledger.uncertain |= set(range(first, self.next_number))
+        if target not in self.publishers:
+            self.publishers[target] = self.broker.publisher(self.mailbox, self, target, None)
+        self.broker.publish(self.publishers[target], target, Run(first, entries, attributes), self._clock())
+        self.did["published"] += len(entries)
+
+    def join(self) -> None:
+        """A consumer comes, if there are not too many."""
+        subject = self.rng.choice(self.subjects)
+        if sum(reader.subject is subject for reader in self.readers) < 2:
+            self._attach(subject, self.rng.choice((StreamPosition.FIRST, StreamPosition.NEXT)))
+
+    def _attach(self, subject: Subject, position: StreamPosition) -> Reader:
+        options = ConsumeOptions(stream=StreamOptions(position=position))
+        reader = Reader(self.broker.consume(subject.name, self.mailbox, self, options, None), subject)
+        self.readers.append(reader)
+        return reader
+
+    def grant(self) -> None:
+        """A consumer asks for some."""
+        if self.readers:
+            self.broker.grant(self.rng.choice(self.readers).consumer, self.rng.randint(0, 30), False)
+
+    def settle(self) -> None:
+        """A consumer disposes of some of what it holds."""
+        readers = [reader for reader in self.readers if reader.held]
+        if not readers:
+            return
+        reader = self.rng.choice(readers)
+        numbers = list(reader.held)
+        start = self.rng.randrange(len(numbers))
+        chosen = numbers[start : start + self.rng.randint(1, 20)]
+        disposal = self.rng.choice(
+            (Disposal.ACCEPTED, Disposal.ACCEPTED, Disposal.ACCEPTED, Disposal.REJECTED, Return(), Return(True))
+        )
+        self.broker.settle(reader.consumer, chosen[0], chosen[-1], disposal)
+        gone = frozenset(reader.held.pop(number) for number in chosen)
+        if reader.subject.settles and isinstance(disposal, Disposal):
+            self._going(reader.subject, gone)
+            self.did["settled"] += len(gone)
+
+    def leave(self) -> None:
+        """A consumer goes; what it holds returns."""
+        if self.readers:
+            self._leave(self.rng.choice(self.readers))
+
+    def _leave(self, reader: Reader) -> None:
+        self.readers.remove(reader)
+        self.broker.cancel(reader.consumer)
+
+    def purge(self) -> None:
+        """A queue is emptied, but for what consumers hold."""
+        subject = self.rng.choice([subject for subject in self.subjects if subject.settles])
+        self.settle_down()
+        held = {number for reader in self.readers if reader.subject is subject for number in reader.held.values()}
+        ledger = subject.ledger
+        there = (ledger.confirmed | ledger.uncertain) - held - ledger.gone - ledger.going
+        ready = self.broker.queue_info(subject.name, self).ready
+        assert self.broker.purge_queue(subject.name, self) == ready
+        self._going(subject, frozenset(there))
+        self.did["purged"] += ready
+
+    def recreate(self) -> None:
+        """A queue is deleted and declared again."""
+        subject = self.rng.choice(self.subjects)
+        self.turn()
+        self.broker.delete_queue(subject.name, self)
+        ledger = subject.ledger
+        subject.ledger = Ledger(gone=ledger.gone | ledger.confirmed | ledger.uncertain)
+        self._waiting = {number: tuple(s for s in where if s is not subject) for number, where in self._waiting.items()}
+        self._settled = [entry for entry in self._settled if entry[0] is not subject]
+        self._settling = [entry for entry in self._settling if entry.subject is not subject]
+        self.publishers.pop(QueueTarget(subject.name), None)
+        self._look()
+        self._declare(subject)
+        self.did["recreated"] += 1
+
+    def _going(self, subject: Subject, numbers: frozenset[int]) -> None:
+        subject.ledger.going |= numbers
+        self._settled.append((subject, numbers))
+
+    # --- the broker -------------------------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """Messages move until nothing is left, and clients look into the mailbox."""
+        for _ in range(LOOKS_MAX):
+            more = self.broker.turn(self._clock())
+            if not self._look() and not more:
+                return
+        raise AssertionError("the broker does not come to rest")
+
+    def _look(self) -> bool:
+        actions = self.mailbox.take()
+        readers = {reader.consumer: reader for reader in self.readers}
+        for action in actions:
+            match action:
+                case Confirmed():
+                    self._confirmed(action)
+                case Delivered():
+                    self._delivered(readers[action.consumer], action)
+                case Cancelled():
+                    self.readers.remove(readers[action.consumer])
+        return bool(actions)
+
+    def _confirmed(self, confirmed: Confirmed) -> None:
+        for number in range(confirmed.first, confirmed.last + 1):
+            subjects = self._waiting.pop(number)
+            if confirmed.outcome is not Outcome.ACCEPTED:
+                assert not subjects, f"{number} is {confirmed.outcome}"
+                continue
+            self.accepted_at[number] = self.now
+            for subject in subjects:
+                subject.ledger.uncertain.discard(number)
+                subject.ledger.confirmed.add(number)
+            self.did["confirmed"] += 1
+
+    def _delivered(self, reader: Reader, delivered: Delivered) -> None:
+        for number, entry in enumerate(delivered.entries, delivered.first):
+            known = reader.held[number] = number_of(entry)
+            reader.subject.ledger.seen.add(known)
+        self.did["delivered"] += len(delivered.entries)
+
+    def page(self) -> None:
+        """Memory is short, or is not any more."""
+        self.broker.memory_sampled(self.rng.choice((0, 30, 60, 200)), 100)
+
+    def compact(self) -> None:
+        """A step of housekeeping in the message stores."""
+        self.storage.store.compact_step()
+
+    # --- lanes and time ---------------------------------------------------------------------------------------------
+
+    def take_write(self, lane: Lane) -> None:
+        """A batch is taken; it may be written at any later moment."""
+        if lane.take_write() is not None:
+            taken = [entry for entry in self._settled if self.lanes[entry[0].lane] is lane]
+            self._settled = [entry for entry in self._settled if self.lanes[entry[0].lane] is not lane]
+            self._settling += [_Settling(lane.staged, subject, numbers) for subject, numbers in taken]
+            self.did["batches"] += 1
+
+    def take(self) -> None:
+        """Some lane takes what is staged."""
+        self.take_write(self.rng.choice(self.lanes))
+
+    def write(self) -> None:
+        """Some lane writes."""
+        lane = self.rng.choice(self.lanes)
+        self.take_write(lane)
+        write(lane, self.disk)
+
+    def sync(self) -> None:
+        """Some lane syncs, if it wants to; it may write meanwhile."""
+        self.sync_lane(self.rng.choice(self.lanes))
+
+    def sync_lane(self, lane: Lane) -> None:
+        """One sync, if one is due. Sometimes the lane's other worker writes in the middle of it."""
+        if self.rng.random() < 0.2:
+            self._interrupt(self.rng.randint(1, 4), lambda: write(lane, self.disk) if lane.writing else None)
+        if sync(lane, self.disk, self.now):
+            self.did["syncs"] += 1
+        self.disk.delay = _nothing
+        self._note_synced()
+
+    def _interrupt(self, calls: int, act: Callable[[], object]) -> None:
+        """Have something done before the so manieth of the disk's coming calls."""
+        left = calls
+
+        def count(operation: str, path: str) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                self.disk.delay = _nothing
+                act()
+
+        self.disk.delay = count
+
+    def _note_synced(self) -> None:
+        left = []
+        for entry in self._settling:
+            if entry.position <= self.lanes[entry.subject.lane].synced:
+                entry.subject.ledger.going -= entry.numbers
+                entry.subject.ledger.gone |= entry.numbers
+            else:
+                left.append(entry)
+        self._settling = left
+
+    def wait(self) -> None:
+        """A moment passes."""
+        self.pass_time(self.rng.choice((0.001, 0.01, 0.05, 0.2)))
+
+    def pass_time(self, seconds: float) -> None:
+        """Time passes, and no sync is late."""
+        end = self.now + seconds
+        while True:
+            due = min((due, at) for at, lane in enumerate(self.lanes) for due in [self._due(lane)])
+            if due[0] > end:
+                break
+            self.now = max(self.now, due[0])
+            self.sync_lane(self.lanes[due[1]])
+        self.now = end
+
+    def _due(self, lane: Lane) -> float:
+        if lane.syncing is not None:
+            return self.now
+        due = lane.sync_due(self.now)
+        return float("inf") if due is None else due
+
+    def _clock(self) -> Now:
+        return Now(self.now, 1_700_000_000.0 + self.now)
+
+    # --- the audit --------------------------------------------------------------------------------------------------
+
+    def audit(self, *, power_cut: bool, orderly: bool = False) -> dict[str, Verdict]:
+        """What the queues deliver after a start, against what was promised before it. Raises AssertionError.
+
+        ``power_cut``: what was not synced may be lost. ``orderly``: the broker had begun to stop by itself, so
+        messages that nobody got need not be flagged.
+        """
+        verdicts: dict[str, Verdict] = {}
+        for subject in self.subjects:
+            ledger = subject.ledger
+            if not orderly:
+                ledger.seen |= ledger.confirmed | ledger.uncertain
+            if power_cut and not subject.always_synced:
+                since = self.now - SETTINGS.sync_interval
+                recent = {number for number in ledger.confirmed if self.accepted_at.get(number, since - 1) >= since}
+                ledger.confirmed -= recent
+                ledger.uncertain |= recent
+            found = self.read_all(subject)
+            verdict = verdicts[subject.name] = ledger.audit(found, settles=subject.settles)
+            assert not verdict.broken, _describe(subject, found, verdict)
+            ledger.begin_again(found)
+        self.accepted_at.clear()
+        return verdicts
+
+    def read_all(self, subject: Subject) -> list[Found]:
+        """Everything that a queue delivers, in order; it goes back."""
+        reader = self._attach(subject, StreamPosition.FIRST)
+        self.broker.grant(reader.consumer, EVERYTHING, False)
+        found: list[Found] = []
+        for _ in range(LOOKS_MAX):
+            more = self.broker.turn(self._clock())
+            actions = self.mailbox.take()
+            for action in actions:
+                if isinstance(action, Delivered):
+                    redelivered = not action.first_acquirer
+                    found += [Found(number_of(entry), redelivered=redelivered) for entry in action.entries]
+            if not actions and not more:
+                self._leave(reader)
+                return found
+        raise AssertionError(f"{subject.name} never stops delivering")
+
+    # --- the power --------------------------------------------------------------------------------------------------
+
+    def lose_power(self) -> None:
+        """The disk as it can be found afterwards."""
+        assert isinstance(self.disk.disk, MemoryDisk)
+        self.disk = FaultyDisk(self.disk.disk.power_cut(self.rng))
+
+    _STEPS: Sequence[tuple[Callable[["World"], None], float]] = (
+        (publish, 20),
+        (turn, 25),
+        (join, 2),
+        (grant, 8),
+        (settle, 12),
+        (leave, 1),
+        (purge, 0.15),
+        (recreate, 0.15),
+        (page, 1),
+        (compact, 2),
+        (take, 4),
+        (write, 16),
+        (sync, 8),
+        (wait, 4),
+    )
+
+
+def _nothing(operation: str, path: str) -> None:
+    pass
+
+
+def _describe(subject: Subject, found: Sequence[Found], verdict: Verdict) -> str:
+    """What is wrong, with the first numbers concerned."""
+    ledger = subject.ledger
+    present = {one.number for one in found}
+    demanded = ledger.confirmed - ledger.gone - ledger.going if subject.settles else ledger.confirmed
+    return (
+        f"{subject.name}: {verdict}\nlost {sorted(demanded - present)[:20]}"
+        f" unexpected {sorted(present - ledger.confirmed - ledger.uncertain)[:20]}"
+        f" came back {sorted(present & ledger.gone)[:20]}"
+        f" unflagged {[one.number for one in found if not one.redelivered][:20]}"
+        f" order {[one.number for one in found][:50]}"
+    )

@@ -1,0 +1,158 @@
+"""What a broker keeps things with, over any disk: opened as the server opens it, its lanes moved by hand.
+
+:func:`work` does what the tasks of the lanes would do until nothing is left; :func:`write` and :func:`sync` run one
+batch.
+"""
+
+from collections.abc import Sequence
+
+from core.config.store import StoreSettings
+from core.engine.policies import PolicyDeclaration
+from core.engine.quorum.queues import QuorumQueues
+from core.engine.storage import Storage
+from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
+from core.store.command_log import LocalCommandLog
+from core.store.definitions import Definitions, StoredQueue
+from core.store.disk import Disk
+from core.store.errors import StoreFailure
+from core.store.lane import Lane, SyncBatch, WriteBatch
+from core.store.store import STREAMS, open_store
+
+
+class KeptDefinitions:
+    """The definitions of a data folder, in memory. Like the database's, each change is kept at once."""
+
+    def __init__(self) -> None:
+        self._last_number = 0
+        self._queues: dict[str, StoredQueue] = {}
+        self._exchanges: dict[str, ExchangeDeclaration] = {}
+        self._bindings: list[Binding] = []
+        self._policies: dict[str, PolicyDeclaration] = {}
+
+    def load(self) -> Definitions:
+        """Everything, in the order in which it was made."""
+        return Definitions(
+            queues=list(self._queues.values()),
+            exchanges=list(self._exchanges.values()),
+            bindings=list(self._bindings),
+            policies=list(self._policies.values()),
+        )
+
+    def number(self, queue: str) -> int:
+        """Under which number a queue is kept."""
+        return self._queues[queue].id
+
+    # --- Recorder
+
+    def add_queue(self, declaration: QueueDeclaration) -> int:
+        """See :class:`core.engine.storage.Recorder`, also for what follows."""
+        self._last_number += 1
+        self._queues[declaration.name] = StoredQueue(self._last_number, declaration)
+        return self._last_number
+
+    def add_exchange(self, declaration: ExchangeDeclaration) -> None:
+        self._exchanges[declaration.name] = declaration
+
+    def add_binding(self, binding: Binding) -> None:
+        if binding not in self._bindings:
+            self._bindings.append(binding)
+
+    def remove(self, *, queues: Sequence[str], exchanges: Sequence[str], bindings: Sequence[Binding]) -> None:
+        for name in queues:
+            self._queues.pop(name, None)
+        for name in exchanges:
+            self._exchanges.pop(name, None)
+        self._bindings = [binding for binding in self._bindings if binding not in bindings]
+
+    def set_policy(self, policy: PolicyDeclaration) -> None:
+        self._policies[policy.name] = policy
+
+    def remove_policy(self, name: str) -> None:
+        self._policies.pop(name, None)
+
+
+def open_storage(
+    disk: Disk, definitions: KeptDefinitions, generation: int = 1, settings: StoreSettings | None = None
+) -> Storage:
+    """What a broker starts with on this disk. ``generation`` counts the starts.
+
+    Raises StoreDamaged, StoreRefused, StoreFailure.
+    """
+    settings = settings or StoreSettings()
+    found = definitions.load()
+    numbers: dict[str, list[int]] = {"classic": [], "quorum": [], "stream": []}
+    for queue in found.queues:
+        numbers[str(queue.declaration.arguments.get("x-queue-type", "classic"))].append(queue.id)
+    ids = [str(number) for number in numbers["classic"]]
+    store = open_store(disk, settings, generation=generation, queue_ids=ids)
+    log = LocalCommandLog(
+        disk, store.quorum, file_bytes_max=settings.command_log_file_size_limit, salvage=settings.salvage
+    )
+    quorum = QuorumQueues(log, garbage_fraction=settings.garbage_fraction)
+    quorum.recover()
+    quorum.retain(numbers["quorum"])
+    for name in disk.names(STREAMS):
+        if name.isdigit() and int(name) not in numbers["stream"]:
+            disk.remove_folder(f"{STREAMS}/{name}")
+    return Storage(found=found, recorder=definitions, store=store, quorum=quorum)
+
+
+def lanes(storage: Storage) -> tuple[Lane, Lane, Lane]:
+    """Classic, quorum, streams."""
+    store = storage.store
+    return store.classic, store.quorum, store.streams
+
+
+# --- the lanes, by hand ------------------------------------------------------------------------------------------
+
+
+def write(lane: Lane, disk: Disk) -> bool:
+    """Write what is out or staged. False when there is nothing. Raises NoSpace; then the batch stays out."""
+    batch = lane.writing or lane.take_write()
+    if batch is None:
+        return False
+    _run(lane, batch, disk)
+    lane.wrote(batch)
+    return True
+
+
+def sync(lane: Lane, disk: Disk, now: float) -> bool:
+    """Sync what is out, wanted or old enough. False when there is nothing."""
+    batch = lane.syncing or lane.take_sync(now)
+    if batch is None:
+        return False
+    _run(lane, batch, disk)
+    lane.did_sync(batch)
+    return True
+
+
+def _run(lane: Lane, batch: WriteBatch | SyncBatch, disk: Disk) -> None:
+    """As the lane's task does: a failure ends the lane, and is raised."""
+    try:
+        batch.run(disk)
+    except StoreFailure as failure:
+        lane.fail(failure)
+        raise
+
+
+def work(storage: Storage, now: float) -> bool:
+    """Write and sync until nothing is left to be done by this time. True when there was something."""
+    disk = storage.store.disk
+    worked = False
+    while any(write(lane, disk) or sync(lane, disk, now) for lane in lanes(storage)):
+        worked = True
+    return worked
+
+
+def leave_in_order(storage: Storage, now: float) -> None:
+    """What the server does last, when the broker is concluded."""
+    disk = storage.store.disk
+    for lane in lanes(storage):
+        lane.want_sync()
+        while write(lane, disk) or sync(lane, disk, now):
+            lane.want_sync()
+        if (mark := lane.take_mark()) is not None:
+            _run(lane, mark, disk)
+            lane.wrote(mark)
+    storage.quorum.put_snapshot()
+    storage.store.close_checkpoint()
