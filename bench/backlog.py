@@ -40,6 +40,8 @@ QUEUE = "backlog"
 SLICES = 10
 LINK_CREDIT = 1000
 SAMPLE_SECONDS = 0.1
+SECONDS_MAX = 36_000.0
+"""A slice ends with its messages, not with the time."""
 
 
 @dataclass(slots=True)
@@ -66,10 +68,10 @@ class Peak:
             self.resident = max(self.resident, self.broker.resident_bytes())
 
 
-def publish(broker: Broker, traffic: Traffic, index: int) -> float:
+def publish_to(broker: Broker, queue: str, traffic: Traffic, index: int = 0) -> float:
     """One slice. Returns messages per second, all of them confirmed."""
     began = time.monotonic()
-    with running(broker, traffic, [[Application(publisher=index + 1, publish_to=QUEUE)]]) as processes:
+    with running(broker, traffic, [[Application(publisher=index + 1, publish_to=queue)]]) as processes:
         outcome = conduct(processes)
     if sum(outcome.sent.values()) != traffic.messages or any(outcome.faults.values()):
         sys.exit(f"slice {index}: {outcome.sent} of {traffic.messages} messages, {outcome.faults}: no result")
@@ -125,6 +127,10 @@ class OwnBroker:
         self._process.send_signal(how)
         self._process.wait()
 
+    def kill(self) -> None:
+        """End it at once."""
+        self.end(signal.SIGKILL)
+
     def remove(self) -> None:
         """The data folder goes."""
         shutil.rmtree(self.data, ignore_errors=True)
@@ -158,14 +164,14 @@ def _run(given: argparse.Namespace, broker: Broker, own: OwnBroker | None) -> No
           f" fdatasync p50 {sync_p50_ms(ROOT):.3f} ms", flush=True)  # fmt: skip
     declare(broker, given.mode, given.type)
     slice_messages = given.messages // SLICES
-    traffic = Traffic(size=given.size, durable=True, messages=slice_messages, seconds=float("inf"))
-    publish(broker, Traffic(size=given.size, durable=True, messages=1000, seconds=float("inf")), 99)
+    traffic = Traffic(size=given.size, durable=True, messages=slice_messages, seconds=SECONDS_MAX)
+    publish_to(broker, QUEUE, Traffic(size=given.size, durable=True, messages=1000, seconds=SECONDS_MAX), 99)
     with Management(broker.url) as management:
         management.purge_queue(QUEUE)
     before = broker.resident_bytes()
     rates = []
     for index in range(SLICES):
-        rates.append(publish(broker, traffic, index))
+        rates.append(publish_to(broker, QUEUE, traffic, index))
         grown = broker.resident_bytes() - before
         print(f"published to {(index + 1) * slice_messages:>12,}: {rates[-1]:>9,.0f}/s, memory +{grown / 1e6:.1f} MB",
               flush=True)  # fmt: skip

@@ -78,6 +78,10 @@ class LoadProcess:
         with self._process:  # closes the pipes, which tells it to close its connections, and waits
             pass
 
+    def kill(self) -> None:
+        """Nothing more is wanted of it."""
+        self._process.kill()
+
     def go(self, start_ns: int) -> None:
         self._say(json.dumps({"go": start_ns}))
 

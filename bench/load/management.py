@@ -73,6 +73,17 @@ class Management:
         """Delete the queue; no error when there is none."""
         self._request("DELETE", f"/queues/{queue}", wire.NULL)
 
+    def counter(self, queue: str, name: str) -> int:
+        """One of Headgate's own counters of a queue."""
+        match self._request("GET", f"/headgate/queues/{queue}", wire.NULL):
+            case {**counters} if isinstance(value := counters.get(name), int):
+                return value
+        raise WireError(f"no {name} in what the broker says about queue {queue}")
+
+    def set_alarm(self, name: str, *, on: bool) -> None:
+        """Raise or clear an alarm of Headgate's by hand."""
+        self._request("PUT" if on else "DELETE", f"/headgate/alarms/{name}", wire.NULL)
+
     def message_count(self, queue: str) -> int:
         """How many messages are ready in the queue."""
         match self._request("GET", f"/queues/{queue}", wire.NULL):

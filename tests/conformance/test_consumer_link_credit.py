@@ -1,7 +1,7 @@
 """Link credit of consumers, as RabbitMQ's client suite shows it: drain, get, stop, available, refills [2.6.7].
 
-One receiver on one queue unless a test says otherwise. The broker gives its answer behind the transfers that a flow
-brought, so each test reads transfers first and the flow after them.
+One receiver on one queue, of each type in turn, unless a test says otherwise. The broker gives its answer behind the
+transfers that a flow brought, so each test reads transfers first and the flow after them.
 """
 
 import pytest
@@ -9,18 +9,19 @@ import pytest
 from amqp10.messaging import ACCEPTED
 from amqp10.performatives import Detach, Flow
 from tests.kit.cases import case
+from tests.kit.queue_types import for_each_queue_type, for_each_type, from_first
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered
 
 
 class Consuming:
     """A broker with one queue, and a receiver on it."""
 
-    def __init__(self, **attach_fields: object) -> None:
-        self.broker = InProcessBroker()
-        address = self.broker.queue()
+    def __init__(self, kind: str = "classic", **attach_fields: object) -> None:
+        self.broker = InProcessBroker(durable=True)
+        address = self.broker.queue(x_queue_type=kind)
         self.peer = self.broker.connect()
         self.peer.begin()
-        self.attached = self.peer.attach_receiver(address, **attach_fields)
+        self.attached = self.peer.attach_receiver(address, source=from_first(address), **attach_fields)
 
     def answer(self) -> Flow:
         """The one flow that came, with nothing else beside it."""
@@ -28,24 +29,39 @@ class Consuming:
         assert self.peer.nothing_came()
         return flow
 
+    def available(self) -> int:
+        """What is there for this consumer, as the broker tells it."""
+        self.peer.grant(0, echo=True)
+        return self.answer().available
 
+
+@for_each_type
 @case("amqp_client_SUITE", "roundtrip_with_drain_classic")
-def test_drain_delivers_what_is_there_and_nothing_later():
-    """[FC] roundtrip_with_drain_classic (amqp_client_SUITE)"""
-    c = Consuming()
+@case("amqp_client_SUITE", "roundtrip_with_drain_quorum")
+@case("amqp_client_SUITE", "roundtrip_with_drain_stream")
+def test_drain_delivers_what_is_there_and_nothing_later(kind: str):
+    """[FC] roundtrip_with_drain_classic (amqp_client_SUITE)
+    [FC] roundtrip_with_drain_quorum (amqp_client_SUITE)
+    [FC] roundtrip_with_drain_stream (amqp_client_SUITE)"""
+    c = Consuming(kind)
     c.broker.fill([b"first"])
     c.peer.grant(1, drain=True)
     assert c.peer.bodies() == [b"first"]
     assert c.answer().link_credit == 0
     c.broker.fill([b"later"])
     assert c.peer.nothing_came()
-    assert c.broker.ready() == 1
+    assert c.available() == 1
 
 
+@for_each_type
 @case("amqp_client_SUITE", "drain_many_classic")
-def test_drain_of_many():
-    """[FC] drain_many_classic (amqp_client_SUITE)"""
-    c = Consuming()
+@case("amqp_client_SUITE", "drain_many_quorum")
+@case("amqp_client_SUITE", "drain_many_stream")
+def test_drain_of_many(kind: str):
+    """[FC] drain_many_classic (amqp_client_SUITE)
+    [FC] drain_many_quorum (amqp_client_SUITE)
+    [FC] drain_many_stream (amqp_client_SUITE)"""
+    c = Consuming(kind)
     c.broker.fill(numbered(5000))
     c.peer.grant(4999, drain=True)
     assert c.peer.bodies() == numbered(4999)
@@ -66,23 +82,33 @@ def test_drain_of_many():
     assert (flow.link_credit, flow.drain, flow.delivery_count) == (0, True, 10_000 + 2_000_000_000)
 
 
+@for_each_type
 @case("amqp_client_SUITE", "sync_get_unsettled_classic")
-def test_one_link_credit_is_one_message_and_settling_gives_none():
-    """[FC] sync_get_unsettled_classic (amqp_client_SUITE)"""
-    c = Consuming(snd_settle_mode=0)
+@case("amqp_client_SUITE", "sync_get_unsettled_quorum")
+@case("amqp_client_SUITE", "sync_get_unsettled_stream")
+def test_one_link_credit_is_one_message_and_settling_gives_none(kind: str):
+    """[FC] sync_get_unsettled_classic (amqp_client_SUITE)
+    [FC] sync_get_unsettled_quorum (amqp_client_SUITE)
+    [FC] sync_get_unsettled_stream (amqp_client_SUITE)"""
+    c = Consuming(kind, snd_settle_mode=0)
     c.broker.fill(numbered(3))
     for number in range(3):
         c.peer.grant(1)
         assert c.peer.bodies() == [b"%d" % number]
         c.peer.dispose(number, state=ACCEPTED)
         assert c.peer.nothing_came()
-    assert c.broker.ready() == c.broker.unacknowledged() == 0
+    assert c.available() == c.broker.unacknowledged() == 0
 
 
+@for_each_type
 @case("amqp_client_SUITE", "sync_get_unsettled_2_classic")
-def test_link_credit_of_two_in_three_rounds():
-    """[FC] sync_get_unsettled_2_classic (amqp_client_SUITE)"""
-    c = Consuming(snd_settle_mode=0)
+@case("amqp_client_SUITE", "sync_get_unsettled_2_quorum")
+@case("amqp_client_SUITE", "sync_get_unsettled_2_stream")
+def test_link_credit_of_two_in_three_rounds(kind: str):
+    """[FC] sync_get_unsettled_2_classic (amqp_client_SUITE)
+    [FC] sync_get_unsettled_2_quorum (amqp_client_SUITE)
+    [FC] sync_get_unsettled_2_stream (amqp_client_SUITE)"""
+    c = Consuming(kind, snd_settle_mode=0)
     c.broker.fill(numbered(5))
     rounds = []
     for _ in range(3):
@@ -91,10 +117,15 @@ def test_link_credit_of_two_in_three_rounds():
     assert rounds == [2, 2, 1]
 
 
+@for_each_type
 @case("amqp_client_SUITE", "sync_get_settled_classic")
-def test_one_link_credit_is_one_settled_message():
-    """[FC] sync_get_settled_classic (amqp_client_SUITE)"""
-    c = Consuming(snd_settle_mode=1)
+@case("amqp_client_SUITE", "sync_get_settled_quorum")
+@case("amqp_client_SUITE", "sync_get_settled_stream")
+def test_one_link_credit_is_one_settled_message(kind: str):
+    """[FC] sync_get_settled_classic (amqp_client_SUITE)
+    [FC] sync_get_settled_quorum (amqp_client_SUITE)
+    [FC] sync_get_settled_stream (amqp_client_SUITE)"""
+    c = Consuming(kind, snd_settle_mode=1)
     c.broker.fill(numbered(3))
     for number in range(3):
         c.peer.grant(1)
@@ -103,10 +134,15 @@ def test_one_link_credit_is_one_settled_message():
     assert c.broker.unacknowledged() == 0
 
 
+@for_each_type
 @case("amqp_client_SUITE", "timed_get_classic")
-def test_get_with_a_time_limit_on_an_empty_queue():
-    """[FC] timed_get_classic (amqp_client_SUITE)"""
-    c = Consuming()
+@case("amqp_client_SUITE", "timed_get_quorum")
+@case("amqp_client_SUITE", "timed_get_stream")
+def test_get_with_a_time_limit_on_an_empty_queue(kind: str):
+    """[FC] timed_get_classic (amqp_client_SUITE)
+    [FC] timed_get_quorum (amqp_client_SUITE)
+    [FC] timed_get_stream (amqp_client_SUITE)"""
+    c = Consuming(kind)
     c.peer.grant(1)
     assert c.peer.nothing_came()
     c.peer.grant(1, drain=True)
@@ -118,10 +154,15 @@ def test_get_with_a_time_limit_on_an_empty_queue():
     assert c.peer.bodies() == [b"too late"]
 
 
+@for_each_type
 @case("amqp_client_SUITE", "stop_classic")
-def test_stop_and_go_on():
-    """[FC] stop_classic (amqp_client_SUITE)"""
-    c = Consuming()
+@case("amqp_client_SUITE", "stop_quorum")
+@case("amqp_client_SUITE", "stop_stream")
+def test_stop_and_go_on(kind: str):
+    """[FC] stop_classic (amqp_client_SUITE)
+    [FC] stop_quorum (amqp_client_SUITE)
+    [FC] stop_stream (amqp_client_SUITE)"""
+    c = Consuming(kind)
     c.broker.fill(numbered(600))
     c.peer.grant(400)
     seen = c.peer.bodies()
@@ -133,15 +174,18 @@ def test_stop_and_go_on():
     assert seen + c.peer.bodies() == numbered(610)
 
 
+@for_each_type
 @case("amqp_client_SUITE", "available_messages_classic")
-def test_available_messages():
-    """[FC] available_messages_classic (amqp_client_SUITE)"""
-    c = Consuming()
-    c.peer.grant(0, echo=True)
-    assert c.answer().available == 0
+@case("amqp_client_SUITE", "available_messages_quorum")
+@case("amqp_client_SUITE", "available_messages_stream")
+def test_available_messages(kind: str):
+    """[FC] available_messages_classic (amqp_client_SUITE)
+    [FC] available_messages_quorum (amqp_client_SUITE)
+    [FC] available_messages_stream (amqp_client_SUITE)"""
+    c = Consuming(kind)
+    assert c.available() == 0
     c.broker.fill(numbered(3))
-    c.peer.grant(0, echo=True)
-    assert c.answer().available == 3
+    assert c.available() == 3
     c.peer.grant(1, echo=True)
     assert c.peer.bodies() == [b"0"]
     assert c.answer().available == 2
@@ -155,10 +199,15 @@ def test_available_messages():
     assert c.answer().available == 5000
 
 
+@for_each_type
 @case("amqp_client_SUITE", "receive_many_made_available_over_time_classic")
-def test_one_grant_is_good_for_messages_that_come_in_waves():
-    """[FC] receive_many_made_available_over_time_classic (amqp_client_SUITE)"""
-    c = Consuming()
+@case("amqp_client_SUITE", "receive_many_made_available_over_time_quorum")
+@case("amqp_client_SUITE", "receive_many_made_available_over_time_stream")
+def test_one_grant_is_good_for_messages_that_come_in_waves(kind: str):
+    """[FC] receive_many_made_available_over_time_classic (amqp_client_SUITE)
+    [FC] receive_many_made_available_over_time_quorum (amqp_client_SUITE)
+    [FC] receive_many_made_available_over_time_stream (amqp_client_SUITE)"""
+    c = Consuming(kind)
     c.peer.grant(5000)
     received = []
     for wave in range(4):
@@ -167,13 +216,18 @@ def test_one_grant_is_good_for_messages_that_come_in_waves():
     assert received == numbered(5000)
     c.broker.fill([b"one too many"])
     assert c.peer.nothing_came()
-    assert c.broker.ready() == 1
+    assert c.available() == 1
 
 
+@for_each_type
 @case("amqp_client_SUITE", "receive_many_auto_flow_classic")
-def test_a_consumer_that_refills_its_link_credit_and_its_window():
-    """[FC] receive_many_auto_flow_classic (amqp_client_SUITE)"""
-    c = Consuming()
+@case("amqp_client_SUITE", "receive_many_auto_flow_quorum")
+@case("amqp_client_SUITE", "receive_many_auto_flow_stream")
+def test_a_consumer_that_refills_its_link_credit_and_its_window(kind: str):
+    """[FC] receive_many_auto_flow_classic (amqp_client_SUITE)
+    [FC] receive_many_auto_flow_quorum (amqp_client_SUITE)
+    [FC] receive_many_auto_flow_stream (amqp_client_SUITE)"""
+    c = Consuming(kind)
     c.broker.fill(numbered(10_000))
     received: list[bytes] = []
     seen = 0
@@ -186,21 +240,33 @@ def test_a_consumer_that_refills_its_link_credit_and_its_window():
     assert received == numbered(10_000)
 
 
+@for_each_type
 @pytest.mark.parametrize("settled", [False, True])
 @case("amqp_client_SUITE", "async_notify_settled_classic")
+@case("amqp_client_SUITE", "async_notify_settled_quorum")
+@case("amqp_client_SUITE", "async_notify_settled_stream")
 @case("amqp_client_SUITE", "async_notify_unsettled_classic")
-def test_link_credit_of_ten_refilled_at_five(settled: bool):
+@case("amqp_client_SUITE", "async_notify_unsettled_quorum")
+@case("amqp_client_SUITE", "async_notify_unsettled_stream")
+def test_link_credit_of_ten_refilled_at_five(settled: bool, kind: str):
     """[FC] async_notify_settled_classic (amqp_client_SUITE)
+    [FC] async_notify_settled_quorum (amqp_client_SUITE)
+    [FC] async_notify_settled_stream (amqp_client_SUITE)
     [FC] async_notify_unsettled_classic (amqp_client_SUITE)
+    [FC] async_notify_unsettled_quorum (amqp_client_SUITE)
+    [FC] async_notify_unsettled_stream (amqp_client_SUITE)
 
-    The queue is on this node; that it is slow is shown by messages that come three at a time.
+    The queue is on this node; that it is slow is shown by a queue that takes on three messages and stalls again.
     """
-    c = Consuming(snd_settle_mode=1 if settled else 0)
+    c = Consuming(kind, snd_settle_mode=1 if settled else 0)
     received: list[bytes] = []
     granted_at = 0
     c.peer.grant(10)
     for number in range(0, 30, 3):
+        c.broker.stall()
         c.broker.fill(numbered(3, first=number))
+        assert c.peer.nothing_came()
+        c.broker.recover()
         for transfer, payload in c.peer.deliveries():
             assert bool(transfer.settled) is settled
             received.append(body_of(payload))
@@ -210,10 +276,11 @@ def test_link_credit_of_ten_refilled_at_five(settled: bool):
     assert received == numbered(30)
 
 
+@for_each_type
 @case("amqp_client_SUITE", "incoming_window_closed_transfer_flow_order")
-def test_the_drain_flow_comes_behind_the_transfer_it_follows():
+def test_the_drain_flow_comes_behind_the_transfer_it_follows(kind: str):
     """[FC] incoming_window_closed_transfer_flow_order (amqp_client_SUITE)"""
-    c = Consuming()
+    c = Consuming(kind)
     c.broker.fill([b"one"])
     c.peer.grant(2, drain=True, incoming_window=0)
     assert c.peer.nothing_came()
@@ -224,24 +291,27 @@ def test_the_drain_flow_comes_behind_the_transfer_it_follows():
     assert (flow.link_credit, flow.delivery_count, flow.drain) == (0, 2, True)
 
 
+@for_each_type
 @case("amqp_client_SUITE", "incoming_window_closed_stop_link")
-def test_stopping_a_link_whose_window_is_closed():
+def test_stopping_a_link_whose_window_is_closed(kind: str):
     """[FC] incoming_window_closed_stop_link (amqp_client_SUITE): nothing is delivered above the link credit, where
     RabbitMQ may still send the one message that it had drained."""
-    c = Consuming()
+    c = Consuming(kind)
     c.broker.fill(numbered(2))
     c.peer.flow(incoming_window=0)
     c.peer.grant(1, drain=True, incoming_window=0)
     c.peer.grant(0, echo=True, incoming_window=0)
     c.peer.flow(incoming_window=10)
     assert c.peer.bodies() == []
-    assert c.broker.ready() == 2
+    assert c.answer().link_credit == 0
+    assert c.available() == 2
 
 
+@for_each_type
 @case("amqp_client_SUITE", "incoming_window_closed_close_link")
-def test_detaching_a_link_whose_window_is_closed():
+def test_detaching_a_link_whose_window_is_closed(kind: str):
     """[FC] incoming_window_closed_close_link (amqp_client_SUITE)"""
-    c = Consuming()
+    c = Consuming(kind)
     c.broker.fill(numbered(2))
     c.peer.grant(2, incoming_window=0)
     c.peer.detach(1)
@@ -251,10 +321,13 @@ def test_detaching_a_link_whose_window_is_closed():
     assert c.broker.ready() == 2
 
 
+@for_each_queue_type
 @case("amqp_client_SUITE", "incoming_window_closed_rabbitmq_internal_flow_classic")
-def test_a_closed_window_leaves_the_messages_in_the_queue():
-    """[FC] incoming_window_closed_rabbitmq_internal_flow_classic (amqp_client_SUITE)"""
-    c = Consuming()
+@case("amqp_client_SUITE", "incoming_window_closed_rabbitmq_internal_flow_quorum")
+def test_a_closed_window_leaves_the_messages_in_the_queue(kind: str):
+    """[FC] incoming_window_closed_rabbitmq_internal_flow_classic (amqp_client_SUITE)
+    [FC] incoming_window_closed_rabbitmq_internal_flow_quorum (amqp_client_SUITE)"""
+    c = Consuming(kind)
     c.broker.fill(numbered(5000))
     c.peer.grant(5000, incoming_window=0)
     assert c.peer.nothing_came()
@@ -264,11 +337,14 @@ def test_a_closed_window_leaves_the_messages_in_the_queue():
     assert c.peer.bodies() == numbered(5000)
 
 
+@for_each_queue_type
 @case("amqp_client_SUITE", "tcp_back_pressure_rabbitmq_internal_flow_classic")
-def test_a_client_that_stops_reading_leaves_the_messages_in_the_queue():
-    """[FC] tcp_back_pressure_rabbitmq_internal_flow_classic (amqp_client_SUITE)"""
-    broker = InProcessBroker()
-    address = broker.queue()
+@case("amqp_client_SUITE", "tcp_back_pressure_rabbitmq_internal_flow_quorum")
+def test_a_client_that_stops_reading_leaves_the_messages_in_the_queue(kind: str):
+    """[FC] tcp_back_pressure_rabbitmq_internal_flow_classic (amqp_client_SUITE)
+    [FC] tcp_back_pressure_rabbitmq_internal_flow_quorum (amqp_client_SUITE)"""
+    broker = InProcessBroker(durable=True)
+    address = broker.queue(x_queue_type=kind)
     peer = broker.connect(max_frame_size=600)
     peer.begin()
     peer.attach_receiver(address)

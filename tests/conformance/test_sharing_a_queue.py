@@ -4,6 +4,7 @@ from amqp10.messaging import ACCEPTED, Released
 from amqp10.performatives import Detach, Flow
 from amqp10.types import Int
 from tests.kit.cases import case
+from tests.kit.queue_types import for_each_queue_type, for_each_type, from_first
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered
 
 
@@ -24,13 +25,16 @@ def receivers(broker: InProcessBroker, address: str, handles: list[int]) -> Wire
     return peer
 
 
+@for_each_queue_type
 @case("amqp_client_SUITE", "single_active_consumer_classic")
+@case("amqp_client_SUITE", "single_active_consumer_quorum")
 @case("engine", "3.16")
-def test_the_next_active_consumer_gets_what_the_former_held_in_order():
+def test_the_next_active_consumer_gets_what_the_former_held_in_order(kind: str):
     """[FC] single_active_consumer_classic (amqp_client_SUITE)
+    [FC] single_active_consumer_quorum (amqp_client_SUITE)
     row 3.16: hand-over by detaching: what the former one held comes first, and in order."""
-    broker = InProcessBroker()
-    address = broker.queue(x_single_active_consumer=True)
+    broker = InProcessBroker(durable=True)
+    address = broker.queue(x_queue_type=kind, x_single_active_consumer=True)
     peer = receivers(broker, address, [1, 2, 3])
     peer.grant(3, handle=1)
     peer.grant(3, handle=2)
@@ -64,11 +68,14 @@ def test_a_consumer_that_stops_and_settles_before_it_leaves():
     assert {transfer.handle for transfer, _ in received} == {2}
 
 
+@for_each_queue_type
 @case("amqp_client_SUITE", "single_active_consumer_drain_classic")
-def test_drain_is_answered_for_the_active_and_for_the_others():
-    """[FC] single_active_consumer_drain_classic (amqp_client_SUITE)"""
-    broker = InProcessBroker()
-    address = broker.queue(x_single_active_consumer=True)
+@case("amqp_client_SUITE", "single_active_consumer_drain_quorum")
+def test_drain_is_answered_for_the_active_and_for_the_others(kind: str):
+    """[FC] single_active_consumer_drain_classic (amqp_client_SUITE)
+    [FC] single_active_consumer_drain_quorum (amqp_client_SUITE)"""
+    broker = InProcessBroker(durable=True)
+    address = broker.queue(x_queue_type=kind, x_single_active_consumer=True)
     broker.fill(numbered(3))
     peer = receivers(broker, address, [1, 2])
     peer.grant(100, handle=2, drain=True)
@@ -83,11 +90,14 @@ def test_drain_is_answered_for_the_active_and_for_the_others():
     assert peer.pick(Flow).delivery_count == 7
 
 
+@for_each_queue_type
 @case("amqp_client_SUITE", "consumer_priority_classic")
-def test_consumers_with_link_credit_are_served_by_priority():
-    """[FC] consumer_priority_classic (amqp_client_SUITE)"""
-    broker = InProcessBroker()
-    address = broker.queue()
+@case("amqp_client_SUITE", "consumer_priority_quorum")
+def test_consumers_with_link_credit_are_served_by_priority(kind: str):
+    """[FC] consumer_priority_classic (amqp_client_SUITE)
+    [FC] consumer_priority_quorum (amqp_client_SUITE)"""
+    broker = InProcessBroker(durable=True)
+    address = broker.queue(x_queue_type=kind)
     peer = broker.connect()
     peer.begin()
     high, default, low = 1, 2, 3
@@ -105,11 +115,14 @@ def test_consumers_with_link_credit_are_served_by_priority():
     assert broker.ready() == 1
 
 
+@for_each_queue_type
 @case("amqp_client_SUITE", "detach_requeues_one_session_classic")
-def test_what_a_detached_receiver_held_goes_to_the_other_in_order():
-    """[FC] detach_requeues_one_session_classic (amqp_client_SUITE)"""
-    broker = InProcessBroker()
-    address = broker.queue()
+@case("amqp_client_SUITE", "detach_requeues_one_session_quorum")
+def test_what_a_detached_receiver_held_goes_to_the_other_in_order(kind: str):
+    """[FC] detach_requeues_one_session_classic (amqp_client_SUITE)
+    [FC] detach_requeues_one_session_quorum (amqp_client_SUITE)"""
+    broker = InProcessBroker(durable=True)
+    address = broker.queue(x_queue_type=kind)
     peer = receivers(broker, address, [1, 2])
     peer.grant(50, handle=1)
     peer.grant(50, handle=2)
@@ -125,12 +138,15 @@ def test_what_a_detached_receiver_held_goes_to_the_other_in_order():
     assert broker.unacknowledged() == broker.ready() == 0
 
 
+@for_each_queue_type
 @case("amqp_client_SUITE", "detach_requeues_two_connections_classic")
-def test_what_waited_behind_a_window_goes_back_too():
-    """[FC] detach_requeues_two_connections_classic (amqp_client_SUITE): the window of the first client lets one message
+@case("amqp_client_SUITE", "detach_requeues_two_connections_quorum")
+def test_what_waited_behind_a_window_goes_back_too(kind: str):
+    """[FC] detach_requeues_two_connections_classic (amqp_client_SUITE)
+    [FC] detach_requeues_two_connections_quorum (amqp_client_SUITE): the window of the first client lets one message
     out, more wait behind it; all of them go to the other client, in order."""
-    broker = InProcessBroker()
-    address = broker.queue()
+    broker = InProcessBroker(durable=True)
+    address = broker.queue(x_queue_type=kind)
     slow = broker.connect()
     slow.begin(incoming_window=1)
     slow.attach_receiver(address)
@@ -148,11 +164,14 @@ def test_what_waited_behind_a_window_goes_back_too():
     assert broker.ready() == broker.unacknowledged() == 0
 
 
+@for_each_queue_type
 @case("amqp_client_SUITE", "release_multiple_message_order_classic")
-def test_released_messages_come_back_in_order():
-    """release_multiple_message_order_classic (amqp_client_SUITE)"""
-    broker = InProcessBroker()
-    peer = receivers(broker, broker.queue(), [1])
+@case("amqp_client_SUITE", "release_multiple_message_order_quorum")
+def test_released_messages_come_back_in_order(kind: str):
+    """release_multiple_message_order_classic (amqp_client_SUITE)
+    release_multiple_message_order_quorum (amqp_client_SUITE)"""
+    broker = InProcessBroker(durable=True)
+    peer = receivers(broker, broker.queue(x_queue_type=kind), [1])
     broker.fill(numbered(4, first=1))
     peer.grant(4)
     assert peer.bodies() == [b"1", b"2", b"3", b"4"]
@@ -163,11 +182,14 @@ def test_released_messages_come_back_in_order():
     assert peer.bodies() == [b"2", b"3"]
 
 
+@for_each_queue_type
 @case("amqp_client_SUITE", "accept_multiple_message_order_classic")
-def test_ranges_accepted_out_of_order():
-    """accept_multiple_message_order_classic (amqp_client_SUITE)"""
-    broker = InProcessBroker()
-    peer = receivers(broker, broker.queue(), [1])
+@case("amqp_client_SUITE", "accept_multiple_message_order_quorum")
+def test_ranges_accepted_out_of_order(kind: str):
+    """accept_multiple_message_order_classic (amqp_client_SUITE)
+    accept_multiple_message_order_quorum (amqp_client_SUITE)"""
+    broker = InProcessBroker(durable=True)
+    peer = receivers(broker, broker.queue(x_queue_type=kind), [1])
     broker.fill(numbered(5))
     peer.grant(5)
     left = []

@@ -23,14 +23,12 @@ from core.engine.broker import Broker
 from core.engine.settings import EngineSettings
 from core.engine.storage import Storage
 from core.interface import (
-    Binding,
     Cancelled,
     Confirmed,
     ConsumeOptions,
     Consumer,
     Delivered,
     Disposal,
-    ExchangeDeclaration,
     ExchangeTarget,
     ExchangeType,
     Mailbox,
@@ -46,6 +44,7 @@ from core.message import Attributes, Return, Run
 from core.store.lane import Lane
 from tests.crash.ledger import Found, Ledger, Verdict
 from tests.faults.messages import message, number_of, size
+from tests.kit.engine import binding, exchange
 from tests.kit.faulty_disk import FaultyDisk, MemoryDisk
 from tests.kit.storage import KeptDefinitions, lanes, leave_in_order, open_storage, sync, write
 
@@ -128,7 +127,7 @@ class World:
         self.accepted_at: dict[int, float] = {}
         self.did: Counter[str] = Counter()
         self.start()
-        self.broker.declare_exchange(ExchangeDeclaration(name=FAN, type=ExchangeType.FANOUT))
+        self.broker.declare_exchange(exchange(FAN, ExchangeType.FANOUT))
         for subject in self.subjects:
             self._declare(subject)
 
@@ -152,10 +151,7 @@ class World:
     def _declare(self, subject: Subject) -> None:
         self.broker.declare_queue(QueueDeclaration(name=subject.name, arguments=subject.arguments), self)
         if subject.settles:
-            binding = Binding(
-                source=FAN, destination=subject.name, destination_is_queue=True, binding_key="", arguments={}
-            )
-            self.broker.bind(binding, self)
+            self.broker.bind(binding(FAN, subject.name), self)
 
     def step(self) -> None:
         """One thing happens, whichever."""

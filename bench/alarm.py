@@ -1,0 +1,99 @@
+"""``python -m bench.alarm``: what a memory alarm does to a consumer whose connection also publishes.
+
+One connection with one session publishes to a queue and consumes from another that holds a backlog. The consumer's rate
+is taken before a memory alarm is raised, while it is on, and after it is cleared; the publisher must stand still in
+between and go on afterwards. Exit status 3 when consuming falls below 95 % of its rate.
+
+For example:
+
+    python -m bench.alarm
+    python -m bench.alarm --seconds 5 --runs 5
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from statistics import median
+
+from bench.backlog import OwnBroker, publish_to
+from bench.broker import Broker
+from bench.load.management import Management
+from bench.load.plan import Application, Traffic
+from bench.trial import running
+
+TARGET, SOURCE = "alarm-target", "alarm-source"
+SHARE_MIN = 0.95
+BACKLOG_SECONDS = 400_000
+"""Messages of backlog per second of the measurement: more than a consumer takes."""
+SETTLE_SECONDS = 0.5
+
+
+def rates(management: Management, seconds: float) -> tuple[float, float]:
+    """Messages per second consumed from the source and taken on by the target, over so many seconds."""
+    began = time.monotonic()
+    consumed, published = management.counter(SOURCE, "accepted"), management.counter(TARGET, "published")
+    time.sleep(seconds)
+    took = time.monotonic() - began
+    return (
+        (management.counter(SOURCE, "accepted") - consumed) / took,
+        (management.counter(TARGET, "published") - published) / took,
+    )
+
+
+def measure(broker: Broker, seconds: float) -> list[tuple[float, float]]:
+    """Before, during and after the alarm."""
+    total = 3 * seconds + 4 * SETTLE_SECONDS
+    with Management(broker.url) as management:
+        for queue in (TARGET, SOURCE):
+            management.delete_queue(queue)
+            management.declare_queue(queue)
+    publish_to(broker, SOURCE, Traffic(messages=int(BACKLOG_SECONDS * total), seconds=3600.0))
+    application = Application(publisher=1, publish_to=TARGET, consume_from=SOURCE, link_credit=200)
+    traffic = Traffic(messages=100_000_000, seconds=total)
+    phases = []
+    with Management(broker.url) as management, running(broker, traffic, [[application]]) as processes:
+        processes[0].go(time.monotonic_ns())
+        time.sleep(SETTLE_SECONDS)
+        phases.append(rates(management, seconds))
+        management.set_alarm("memory", on=True)
+        time.sleep(SETTLE_SECONDS)
+        phases.append(rates(management, seconds))
+        management.set_alarm("memory", on=False)
+        time.sleep(SETTLE_SECONDS)
+        phases.append(rates(management, seconds))
+        processes[0].kill()
+    return phases
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Read the command line and run."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.alarm", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each phase (default 2)")
+    parser.add_argument("--runs", type=int, default=3)
+    given = parser.parse_args(words)
+    shares = []
+    for _ in range(given.runs):
+        own = OwnBroker()
+        try:
+            before, during, after = measure(own.start()[0], given.seconds)
+        finally:
+            own.kill()
+            own.remove()
+        shares.append(during[0] / before[0])
+        shown = ", ".join(f"{name} {c:,.0f}/s and {p:,.0f}/s" for name, (c, p) in
+                          (("before", before), ("during", during), ("after", after)))  # fmt: skip
+        print(f"consumed and published: {shown}; {shares[-1]:.0%} while the alarm was on", flush=True)
+        if during[1] or not after[1]:
+            sys.exit("the publisher did not stand still, or did not go on: no result")
+    if median(shares) < SHARE_MIN:
+        print(f"below {SHARE_MIN:.0%}")
+        sys.exit(3)
+
+
+if __name__ == "__main__":
+    main()
