@@ -29,6 +29,9 @@ class Attributes:
     durable: bool = False
     priority: int = DEFAULT_PRIORITY
     ttl_ms: int | None = None
+    redelivered: bool = False
+    """Somebody may have had them already when they came into their queue: they were dead-lettered, or moved after a
+    delivery. So none of their deliveries is the first [3.2.1]."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,6 +200,10 @@ WHEN_REACHED: Mapping[str, str] = {
     "server.rounds_per_wake_up_max": "the rest of the work waits until the other peers have had a turn",
     "log.per_second_max": "lines of that event are left out, and the next one says how many",
     "log.waiting_max": "lines are dropped",
+    "store.msg_store_file_size_limit": "the next file of the message store is begun",
+    "store.command_log_file_size_limit": "the next file of the command log is begun",
+    "store.open_files_max": "the file that was not used for longest is closed",
+    "alarms.memory_watermark": "publishers wait",
     "alarms.disk_free_limit": "publishers wait, and nothing is paged out to disk",
     "amqp10.max_incoming_window": "the client must wait; a transfer beyond it ends the session with window-violation",
     "amqp10.incoming_window_margin": "a transfer beyond it ends the session with window-violation",
@@ -219,6 +223,7 @@ WHEN_REACHED: Mapping[str, str] = {
     "engine.queues_max": "the declaration is refused",
     "engine.exchanges_max": "the declaration is refused",
     "engine.bindings_max": "the binding is refused",
+    "engine.policies_max": "the policy is refused",
     "engine.stage_messages_per_turn.queue": "the rest waits in the queue's stage and is not confirmed yet",
 }
 
@@ -259,6 +264,18 @@ FIXED_LIMITS = (
     ),
     Fixed("amqp10.management_bindings", "LISTED_MAX", "bindings in one listing", "status 400, name a key"),
     Fixed("amqp10.control", "PAGE_MAX", "snapshots in one page", "`next` names where to go on"),
+    Fixed("core.engine.dead_letter", "HERE_MAX", "dead letters of one queue on their way", "it hands out nothing more"),
+    Fixed(
+        "core.engine.moving", "UNDER_WAY_MAX", "messages of one move on their way", "the others wait in their queue"
+    ),
+    Fixed(
+        "core.store.stream_log",
+        "UNSYNCED_MAX",
+        "offsets of a stream that are not synced",
+        "publishers wait for a sync",
+    ),
+    Fixed("core.engine.storage", "STREAM_CACHE_BYTES", "bytes of stream chunks in memory", "the oldest are let go"),
+    Fixed("core.engine.quorum.backing", "RESIDENT_BYTES_MAX", "bytes of a quorum queue in memory", "read back later"),
     Fixed("core.server.descriptors", "RESERVED", "descriptors kept from connections", "see `server.connections_max`"),
     Fixed("core.server.listener", "REFUSALS_MAX", "refusals under way", "further ones are closed without a word"),
     Fixed(

@@ -64,7 +64,7 @@ class Attachment:
                 stretch.entries.copy(),
                 stretch.attributes,
                 stretch.delivery_count,
-                stretch.first_acquirer,
+                stretch.first_acquirer and not stretch.attributes.redelivered,
                 stretch.annotations,
                 stretch.sequences if self.sequence_key else None,
                 self.sequence_key,

@@ -446,10 +446,12 @@ class Queue:
                 stretch.delivery_count += how.delivery_failed
             if how.undeliverable_here:
                 stretch.barred |= {consumer}
+            if how.annotations:
+                stretch.annotate(how.annotations)
             if how.delivery_failed and limit is not None and stretch.delivery_count > limit:
                 self._give_up(stretch, DeathReason.DELIVERY_LIMIT)
             else:
-                self._shelf_of(stretch).put_back(stretch, how.annotations)
+                self._shelf_of(stretch).put_back(stretch)
 
     def _take_back_overdue(self, now: Now) -> None:
         """Deliveries that consumers have held too long stand in the queue again."""

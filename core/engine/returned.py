@@ -10,7 +10,7 @@ its next message without walking over those it must not have.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from heapq import heappop, heappush
 from operator import itemgetter
 
@@ -20,9 +20,6 @@ Heap = list[tuple[int, Stretch]]
 
 JOINED_MAX = 256
 """Joining copies the positions joined so far; this bounds it. The largest queue grant that front ends give."""
-
-ANNOTATIONS_MAX = 256
-"""Keys of annotations that consumers may have added to one message."""
 
 NOBODY: frozenset[object] = frozenset()
 
@@ -62,15 +59,6 @@ class Returned:
         heappush(self._heaps.setdefault(stretch.barred, []), (stretch.sequences[0], stretch))
         self.count += len(stretch)
         self.bytes += sum(map(len, stretch.entries))
-
-    def add_annotated(self, stretch: Stretch, annotations: Mapping[object, object]) -> None:
-        """Take messages back with annotations, which are merged over those that they have already.
-
-        Where one message gathers too many keys, the oldest go: a consumer that returns it for ever adds for ever.
-        """
-        merged = {**(stretch.annotations or {}), **annotations}
-        stretch.annotations = dict(list(merged.items())[-ANNOTATIONS_MAX:])
-        self.add(stretch)
 
     def fetch(self, n: int) -> Stretch | None:
         """The first messages, ``n`` at most and alike. Only for when no message ``has_barred``."""

@@ -7,8 +7,6 @@ A stretch that was paged out is read back when it is taken from the shelf, so no
 messages that consumers hold are disposed of.
 """
 
-from collections.abc import Mapping
-
 from core.engine.backing import Backing, Pages
 from core.engine.returned import Returned
 from core.engine.stretch import Stretch
@@ -66,12 +64,9 @@ class Shelf:
         """The first messages whoever may have them, ``n`` at most and alike."""
         return self.fetch_for(ANYBODY) if self.returned.has_barred else self.fetch(n)
 
-    def put_back(self, stretch: Stretch, annotations: Mapping[object, object] | None = None) -> None:
-        """Messages return to their positions, with what is to be merged into their annotations."""
-        if annotations:
-            self.returned.add_annotated(stretch, annotations)
-        else:
-            self.returned.add(stretch)
+    def put_back(self, stretch: Stretch) -> None:
+        """Messages return to their positions."""
+        self.returned.add(stretch)
         self.backing.give_back(stretch)
 
     def restore(self, stretch: Stretch) -> None:

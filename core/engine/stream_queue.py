@@ -137,7 +137,7 @@ class _Batch:
         consumer.next_number += count
         consumer.mailbox.put(
             Delivered(
-                consumer, number, entries, self._attributes, 0, True,
+                consumer, number, entries, self._attributes, 0, not self._attributes.redelivered,
                 sequences=self._offsets, sequence_key=OFFSET_ANNOTATION,
             )
         )  # fmt: skip

@@ -20,6 +20,9 @@ from core.message import Attributes, Route
 NOWHERE = -1
 """The level of copies that stand in no backing."""
 
+ANNOTATIONS_MAX = 256
+"""Keys of annotations that consumers may have added to one message."""
+
 
 @dataclass(eq=False, slots=True)
 class Stretch:
@@ -81,6 +84,14 @@ class Stretch:
             and self.stored is other.stored
             and self.paged is other.paged
         )
+
+    def annotate(self, annotations: Mapping[object, object]) -> None:
+        """Merge annotations over those that consumers have added already.
+
+        Where one message gathers too many keys, the oldest go: a consumer that returns it for ever adds for ever.
+        """
+        merged = {**(self.annotations or {}), **annotations}
+        self.annotations = dict(list(merged.items())[-ANNOTATIONS_MAX:])
 
     def join(self, other: "Stretch") -> None:
         """Append a stretch that is ``like`` this one."""

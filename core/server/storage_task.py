@@ -68,8 +68,11 @@ async def run_lane(
         write_wake, sync_wake = _WakeUp(), _WakeUp()
 
         def notify() -> None:
-            write_wake.call()
-            sync_wake.call()
+            if lane.writing is None and (lane.has_records or lane.has_late_writers):
+                write_wake.call()
+            due = lane.sync_due(worker.now())
+            if due is not None and due < sync_wake.deadline:
+                sync_wake.call()
 
         lane.notify = notify
         nursery.start_soon(until_failure, partial(_write_always, worker, write_wake, no_space, retry_s))
@@ -107,14 +110,18 @@ class _WakeUp:
 
     def __init__(self) -> None:
         self._event = trio.Event()
+        self.deadline = inf
+        """When who waits here, or comes to wait, looks by itself."""
 
     def call(self) -> None:
         self._event.set()
 
     async def wait_until(self, deadline: float) -> None:
         """Return when there was a call since this last returned, or at the deadline."""
+        self.deadline = deadline
         with trio.move_on_at(deadline):
             await self._event.wait()
+        self.deadline = inf
         self._event = trio.Event()
 
 

@@ -12,7 +12,8 @@ offset  type   the head
 12      u32    time-to-live in ms, when flag 4 is set
 16      f64    wall-clock seconds of the expiry, when flag 8 is set
 24      u32    bytes of the route: CBOR of exchange and routing keys; 0: none
-28      u8     flags: 1 durable, 2 transient, 4 time-to-live, 8 expires, 16 AMQP 0-9-1
+28      u8     flags: 1 durable, 2 transient, 4 time-to-live, 8 expires, 16 AMQP 0-9-1,
+               32 redelivered
 29      u8     priority
 30      u16    0
 ======  =====  ====================================================================
@@ -34,7 +35,7 @@ from core.store.places import SEGMENT_MESSAGES
 from core.store.record import HEADER_BYTES, Kind
 
 _HEAD = Struct("<QIIdIBB2x")
-_DURABLE, _TRANSIENT, _TTL, _EXPIRES, _AMQP091 = 1, 2, 4, 8, 16
+_DURABLE, _TRANSIENT, _TTL, _EXPIRES, _AMQP091, _REDELIVERED = 1, 2, 4, 8, 16, 32
 _BIG_ENDIAN = sys.byteorder == "big"
 
 NOTHING = b"\xff"
@@ -70,6 +71,7 @@ def encode_head(
         | (_TTL if attributes.ttl_ms is not None else 0)
         | (_EXPIRES if expires_at is not None else 0)
         | (_AMQP091 if attributes.origin is Origin.AMQP091 else 0)
+        | (_REDELIVERED if attributes.redelivered else 0)
     )
     way = b"" if route is None else cbor2.dumps([route.exchange, route.routing_keys])
     head = _HEAD.pack(first, count, attributes.ttl_ms or 0, expires_at or 0.0, len(way), flags, attributes.priority)
@@ -93,7 +95,13 @@ def decode_published(kind: Kind, offset: int, payload: bytes, known: KnownAttrib
     attributes = known.get(key)
     if attributes is None:
         origin = Origin.AMQP091 if flags & _AMQP091 else Origin.AMQP10
-        attributes = Attributes(origin, bool(flags & _DURABLE), priority, ttl_ms if flags & _TTL else None)
+        attributes = Attributes(
+            origin,
+            bool(flags & _DURABLE),
+            priority,
+            ttl_ms if flags & _TTL else None,
+            bool(flags & _REDELIVERED),
+        )
         known[key] = attributes
     route = None
     if way_bytes:

@@ -38,7 +38,7 @@ KNOWN_ATTRIBUTES_MAX = 256
 _FIXED = Struct("<BBBBIQQII")
 _ATTRIBUTES = slice(1, 8)
 """Where the attributes are in it."""
-_DURABLE, _HAS_TTL = 1, 2
+_DURABLE, _HAS_TTL, _REDELIVERED = 1, 2, 4
 _ORIGINS = (Origin.AMQP10, Origin.AMQP091)
 """By their number on disk."""
 
@@ -122,6 +122,7 @@ def encode(chunk: Chunk) -> list[bytes]:
     entries = chunk.entries
     filters = b"" if chunk.filters is None else _encode_filters(chunk.filters)
     flags = _DURABLE * attributes.durable + _HAS_TTL * (attributes.ttl_ms is not None)
+    flags += _REDELIVERED * attributes.redelivered
     fixed = _FIXED.pack(
         TAG, _ORIGINS.index(attributes.origin), flags, attributes.priority, attributes.ttl_ms or 0,
         chunk.first, chunk.stamp_ms, chunk.count, len(filters),
@@ -138,7 +139,11 @@ def decode(payload: bytes, known: dict[bytes, Attributes] | None = None) -> Chun
     attributes = None if known is None else known.get(payload[_ATTRIBUTES])
     if attributes is None:
         attributes = Attributes(
-            _ORIGINS[origin], bool(flags & _DURABLE), priority, ttl_ms if flags & _HAS_TTL else None
+            _ORIGINS[origin],
+            bool(flags & _DURABLE),
+            priority,
+            ttl_ms if flags & _HAS_TTL else None,
+            bool(flags & _REDELIVERED),
         )
         if known is not None and len(known) < KNOWN_ATTRIBUTES_MAX:
             known[payload[_ATTRIBUTES]] = attributes

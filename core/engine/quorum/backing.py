@@ -355,12 +355,12 @@ class QuorumBacking:
     # --- the queue as a whole
 
     def purge(self) -> int:
-        purged = self.depth
+        purged = self.depth + sum(len(run.stretch) for run in self._uncommitted)
         if not purged:
             return 0
-        uncommitted = self._uncommitted
-        stop = uncommitted[0].stretch.sequences[0] if uncommitted else self._machine.next_sequence
-        self._settle(list(self._without_discards(self.first_undelivered, stop)), prompt=True)
+        # what is not committed goes too: it is in the log before this, and nobody could tell it from what is ready
+        self._settle(list(self._without_discards(self.first_undelivered, self._machine.next_sequence)), prompt=True)
+        self._uncommitted.clear()
         self._resident.clear()
         self._resident_count = self._resident_bytes = self._paged = self._paged_bytes = 0
         return purged

@@ -6,10 +6,10 @@ then says that the messages are settled or discarded.
 
 All payloads begin with a type (u8), the priority level (u8) and the queue's number (u64); little-endian.
 
-``ENQUEUE`` and ``CARRIED``: origin, durable, priority (u8 each), time-to-live in ms (i64, -1: none), the counts of
-spans and messages and the bytes of the facts (u32 each); then of the spans the first sequence numbers (u64 each), the
-counts (u32 each) and the expiries (f64 each, wall-clock seconds, infinity: never); the bodies' sizes (u32 each); the
-facts (CBOR); the bodies. A span is consecutive messages with one expiry. ``ENQUEUE`` has one, new messages;
+``ENQUEUE`` and ``CARRIED``: origin, flags (1 durable, 2 redelivered), priority (u8 each), time-to-live in ms (i64, -1:
+none), the counts of spans and messages and the bytes of the facts (u32 each); then of the spans the first sequence
+numbers (u64 each), the counts (u32 each) and the expiries (f64 each, wall-clock seconds, infinity: never); the bodies'
+sizes (u32 each); the facts (CBOR); the bodies. A span is consecutive messages with one expiry. ``ENQUEUE`` has one, new messages;
 ``CARRIED`` repeats messages that live, from a file that is to go, with what happened to them since.
 
 Every other type is followed by CBOR.
@@ -39,6 +39,7 @@ _BIG_ENDIAN = sys.byteorder == "big"
 TableT = TypeVar("TableT", int, float)
 _ORIGINS = (Origin.AMQP10, Origin.AMQP091)
 """By their numbers on disk."""
+_DURABLE, _REDELIVERED = 1, 2
 
 
 @unique
@@ -138,7 +139,7 @@ def enqueue_head(
     count = len(sizes)
     head = _ONE_SPAN.pack(
         CommandType.ENQUEUE, key[1], key[0],
-        attributes.origin is not Origin.AMQP10, attributes.durable, attributes.priority, -1 if ttl is None else ttl,
+        attributes.origin is not Origin.AMQP10, _flags(attributes), attributes.priority, -1 if ttl is None else ttl,
         1, count, len(facts),
         first, count, inf if expires_at is None else expires_at,
     )  # fmt: skip
@@ -261,15 +262,20 @@ def _ranges(bounds: list[int]) -> list[range]:
 
 
 def packed_attributes(attributes: Attributes) -> list[int]:
-    """Origin, durable, priority and time-to-live as numbers."""
+    """Origin, flags, priority and time-to-live as numbers."""
     ttl = attributes.ttl_ms
-    return [_ORIGINS.index(attributes.origin), attributes.durable, attributes.priority, -1 if ttl is None else ttl]
+    return [_ORIGINS.index(attributes.origin), _flags(attributes), attributes.priority, -1 if ttl is None else ttl]
 
 
 def unpacked_attributes(values: Sequence[int]) -> Attributes:
     """The attributes of these numbers."""
-    origin, durable, priority, ttl = values
-    return Attributes(_ORIGINS[origin], bool(durable), priority, None if ttl < 0 else ttl)
+    origin, flags, priority, ttl = values
+    durable, redelivered = bool(flags & _DURABLE), bool(flags & _REDELIVERED)
+    return Attributes(_ORIGINS[origin], durable, priority, None if ttl < 0 else ttl, redelivered)
+
+
+def _flags(attributes: Attributes) -> int:
+    return _DURABLE * attributes.durable + _REDELIVERED * attributes.redelivered
 
 
 def packed_route(route: Route | None) -> list[str] | None:
