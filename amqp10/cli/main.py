@@ -27,6 +27,7 @@ from amqp10.cli.serve import serve_command
 from amqp10.cli.sessions import sessions_app
 from amqp10.cli.status import status_command
 from amqp10.cli.store import store_commands
+from amqp10.compaction import compacted
 from amqp10.serve import headgate_version
 
 NOUNS = (
@@ -59,7 +60,7 @@ def command_line() -> App:
     app.command(consume_command, name="consume")
     for noun in NOUNS:
         app.command(noun)
-    app.command(store_commands())
+    app.command(store_commands(compacted))
     app.command(hash_password_command, name="hash-password")
     return app
 

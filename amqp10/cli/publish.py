@@ -15,6 +15,7 @@ from amqp10.cli.exits import CommandError, Exit, complain
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.client import ClientConnection, Fate, FateRange, Message, Sender
 from amqp10.messaging import Accepted, Rejected, Released
+from amqp10.sections import Header
 
 STDIN = 0
 READ_BYTES = 65_536
@@ -52,11 +53,13 @@ def publish_command(
     *body: str,
     count: Annotated[int, Parameter(help="Send everything so many times.")] = 1,
     size: Annotated[int | None, Parameter(help="Instead of a BODY: one of so many bytes.")] = None,
+    transient: Annotated[bool, Parameter(help="The messages do not outlive the broker.", negative=())] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Send messages and wait until the broker has accepted all of them.
 
-    Each BODY is one message. Without BODY and --size, every line of standard input is.
+    Each BODY is one message. Without BODY and --size, every line of standard input is. Messages are durable: once
+    accepted they survive what their queue's type promises.
 
     For example:
 
@@ -67,7 +70,8 @@ def publish_command(
     """
     _check(address, body, count=count, size=size)
     bodies = [b"x" * size] if size is not None else [text.encode() for text in body]
-    batches = _bodies(bodies, count) if bodies else _lines(count)
+    header = Header(durable=not transient)
+    batches = _bodies(bodies, count, header) if bodies else _lines(count, header)
     tally = with_broker(url, lambda connection: _publish(connection, address, batches))
     print(tally)
     if tally.problem is not None:
@@ -85,12 +89,12 @@ def _check(address: str, body: tuple[str, ...], *, count: int, size: int | None)
         raise CommandError(Exit.USAGE, f"--size {size}: must be 0 or more, and goes without BODY")
 
 
-async def _bodies(bodies: list[bytes], count: int) -> AsyncIterator[Batch]:
+async def _bodies(bodies: list[bytes], count: int, header: Header) -> AsyncIterator[Batch]:
     """These bodies so many times, as one batch."""
-    yield chain.from_iterable(repeat([Message(body).encode() for body in bodies], count))
+    yield chain.from_iterable(repeat([Message(body, header=header).encode() for body in bodies], count))
 
 
-async def _lines(count: int) -> AsyncIterator[Batch]:
+async def _lines(count: int, header: Header) -> AsyncIterator[Batch]:
     """The lines of standard input, those that are there at once as a batch; each line so many times.
 
     Read past Python's own buffer, whose lock an interrupted reader thread would keep.
@@ -100,9 +104,9 @@ async def _lines(count: int) -> AsyncIterator[Batch]:
         *lines, rest = (rest + data).split(b"\n")
         if len(rest) > LINE_BYTES_MAX:
             raise CommandError(Exit.USAGE, f"a line of more than {LINE_BYTES_MAX} bytes")
-        yield chain.from_iterable(repeat(Message(line).encode(), count) for line in lines)
+        yield chain.from_iterable(repeat(Message(line, header=header).encode(), count) for line in lines)
     if rest:
-        yield repeat(Message(rest).encode(), count)
+        yield repeat(Message(rest, header=header).encode(), count)
 
 
 async def _publish(connection: ClientConnection, address: str, batches: AsyncIterator[Batch]) -> Tally:

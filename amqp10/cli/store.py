@@ -15,7 +15,7 @@ from amqp10.cli.exits import CommandError, Exit
 from core.store.definitions import Definitions
 from core.store.disk import FolderDisk
 from core.store.errors import StoreDamaged, StoreRefused
-from core.store.folder import DEFINITIONS_FILE, DataFolder, offline, open_folder
+from core.store.folder import DEFINITIONS_FILE, offline
 from core.store.inspect import Verdict, entries, read_definitions
 
 OPEN_FILES = 8
@@ -23,12 +23,12 @@ OPEN_FILES = 8
 
 Data = Annotated[Path, Parameter(help="The data folder of a broker that is stopped.")]
 
-Compaction = Callable[[DataFolder], Iterable[str]]
-"""Compacts what is in a folder that this process has locked; yields lines that say what it did."""
+Compaction = Callable[[Path], Iterable[str]]
+"""Compacts what is in a folder that no broker uses; yields lines that say what it did."""
 
 
-def store_commands(compaction: Compaction | None = None) -> App:
-    """The noun. Without a compaction, ``compact`` says that there is none."""
+def store_commands(compaction: Compaction) -> App:
+    """The noun."""
     app = App(
         name="store", help="The data folder of a broker that is stopped: check it, see what is in it, compact it."
     )
@@ -40,15 +40,11 @@ def store_commands(compaction: Compaction | None = None) -> App:
 
             headgate store compact --data /var/lib/headgate
         """
-        if compaction is None:
-            raise CommandError(Exit.REFUSED, "this version compacts only while the broker runs; start it on the folder")
+        with _explained(), offline(data):
+            pass  # a folder that is not ours, or in use, is refused before anything is made of it
         with _explained():
-            folder = open_folder(data)
-            try:
-                for line in compaction(folder):
-                    print(line)
-            finally:
-                folder.close()
+            for line in compaction(data):
+                print(line)
 
     app.command(check)
     app.command(dump)

@@ -140,6 +140,11 @@ class OpenData:
             retry_s=self._settings.no_space_retry,
         )
 
+    def compact_step(self) -> bool:
+        """Some housekeeping in the store. True when there is more."""
+        self.storage.quorum.cleaner.look()
+        return self.storage.store.compact_step()
+
     def sockets_changed(self, sockets_used: int) -> None:
         """Sockets and files share the descriptors, and sockets go first."""
         allowed = files_allowed(total_limit(), sockets_used)

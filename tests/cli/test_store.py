@@ -1,6 +1,7 @@
 """``headgate store``: a data folder that no broker uses is checked, shown and compacted."""
 
 import json
+import re
 from contextlib import closing
 
 import pytest
@@ -14,6 +15,7 @@ from core.store.errors import StoreDamaged
 from core.store.folder import FORMAT_FILE, open_folder
 from core.store.lane import Lane
 from core.store.record import HEADER_BYTES, Kind, record_bytes
+from tests.kit.broker_process import broker_process
 from tests.kit.engine import binding, exchange, queue
 
 INDEX = "queues/1/0/0.idx"
@@ -161,15 +163,15 @@ def compacting(compaction, data):
     store_commands(compaction)(["compact", "--data", str(data)], exit_on_error=False, result_action="return_value")
 
 
-def test_compaction_is_handed_the_locked_folder(data, capsys):
+def test_compaction_is_handed_the_folder_and_its_lines_are_printed(data, capsys):
     seen = []
 
     def compaction(folder):
-        seen.append((folder.path, folder.generation))
+        seen.append(folder)
         yield "freed 5 bytes"
 
     compacting(compaction, data)
-    assert seen == [(data, 2)]
+    assert seen == [data]
     assert capsys.readouterr().out == "freed 5 bytes\n"
     open_folder(data).close()
 
@@ -192,9 +194,19 @@ def test_compaction_of_a_folder_in_use(data):
     assert "is in use by process" in refused.value.text
 
 
-def test_without_a_compaction_nothing_is_touched(data):
-    before = files(data)
-    with pytest.raises(CommandError) as refused:
-        compacting(None, data)
-    assert refused.value.code is Exit.REFUSED
-    assert files(data) == before
+def test_compaction_gives_space_back_and_keeps_what_lives(tmp_path, capsys):
+    data = tmp_path / "data"
+    config = tmp_path / "broker.toml"
+    config.write_text("[store]\ngarbage_fraction = 0.9\n")  # the broker itself leaves the garbage
+    with broker_process("--data", str(data), "--config", str(config)) as address:
+        url = ["--url", address.url()]
+        assert run(["queues", "declare", "q", *url]) is Exit.DONE
+        assert run(["publish", "/queues/q", "--size", "300000", "--count", "60", *url]) is Exit.DONE
+        assert run(["consume", "/queues/q", "--count", "59", *url]) is Exit.DONE
+    capsys.readouterr()
+    assert run(["store", "compact", "--data", str(data)]) is Exit.DONE
+    before, after = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) bytes", capsys.readouterr().out)]
+    assert after < before / 2
+    with broker_process("--data", str(data)) as address:
+        assert run(["consume", "/queues/q", "--count", "1", "--url", address.url()]) is Exit.DONE
+    assert len(capsys.readouterr().out.strip()) == 300_000

@@ -17,7 +17,16 @@ from pathlib import Path
 import trio
 import trio.lowlevel
 
-from amqp10.client import ClientConnection, ClientSettings, Message, Receipt, ReceiverOptions, Uncertain, Unsent, connect
+from amqp10.client import (
+    ClientConnection,
+    ClientSettings,
+    Message,
+    Receipt,
+    ReceiverOptions,
+    Uncertain,
+    Unsent,
+    connect,
+)
 from amqp10.client.errors import ClientError, ConnectionLost
 from amqp10.messaging import Accepted
 from amqp10.sections import Header
