@@ -113,15 +113,17 @@ class ReceiverCredit:
         assert self.unconfirmed >= 0
 
     def refill(self) -> bool:
-        """Apply the rule. True: announce the new link credit with a flow."""
-        if (
-            self.link_credit > self.top_up_at
-            or self.unconfirmed >= self.unconfirmed_limit
-            or self.withheld
-            or self.link_credit >= self.maximum
-        ):
+        """Apply the rule. True: announce the new link credit with a flow.
+
+        Messages come in runs, and the rule is about single ones: where too many are unconfirmed now, what counts is
+        how it was when the link credit came down to ``top_up_at``. What came after that uses the new link credit.
+        """
+        if self.link_credit > self.top_up_at or self.withheld or self.link_credit >= self.maximum:
             return False
-        self.grant(self.maximum, drain=self.drain)
+        since = 0 if self.unconfirmed < self.unconfirmed_limit else self.top_up_at - self.link_credit
+        if self.unconfirmed - since >= self.unconfirmed_limit:
+            return False
+        self.grant(self.maximum - since, drain=self.drain)
         return True
 
     def grant(self, link_credit: int, *, drain: bool = False) -> None:

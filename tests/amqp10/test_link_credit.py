@@ -107,10 +107,26 @@ def publisher(*, left=170, unconfirmed=0) -> ReceiverCredit:
 @pytest.mark.parametrize("left", [0, 84, 85, 86, 169, 170])
 def test_more_is_granted_at_half_unless_too_much_waits_for_its_confirm(left, unconfirmed):
     credit = publisher(left=left, unconfirmed=unconfirmed)
-    due = left <= 85 and unconfirmed < 170
+    since = 0 if unconfirmed < 170 else 85 - left  # messages that came after the link credit was down to 85
+    due = left <= 85 and unconfirmed - since < 170
     assert credit.refill() is due
-    assert credit.link_credit == (170 if due else left)
+    assert credit.link_credit == (170 - since if due else left)
     assert credit.refill() is False
+
+
+@pytest.mark.parametrize("run", [1, 2, 84, 85, 86, 100, 169, 170])
+def test_a_run_gets_no_less_than_its_messages_would_get_one_by_one(run):
+    in_runs, singly = publisher(), publisher()
+    while in_runs.link_credit:
+        n = min(run, in_runs.link_credit)
+        in_runs.received(n)
+        in_runs.refill()
+        for _ in range(min(n, singly.link_credit)):
+            singly.received(1)
+            singly.refill()
+        assert in_runs.unconfirmed + in_runs.link_credit >= singly.unconfirmed + singly.link_credit
+    assert singly.unconfirmed == 255
+    assert 255 <= in_runs.unconfirmed < 255 + 85
 
 
 def test_a_publisher_has_at_most_255_messages_under_way():
@@ -125,7 +141,7 @@ def test_a_publisher_has_at_most_255_messages_under_way():
 
 
 def test_a_confirm_lets_the_rule_grant_again():
-    credit = publisher(left=0, unconfirmed=170)
+    credit = publisher(left=0, unconfirmed=255)
     assert not credit.refill()
     credit.confirmed(1)
     assert credit.refill()

@@ -134,11 +134,12 @@ class ReceiverCreditMachine(RuleBasedStateMachine):
 
     @rule(withheld=st.booleans())
     def refill(self, withheld: bool) -> None:
-        due = self._allowed <= self.TOP_UP_AT and len(self.waiting) < self.UNCONFIRMED_LIMIT and not withheld
+        since = 0 if len(self.waiting) < self.UNCONFIRMED_LIMIT else self.TOP_UP_AT - self._allowed
+        due = self._allowed <= self.TOP_UP_AT and len(self.waiting) - since < self.UNCONFIRMED_LIMIT and not withheld
         self.credit.withheld = withheld
         assert self.credit.refill() is due
         if due:
-            self._granted(self.MAXIMUM)
+            self._granted(self.MAXIMUM - since)
 
     @rule(link_credit=link_credits, drain=st.booleans())
     def grant_by_hand(self, link_credit: int, drain: bool) -> None:

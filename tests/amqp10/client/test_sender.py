@@ -43,15 +43,15 @@ async def test_a_post_waits_for_link_credit_and_no_longer(autojump_clock):
         await settle()
         assert sender.link_credit == 170
         broker.broker.stall()
-        receipt = await sender.post(Message(body) for body in numbered(170))
-        assert (len(receipt), receipt.done, sender.unsettled) == (170, False, 170)
+        receipt = await sender.post(Message(body) for body in numbered(255))
+        assert (len(receipt), receipt.done, sender.unsettled) == (255, False, 255)
         with trio.move_on_after(60) as scope:
             await sender.post([Message(b"one more")])
         assert scope.cancelled_caught
-        assert sender.posted == 170
+        assert sender.posted == 255
         broker.broker.recover()
         broker.pump()
-        assert await receipt.fates() == [FateRange(0, 169, ACCEPTED)]
+        assert await receipt.fates() == [FateRange(0, 254, ACCEPTED)]
         assert await sender.send(Message(b"one more")) == ACCEPTED
 
 
