@@ -265,9 +265,7 @@ FIXED_LIMITS = (
     Fixed("amqp10.management_bindings", "LISTED_MAX", "bindings in one listing", "status 400, name a key"),
     Fixed("amqp10.control", "PAGE_MAX", "snapshots in one page", "`next` names where to go on"),
     Fixed("core.engine.dead_letter", "HERE_MAX", "dead letters of one queue on their way", "it hands out nothing more"),
-    Fixed(
-        "core.engine.moving", "UNDER_WAY_MAX", "messages of one move on their way", "the others wait in their queue"
-    ),
+    Fixed("core.engine.moving", "UNDER_WAY_MAX", "messages of one move on their way", "the others wait in their queue"),
     Fixed(
         "core.store.stream_log",
         "UNSYNCED_MAX",

@@ -53,7 +53,7 @@ async def main() -> None:
         buried = await connection.open_receiver(BURIED)
         delivery = await buried.receive()
         print("buried:", delivery.message.body, "-", story(delivery.message.annotations))
-        delivery.accept()
+        delivery.release()  # it stays there until somebody has decided what to do with it
 
 
 if __name__ == "__main__":

@@ -104,11 +104,11 @@ class PublisherLink:
             return reason_of_alarms(alarms)
         if self.link.credit.link_credit > 0:
             return None
+        if self.publisher.link_credit_max is not None:
+            return Reason.POLICY
         if self._held_up is not None:
             return self._held_up
-        if self.publisher.unsynced:
-            return Reason.STORE_SLOW
-        return Reason.POLICY if self.publisher.link_credit_max is not None else Reason.UNCONFIRMED_LIMIT
+        return Reason.STORE_SLOW if self.publisher.unsynced else Reason.UNCONFIRMED_LIMIT
 
     def held_up(self, reason: str | None) -> None:
         """The engine wants no more for the target, for this reason, or (None) again."""

@@ -24,6 +24,9 @@ LATE_WRITE_SECONDS = 0.02
 """How long late writers wait for records to go with. A crash makes these answers repeated deliveries; waiting saves a
 batch, and a worker's 0.1 ms, for each of them."""
 
+IDLE_MARK_SECONDS = 0.5
+"""How long the mark of a sync waits for records. Longer than the pauses of a lane that works."""
+
 RunBlocking = Callable[[Callable[[], None]], Awaitable[None]]
 """Runs a blocking function elsewhere and raises what it raises. Once begun it ends, also when its caller is
 cancelled."""
@@ -68,7 +71,7 @@ async def run_lane(
         write_wake, sync_wake = _WakeUp(), _WakeUp()
 
         def notify() -> None:
-            if lane.writing is None and (lane.has_records or lane.has_late_writers):
+            if lane.writing is None and (lane.has_records or lane.has_late_writers or lane.mark_due):
                 write_wake.call()
             due = lane.sync_due(worker.now())
             if due is not None and due < sync_wake.deadline:
@@ -195,8 +198,8 @@ async def _write_always(worker: _Worker, wake: _WakeUp, no_space: Callable[[bool
             await _let_late_writers_wait(worker, wake)
             batch = lane.take_write()
         if batch is None:
-            await wake.wait_until(inf)
-        else:
+            batch = await _mark_when_idle(worker, wake)
+        if batch is not None:
             await _write_when_there_is_space(worker, batch, no_space, retry_s)
 
 
@@ -205,6 +208,15 @@ async def _let_late_writers_wait(worker: _Worker, wake: _WakeUp) -> None:
     deadline = worker.now() + LATE_WRITE_SECONDS
     while lane.has_late_writers and not lane.has_records and worker.now() < deadline:
         await wake.wait_until(deadline)
+
+
+async def _mark_when_idle(worker: _Worker, wake: _WakeUp) -> WriteBatch | None:
+    """Wait for something to write. A mark waits for records to go with; without any it is written after a while, so
+    that damage to what was synced last is known as such."""
+    lane = worker.lane
+    deadline = worker.now() + IDLE_MARK_SECONDS if lane.mark_due else inf
+    await wake.wait_until(deadline)
+    return lane.take_mark() if worker.now() >= deadline else None
 
 
 async def _write_when_there_is_space(

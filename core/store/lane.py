@@ -247,8 +247,13 @@ class Lane:
             writer.write_late()
         return self._gathered() if self._extents else None
 
+    @property
+    def mark_due(self) -> bool:
+        """True when the next batch will bring the mark of a sync."""
+        return self._mark_due
+
     def take_mark(self) -> WriteBatch | None:
-        """A batch for the mark alone: for the end, when no further records will come."""
+        """A batch for the mark alone: for when no further records come."""
         due = self._mark_due and self.failed is None and self.writing is None and not self._extents
         return self._gathered() if due else None
 

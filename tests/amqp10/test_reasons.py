@@ -20,7 +20,7 @@ def at(seconds: float) -> Now:
 
 def reasons(peer: WirePeer) -> list[object]:
     """What flows said, in order."""
-    flows = peer.take(Flow, lambda flow: flow.properties is not None)
+    flows = peer.take(Flow, lambda flow: REASON_KEY in (flow.properties or {}))
     return [flow.properties[REASON_KEY] for flow in flows]
 
 

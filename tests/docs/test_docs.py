@@ -13,7 +13,11 @@ from amqp10.cli.exits import Exit
 from amqp10.cli.main import command_line
 from amqp10.errors import ErrorCondition
 from amqp10.frontend.reasons import Reason
-from core.interface import Action, Engine
+from core.engine.arguments import QUEUE_ARGUMENTS
+from core.engine.policies import KEYS
+from core.interface import Action, DeathReason, Engine
+from core.store.folder import DEFINITIONS_FILE, FOLDERS, FORMAT_FILE, LOCK_FILE
+from core.store.record import Kind
 from docs.generate import WHEN_REACHED, pages, settings_by_key
 
 ROOT = Path(__file__).parents[2]
@@ -54,6 +58,17 @@ def headings(path: Path) -> list[str]:
 def anchor(heading: str) -> str:
     """The fragment by which a heading is linked to."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def described_words(text: str) -> set[str]:
+    """What stands between backquotes, but for blocks of code."""
+    return set(re.findall(r"`([^`]+)`", BLOCK.sub("", text)))
+
+
+def table(path: Path, heading: str) -> str:
+    """The rows of tables below a heading, up to the next one."""
+    text = read(path).partition(f"# {heading}\n")[2]
+    return "\n".join(line for line in text.partition("\n#")[0].splitlines() if line.startswith("|"))
 
 
 def modules(*folders: str) -> Iterator[ast.Module]:
@@ -133,6 +148,33 @@ def test_the_reasons_told_now_are_those_of_the_code():
 def test_every_exit_code_is_described():
     described = set(map(int, re.findall(r"^\| (\d+) \|", read(DOCS / "operating" / "running.md"), re.MULTILINE)))
     assert described == {code.value for code in Exit}
+
+
+def test_every_policy_key_is_described():
+    described = described_words(read(DOCS / "queues.md") + read(DOCS / "operating" / "policies.md"))
+    assert_none(key for key in KEYS if key not in described and f"x-{key}" not in described)
+
+
+def test_the_arguments_described_exist():
+    rows = table(DOCS / "queues.md", "Arguments and policies").splitlines()
+    named = {word for row in rows for word in re.findall(r"`(x-[a-z-]+)`", row.split("|")[1])}
+    assert named
+    assert named - {argument for arguments in QUEUE_ARGUMENTS.values() for argument in arguments} == set()
+
+
+def test_every_death_is_described():
+    assert {reason.value for reason in DeathReason} - described_words(read(DOCS / "queues.md")) == set()
+
+
+def test_every_kind_of_record_is_described_with_its_number():
+    rows = re.findall(r"^\| (\d+) \| `([A-Z_]+)` \|", table(DOCS / "storage-format.md", "Records"), re.MULTILINE)
+    assert {(int(number), name) for number, name in rows} == {(kind.value, kind.name) for kind in Kind}
+
+
+def test_everything_in_the_data_folder_is_described():
+    rows = table(DOCS / "storage-format.md", "The data folder")
+    names = (LOCK_FILE, FORMAT_FILE, DEFINITIONS_FILE, *(f"{folder}/" for folder in FOLDERS))
+    assert_none(name for name in names if f"`{name}" not in rows)
 
 
 # --- what is described exists ----------------------------------------------------------------------------------------

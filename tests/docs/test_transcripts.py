@@ -17,6 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "docs" / "tutorials"
+OPERATING = ROOT / "docs" / "operating"
 SECONDS_MAX = 30
 
 PAGES = [
@@ -24,7 +25,12 @@ PAGES = [
     pytest.param(TUTORIALS / "02-work-queue.md", marks=pytest.mark.interop),
     TUTORIALS / "03-publish-subscribe.md",
     pytest.param(TUTORIALS / "04-request-reply.md", marks=pytest.mark.interop),
-    ROOT / "docs" / "operating" / "troubleshooting.md",
+    pytest.param(TUTORIALS / "05-streams.md", marks=pytest.mark.interop),
+    TUTORIALS / "06-dead-letters.md",
+    TUTORIALS / "07-durable-queues-and-policies.md",
+    OPERATING / "troubleshooting.md",
+    OPERATING / "policies.md",
+    OPERATING / "alarms.md",
 ]
 PROGRAMS = {"headgate": [sys.executable, "-m", "amqp10"], "python": [sys.executable]}
 
