@@ -3,8 +3,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 FUZZ_SECONDS ?= 600
+CYCLES ?= 1000
 
-.PHONY: run setup test test-all check lint types fuzz interop bench docs
+.PHONY: run setup test test-all check lint types fuzz crash faults interop bench docs
 
 run: ## make the environment and start the broker on 127.0.0.1:5672
 	@$(PYTHON) .ci/environment.py serve
@@ -32,6 +33,12 @@ types: setup
 fuzz: setup ## feed the decoder, then a whole connection, with what a coverage-guided fuzzer invents
 	@$(BIN)/python -m tests.fuzz.decoder -max_total_time=$(FUZZ_SECONDS)
 	@$(BIN)/python -m tests.fuzz.connection -max_total_time=$(FUZZ_SECONDS)
+
+crash: setup ## kill a broker under load CYCLES times, and see that it kept what it promised
+	@$(BIN)/python -m tests.crash.run --cycles $(CYCLES)
+
+faults: setup ## power cuts, failing syncs, a full disk and flipped bits, many thousand times
+	@$(BIN)/python -m tests.faults.run
 
 interop: setup ## other projects' clients against the broker
 	@$(BIN)/python -m pytest -m interop tests tests/interop/other_languages.py

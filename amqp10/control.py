@@ -12,6 +12,7 @@ request                                            answer
 ``GET /headgate/disk``                             200 and the disk alarm's snapshot, with its figures
 ``PUT /headgate/disk?free_limit=``                 200 and the same: another limit, until the next start
 ``/headgate/policies/…``                           see :mod:`amqp10.control_policies`
+``/headgate/queues/:queue/…``                      see :mod:`amqp10.control_queues`
 ``PUT /headgate/alarms/:identity``                 204: the alarm is raised by hand
 ``DELETE /headgate/alarms/:identity``              204: what was raised by hand is cleared, if it was
 ``DELETE /headgate/connections/:identity``         204: the connection is being closed, 404 if there is none;
@@ -28,6 +29,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from amqp10.control_policies import PolicyControl, policy_operations
+from amqp10.control_queues import queue_operations
 from amqp10.errors import quote
 from amqp10.management_message import Operation, Refusal, Response, encodable, segment_text
 from core.interface import Control, Observable, Snapshot
@@ -102,6 +104,8 @@ def control_operations(
             }
         case ["policies", _, *_]:
             return policy_operations(control, segments[1:], query, body)
+        case ["queues", segment, what]:
+            return queue_operations(control, segment_text(segment), what, query)
         case [kind] if kind in (*KINDS, "policies"):
             return {"GET": lambda: _page(control, kind, query)}
         case [kind, segment] if kind in KINDS:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from core.engine.broker import Broker
 from core.errors import PreconditionFailed
-from core.interface import Snapshot
+from core.interface import Snapshot, Target
 from core.server.run import Server
 from core.server.sampler import Sampler
 from core.store.definitions import PolicyDeclaration
@@ -46,6 +46,18 @@ class BrokerControl:
     def clear_alarm(self, name: str) -> None:
         """Clear an alarm that was raised by hand."""
         self._broker.clear_alarm(name)
+
+    def peek_queue(self, queue: str, count: int) -> list[Snapshot]:
+        """Look at the first messages of a queue."""
+        return self._broker.peek_queue(queue, count)
+
+    def move_messages(self, queue: str, target: Target, count: int | None) -> int:
+        """Begin to move messages out of a queue."""
+        return self._broker.move_messages(queue, target, count)
+
+    def replay_messages(self, queue: str, count: int | None) -> int:
+        """Begin to send messages back to where they died."""
+        return self._broker.replay_messages(queue, count)
 
     def close_connection(self, identity: str, reason: str) -> bool:
         """Close a connection with a reason; False when there is none of that name."""

@@ -13,7 +13,7 @@ Anybody can publish a message with such annotations. What is not as above is lef
 from collections.abc import Mapping, Sequence
 
 from amqp10.codec import format_codes as code
-from amqp10.types import Array, Symbol, Timestamp, UInt, ULong
+from amqp10.types import Array, Symbol, Timestamp, UInt, ULong, plain
 from core.interface import Death, DeathReason
 
 DEATHS = Symbol("x-opt-deaths")
@@ -55,6 +55,11 @@ def enter(annotations: Mapping[object, object], death: Death) -> dict[object, ob
 def told(annotations: Mapping[object, object]) -> Sequence[tuple[str, DeathReason]]:
     """Queue and reason of each death, the newest first."""
     return [key for record in _records(annotations) if (key := _key(record)) is not None]
+
+
+def listed(annotations: Mapping[object, object]) -> list[dict[str, object]]:
+    """Queue, reason and count of each death as plain values, the newest first."""
+    return [{name.value: plain(record[name]) for name in (_QUEUE, _REASON, _COUNT)} for record in _records(annotations)]
 
 
 def _first_time(death: Death, time: Timestamp) -> Record:

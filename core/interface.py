@@ -435,6 +435,25 @@ class Control(Protocol):
     def clear_alarm(self, name: str) -> None:
         """Clear an alarm that was raised by hand. Raises Invalid."""
 
+    def peek_queue(self, queue: str, count: int) -> list[Snapshot]:
+        """The first ready messages of a queue, ``count`` at most; they stay as they are.
+
+        Of each: ``sequence``, ``bytes``, ``priority``, ``durable``, ``delivery_count``, ``expires_at`` (wall-clock
+        seconds, or None) and what :meth:`Converter.describe` says. Raises NotFound, Locked (an exclusive queue),
+        Invalid (a count).
+        """
+
+    def move_messages(self, queue: str, target: Target, count: int | None) -> int:
+        """Begin to move ready messages elsewhere, the first ``count`` or all that are ready now.
+
+        Returns the number of the move. What became of it is in the queue's snapshot, under ``last_move``. Raises
+        NotFound, Locked, Forbidden (an internal exchange), Invalid (a stream, a count, the queue itself),
+        PreconditionFailed (another move is under way).
+        """
+
+    def replay_messages(self, queue: str, count: int | None) -> int:
+        """As above, but each dead-lettered message goes to the queue in which it died first."""
+
 
 class DeathReason(Enum):
     """Why a message was dead-lettered."""
@@ -468,6 +487,13 @@ class Converter(Protocol):
 
     def render(self, entry: bytes, origin: Origin, wanted: Origin) -> bytes:
         """The message in another protocol's encoding; the same bytes when it is already in it."""
+
+    def annotated(self, entry: bytes, origin: Origin, annotations: Mapping[object, object]) -> bytes:
+        """The message with what consumers have added merged into its own annotations."""
+
+    def describe(self, entry: bytes, origin: Origin) -> Snapshot:
+        """What a person wants to see of a message: ``message_id`` (text or None), ``deaths`` (maps of ``queue``,
+        ``reason`` and ``count``, the newest first), ``body``: its first bytes, 256 at most."""
 
     def dead_lettered(self, entry: bytes, origin: Origin, death: Death) -> bytes:
         """The message with this death entered among its deaths."""

@@ -1,21 +1,28 @@
 """``headgate queues``."""
 
+from datetime import UTC, datetime
 from typing import Annotated
 
+import trio
 from cyclopts import App, Parameter
 
 from amqp10.addresses import percent_encode, queue_address
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.listing import AsJson, Row, fetch_all, fetch_one, print_one, print_rows
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
-from amqp10.client import Answer
+from amqp10.client import Answer, ClientConnection
 
 COLUMNS = ("name", "type", "messages", "messages_ready", "messages_unacknowledged", "consumers", "durable")
 COUNTED = ("messages_waiting", "messages_ready", "messages_unacknowledged")
 """Where the messages of a queue can be: taken in but not enqueued yet, ready, with a consumer."""
+PEEKED_COLUMNS = ("sequence", "bytes", "priority", "durable", "delivery_count", "expires_at", "deaths", "body")
 CREATED = 201
+POLL_SECONDS = 0.1
+"""How often a command looks whether a move is done."""
 
-queues_app = App(name="queues", help="Queues: list, show, declare, delete and purge them.")
+Count = Annotated[int | None, Parameter(help="How many at most; all that are ready now unless it is given.")]
+
+queues_app = App(name="queues", help="Queues: list, show, declare, delete and purge them; look at messages, move them.")
 
 
 @queues_app.command(name="list")
@@ -85,6 +92,103 @@ def purge(name: str, /, *, url: Url = DEFAULT_URL) -> None:
         headgate queues purge orders
     """
     print(f"{_count(_request(url, 'DELETE', f'{_path(name)}/messages'))} messages of queue {name} are removed")
+
+
+@queues_app.command
+def peek(
+    name: str,
+    /,
+    *,
+    count: Annotated[int, Parameter(help="How many messages, from 1 to 100.")] = 10,
+    json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Look at the first messages of a queue. They stay as they are, and no consumer notices.
+
+    Of each body the first 256 bytes are shown.
+
+    For example:
+
+        headgate queues peek orders --count 3
+        headgate queues peek orders --json
+    """
+    answer = _request(url, "GET", f"/headgate{_path(name)}/messages?count={count}")
+    rows = [_readable(row) for row in answer.body] if isinstance(answer.body, list) else []
+    print_rows(rows if json else [_in_words(row) for row in rows], PEEKED_COLUMNS, as_json=json)
+
+
+@queues_app.command
+def move(source: str, target: str, /, *, count: Count = None, url: Url = DEFAULT_URL) -> None:
+    """Move messages of a queue into another one, the oldest first, and wait until it is done.
+
+    Each stays where it is until the other queue has confirmed it. The first that is not taken ends the move.
+    Interrupting the command does not.
+
+    For example:
+
+        headgate queues move orders orders-of-old
+        headgate queues move orders orders-of-old --count 100
+    """
+    _move(url, source, f"move?to={percent_encode(target)}{_counted('&', count)}")
+
+
+@queues_app.command
+def replay(name: str, /, *, count: Count = None, url: Url = DEFAULT_URL) -> None:
+    """Send dead letters back, each into the queue in which it died first, and wait until it is done.
+
+    For example:
+
+        headgate queues replay dead-letters
+        headgate queues replay dead-letters --count 1
+    """
+    _move(url, name, f"replay{_counted('?', count)}")
+
+
+def _move(url: str, source: str, request: str) -> None:
+    """Begin a move, see it through, and say what became of it."""
+
+    async def see_through(connection: ClientConnection) -> tuple[object, object]:
+        path = f"/headgate{_path(source)}"
+        begun = (await connection.request("PUT", f"{path}/{request}")).body
+        while True:
+            shown = (await connection.request("GET", path)).body
+            last = shown.get("last_move") if isinstance(shown, dict) else None
+            if not isinstance(begun, dict) or not isinstance(last, dict):
+                raise CommandError(Exit.REFUSED, "the broker does not tell what became of the messages")
+            if last.get("number") != begun.get("move"):
+                raise CommandError(Exit.REFUSED, f"the move is over, and another out of queue {source} has begun")
+            if last.get("done"):
+                return last.get("moved"), last.get("failure")
+            await trio.sleep(POLL_SECONDS)
+
+    moved, failure = with_broker(url, see_through)
+    print(f"{moved} messages of queue {source} are moved")
+    if failure:
+        raise CommandError(Exit.REFUSED, f"it ended there: {failure}")
+
+
+def _counted(separator: str, count: int | None) -> str:
+    return "" if count is None else f"{separator}count={count}"
+
+
+def _readable(row: object) -> Row:
+    """A message as the broker shows it, with its body as text."""
+    message = dict(row) if isinstance(row, dict) else {}
+    body = message.get("body")
+    return {**message, "body": body.decode(errors="backslashreplace") if isinstance(body, bytes) else body}
+
+
+def _in_words(row: Row) -> Row:
+    """The same for a line of a table."""
+    expires_at, deaths = row.get("expires_at"), row.get("deaths")
+    told = [
+        f"{death.get('queue')} {death.get('reason')} {death.get('count')}x"
+        for death in (deaths if isinstance(deaths, list) else [])
+        if isinstance(death, dict)
+    ]
+    if isinstance(expires_at, int | float):
+        expires_at = datetime.fromtimestamp(expires_at, UTC).isoformat(timespec="seconds")
+    return {**row, "expires_at": expires_at, "deaths": ", ".join(told) or None}
 
 
 def _path(name: str) -> str:

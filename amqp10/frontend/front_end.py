@@ -316,6 +316,7 @@ class Amqp10FrontEnd:
             options = ConsumeOptions(
                 priority=termini.consumer_priority(attach),
                 stream=stream.options if stream is not None else StreamOptions(),
+                consumer_timeout_ms=termini.consumer_timeout_ms(attach),
             )
             user.consumer = self._engine.consume(queue_name, self._mailbox, self, options, user)
         except (EngineError, AmqpError) as error:
@@ -379,7 +380,9 @@ class Amqp10FrontEnd:
                 consumer.consumer = None
                 self._detach(consumer.link, link_fault(action.error))
             case ActivityChanged():
-                self._blocks.look_at(self._consumer(action.consumer.reference))
+                consumer = self._consumer(action.consumer.reference)
+                consumer.activity_changed(active=action.active)
+                self._blocks.look_at(consumer)
             case PublisherBlocked():
                 publisher = action.publisher.reference
                 assert isinstance(publisher, PublisherLink)

@@ -21,6 +21,8 @@ from core.interface import Consumer, Delivered, Disposal, Engine, GrantReply, Ta
 from core.message import Return
 
 UNSENT = Return(unsent=True)
+ACTIVE_KEY = "rabbitmq:active"
+"""A property of link flows, a boolean: the consumer is the single active one. RabbitMQ's name, for its clients."""
 ADDED_ANNOTATIONS_BYTES_MAX = 4096
 """Of one modified: room for a reason and a stack trace's head, not for growing every message of a queue."""
 
@@ -92,6 +94,11 @@ class ConsumerLink:
     def tell(self, properties: Mapping[str, object]) -> None:
         """Say why, or that it is over."""
         self.link.write_flow(properties=properties)
+
+    def activity_changed(self, *, active: bool) -> None:
+        """This consumer became the single active one, or stopped being it: the peer hears of it before deliveries."""
+        if self.link.end.attached:
+            self.tell({ACTIVE_KEY: active})
 
     def release(self) -> None:
         """The link is over: everything that is not settled goes back to the queue, in order."""

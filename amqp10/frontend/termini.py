@@ -105,3 +105,14 @@ def consumer_priority(attach: Attach) -> int:
     if isinstance(number, bool) or not isinstance(number, int):
         raise LinkFault(ErrorCondition.INVALID_FIELD, "the link property priority must be an int")
     return number
+
+
+def consumer_timeout_ms(attach: Attach) -> int | None:
+    """How long deliveries may stay unsettled, as link properties ask for it; None when they do not."""
+    value = (attach.properties or {}).get("rabbitmq:consumer-timeout")
+    number = getattr(value, "value", value)
+    if number is None or (isinstance(number, int) and not isinstance(number, bool) and number > 0):
+        return number
+    raise LinkFault(
+        ErrorCondition.INVALID_FIELD, "the link property rabbitmq:consumer-timeout must be milliseconds above 0"
+    )

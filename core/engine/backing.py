@@ -102,6 +102,17 @@ class Pages(Protocol):
         """The broker stops in order: what the next start has to know is written down."""
 
 
+@runtime_checkable
+class KeepsDiscards(Protocol):
+    """What a queue asks of a backing that remembers over a start which messages are being dead-lettered."""
+
+    def discard(self, stretch: Stretch, reason: str) -> None:
+        """Messages that were fetched are being dead-lettered; as any, they are settled in the end."""
+
+    def discards(self) -> Iterable[tuple[Stretch, str]]:
+        """After a start: those that were and are not settled, paged out. They are handed out with this."""
+
+
 @dataclass(eq=False, slots=True)
 class _Record:
     first: int

@@ -18,6 +18,7 @@ from core.engine.consumers import Attachment
 from core.engine.courier import Roads
 from core.engine.kinds import AnyQueue
 from core.engine.making import Lanes, QueueMaker, check_memory_can_keep
+from core.engine.moving import shown
 from core.engine.options import effective
 from core.engine.policies import Policies, Policy
 from core.engine.pump import Pump
@@ -28,7 +29,7 @@ from core.engine.settings import EngineSettings as EngineSettings
 from core.engine.snapshots import Snapshots
 from core.engine.storage import Storage
 from core.engine.topology import QueueDefinition, Topology
-from core.errors import EngineError, Forbidden, Locked, NotFound, PreconditionFailed, ResourceDeleted
+from core.errors import EngineError, Forbidden, Invalid, Locked, NotFound, PreconditionFailed, ResourceDeleted
 from core.interface import (
     Binding,
     ConsumeOptions,
@@ -47,6 +48,9 @@ from core.interface import (
 from core.message import Return, Route, Run
 from core.store.definitions import Definitions
 
+OPERATOR = object()
+"""The owner of no queue: not even an operator touches the messages of an exclusive one."""
+
 
 class Broker:
     """``Engine``, ``Topology``, ``Observable`` and ``Control`` of the interface, for one virtual host."""
@@ -59,6 +63,7 @@ class Broker:
         self.alarms = AlarmRegistry()
         """For the samplers, which hold alarms up."""
         self._settings = settings
+        self._converter = converter
         self._now = Now(0.0, 0.0)
         """Of the last turn."""
         self._queues: dict[str, AnyQueue] = {}
@@ -204,7 +209,9 @@ class Broker:
         if made:
             self._add_queue(definition)
         else:
-            self._queues[declaration.name].used()
+            queue = self._queues[declaration.name]
+            queue.used()
+            self._pump.touch(queue)  # its deadline may be another now
         return self._info(definition), made
 
     def declare_dynamic_queue(self, name: str, owner: object) -> QueueInfo:
@@ -275,6 +282,28 @@ class Broker:
         """See :class:`core.interface.Control`."""
         self.alarms.clear(name, BY_HAND)
 
+    def peek_queue(self, queue: str, count: int) -> list[Snapshot]:
+        """See :class:`core.interface.Control`."""
+        looked_at = self._operated(queue)
+        peeked = looked_at.peek(count)
+        self._pump.touch(looked_at)
+        return [shown(one, self._converter) for one in peeked]
+
+    def move_messages(self, queue: str, target: Target, count: int | None) -> int:
+        """See :class:`core.interface.Control`."""
+        source = self._operated(queue)
+        if not isinstance(target, QueueTarget):
+            self._check_exchange(target.exchange)
+        elif target.queue == queue:
+            raise Invalid(f"queue '{queue}': its messages cannot be moved to itself")
+        else:
+            self._topology.check_may_publish(target.queue, OPERATOR)
+        return self._begin_move(source, target, count)
+
+    def replay_messages(self, queue: str, count: int | None) -> int:
+        """See :class:`core.interface.Control`."""
+        return self._begin_move(self._operated(queue), None, count)
+
     def set_stage_budget(self, queue: str, messages_per_turn: int | None) -> None:
         """Slow a queue's stage down, or stop it with 0: for tests and benchmarks. None lifts the limit.
 
@@ -286,6 +315,18 @@ class Broker:
         self._pump.touch(self._queues[queue])
 
     # --- inside ---------------------------------------------------------------------------------------------
+
+    def _operated(self, name: str) -> AnyQueue:
+        """A queue that an operator may do something with. Raises NotFound, Locked."""
+        self._topology.queue(name, OPERATOR)
+        return self._queues[name]
+
+    def _begin_move(self, source: AnyQueue, target: Target | None, count: int | None) -> int:
+        if count is not None and count < 1:
+            raise Invalid(f"{count} messages cannot be moved; 1 or more can")
+        number = source.move(target, count)
+        self._pump.touch(source)
+        return number
 
     def _publish_routed(self, publisher: Publisher, exchange: str, key: str, run: Run) -> None:
         keys = (key, *run.routing_keys)

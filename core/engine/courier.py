@@ -30,6 +30,13 @@ class Roads:
     touch: Callable[[AnyQueue], None]
     """Something has happened that concerns this queue."""
 
+    def entries(self, stretch: Stretch) -> list[bytes]:
+        """The messages as they travel: with what consumers have added to them."""
+        converter, added = self.converter, stretch.annotations
+        if converter is None or not added:
+            return stretch.entries.copy()
+        return [converter.annotated(entry, stretch.attributes.origin, added) for entry in stretch.entries]
+
 
 class Courier:
     """What one queue has under way, by the courier's own confirm numbers."""

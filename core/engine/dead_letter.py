@@ -5,7 +5,10 @@ its deaths, and the queue keeps its copy until the target queues have confirmed:
 
 - at-most-once: whatever the answer is, the copy goes. No route, no room: the message is lost, and counted;
 - at-least-once: a message that was not accepted stays and is tried again later; few are under way at a time. What is
-  pushed out by the length limit is not kept: a limit that keeps everything would be none.
+  pushed out by the length limit is not kept: a limit that keeps everything would be none. A backing that can remembers
+  over a start what is kept so.
+
+A dead letter takes along what consumers have added to its annotations, and counts as delivered before.
 
 A message is not put into a queue that it has died in before, if on the way round nobody rejected it: nothing would ever
 end that cycle. A rejection is somebody's decision, and may go round for ever.
@@ -107,7 +110,7 @@ class DeadLetters:
             for outcome, stretches in courier.answers():
                 if outcome is Outcome.ACCEPTED:
                     self.dead_lettered[reason.value] += _total(stretches)
-                elif options.at_least_once and reason is not DeathReason.MAXLEN:
+                elif keeps(options, reason):
                     self._failed += ((stretch, reason) for stretch in stretches)
                     self._retry_at = min(self._retry_at, now.monotonic + RETRY_SECONDS)
                     continue
@@ -159,7 +162,7 @@ class DeadLetters:
         courier = self._couriers[reason]
         came_by = stretch.route or Route("", (self._queue.name,))
         keys = came_by.routing_keys if key is None else (key,)
-        attributes = replace(stretch.attributes, ttl_ms=None)
+        attributes = replace(stretch.attributes, ttl_ms=None, redelivered=True)
         entries = self._with_death(stretch, reason, came_by, now)
         run = Run(courier.load(stretch), entries, attributes, keys[1:])
         cycled: list[Stretch] = []
@@ -179,9 +182,11 @@ class DeadLetters:
         self.room = self.here < HERE_MAX
 
     def _with_death(self, stretch: Stretch, reason: DeathReason, came_by: Route, now: Now) -> list[bytes]:
-        converter = self._roads.converter if self._roads else None
+        assert self._roads is not None
+        entries = self._roads.entries(stretch)
+        converter = self._roads.converter
         if converter is None:
-            return stretch.entries.copy()
+            return entries
         death = Death(
             queue=self._queue.name,
             reason=reason,
@@ -191,7 +196,7 @@ class DeadLetters:
             ttl_ms=stretch.attributes.ttl_ms,
         )
         origin = stretch.attributes.origin
-        return [converter.dead_lettered(entry, origin, death) for entry in stretch.entries]
+        return [converter.dead_lettered(entry, origin, death) for entry in entries]
 
     def _by_deaths(self, run: Run, reason: DeathReason) -> Iterator[tuple[Run, Sequence[tuple[str, DeathReason]]]]:
         """The run in pieces whose messages have died the same deaths, newest first, this one included."""
@@ -205,6 +210,11 @@ class DeadLetters:
             stop = start + len(list(alike))
             yield Run(run.first + start, run.entries[start:stop], run.attributes, run.routing_keys), deaths
             start = stop
+
+
+def keeps(options: QueueOptions, reason: DeathReason) -> bool:
+    """True when a message that dies so stays until a target has accepted it."""
+    return options.at_least_once and reason is not DeathReason.MAXLEN
 
 
 def is_cycle(queue: str, deaths: Sequence[tuple[str, DeathReason]]) -> bool:

@@ -5,7 +5,7 @@ messages to them, wakes them and shows them, they are alike.
 """
 
 from collections.abc import Hashable, Mapping, MutableMapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from core.clock import Now
 from core.credit_flow.stage import Stage
@@ -13,8 +13,20 @@ from core.engine.confirms import Confirms, Submission
 from core.engine.consumers import Attachment, Consumers
 from core.engine.options import QueueOptions
 from core.errors import EngineError
-from core.interface import Disposal, Publisher
-from core.message import Return
+from core.interface import Disposal, Publisher, Target
+from core.message import Attributes, Return
+
+
+class Peeked(NamedTuple):
+    """One message, as it is and stays."""
+
+    sequence: int
+    """Its position in the queue; of a stream, its offset."""
+    entry: bytes
+    attributes: Attributes
+    delivery_count: int = 0
+    expires_at: float | None = None
+    """Wall-clock seconds."""
 
 
 class AnyQueue(Hashable, Protocol):
@@ -80,6 +92,16 @@ class AnyQueue(Hashable, Protocol):
 
     def purge(self) -> int:
         """Drop the ready messages; returns how many. Raises PreconditionFailed for a kind that cannot."""
+
+    def peek(self, n: int) -> list[Peeked]:
+        """The first ready messages, which stay as they are. Raises Invalid for too many."""
+
+    def move(self, target: Target | None, n: int | None) -> int:
+        """Begin to move the first ready messages, ``n`` or all, to a target, or back to where each died first.
+
+        They go in the following turns, for which the queue has to be touched. Returns the number of the move. Raises
+        Invalid for a kind that cannot, PreconditionFailed while another move is under way.
+        """
 
     def dissolve(self, confirms: Confirms, error: EngineError) -> None:
         """The queue is deleted: tell everybody, keep nothing. Confirms come before the news that the target is gone."""

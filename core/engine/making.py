@@ -105,7 +105,7 @@ class QueueMaker:
         """The queue of a definition, with the messages that are kept for it. ``now``: monotonic seconds."""
         name = definition.declaration.name
         if self._storage is None or self._lanes is None:
-            return self._queue(name, options, lambda level: MemoryBacking(), waits=None)
+            return self._queue(name, options, lambda level: MemoryBacking())
         match options.type:
             case QueueType.STREAM:
                 return self._stream(name, definition, options, self._storage, self._lanes)
@@ -134,15 +134,15 @@ class QueueMaker:
         options: QueueOptions,
         backings: Callable[[int], Backing],
         *,
-        waits: Waits[Waiting] | None,
-        synced: bool = False,
+        written: Waits[Waiting] | None = None,
+        synced: Waits[Waiting] | None = None,
         first_sequence: int = 0,
     ) -> Queue:
         return Queue(
             name,
             options,
             backings,
-            waits=waits,
+            written=written,
             synced=synced,
             roads=self._roads,
             messages_per_turn=self._settings.queue_messages_per_turn,
@@ -174,8 +174,8 @@ class QueueMaker:
             name,
             options,
             levels.__getitem__,
-            waits=lanes.classic_synced if options.sync_always else lanes.classic_written,
-            synced=options.sync_always,
+            written=lanes.classic_written,
+            synced=lanes.classic_synced,
             first_sequence=first_sequence,
         )
         self._kept_as[queue] = kept_as
@@ -193,8 +193,7 @@ class QueueMaker:
             name,
             options,
             lambda level: storage.quorum.backing(number, level),
-            waits=lanes.quorum_synced,
-            synced=True,
+            synced=lanes.quorum_synced,
             first_sequence=storage.quorum.next_sequence(number),
         )
         self._kept_as[queue] = str(number)

@@ -2,21 +2,22 @@
 
 Looking takes messages off the shelves and puts them back as they were, so nothing changes for whoever consumes. Moving
 is done by a courier: the queue keeps each message until the target has confirmed it, and a few are under way at a time.
-Messages are moved in order; the first that nobody takes ends the move and stays, like all that are not under way.
+Messages are moved in order; the first that nobody takes ends the move and stays, like all that are not under way. A
+message takes along what consumers have added to its annotations, and that it was delivered before.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
-from typing import NamedTuple
 
 from core.clock import Now
 from core.engine.courier import Courier, Roads
 from core.engine.expiry import has_expired
-from core.engine.kinds import AnyQueue
+from core.engine.kinds import AnyQueue, Peeked
 from core.engine.shelf import Shelf
 from core.engine.stretch import Stretch
 from core.errors import Invalid
-from core.interface import ExchangeTarget, Outcome, QueueTarget, Target
+from core.interface import Converter, ExchangeTarget, Outcome, QueueTarget, Snapshot, Target
 from core.message import Attributes, Route, Run
 
 PEEKED_MAX = 100
@@ -29,21 +30,36 @@ FIRST_DEATH_QUEUE = "x-first-death-queue"
 """The field of a dead-lettered message that names where it died first, in every protocol."""
 
 
-class Peeked(NamedTuple):
-    """One message, as it is and stays."""
+_WHY_NOT = {
+    Outcome.RELEASED: "no queue is there for a message where it is to go",
+    Outcome.REJECTED: "a message was rejected by the queue where it is to go",
+}
 
-    sequence: int
-    entry: bytes
-    attributes: Attributes
-    delivery_count: int
-    expires_at: float | None
-    """Wall-clock seconds."""
+
+def check_may_peek(n: int) -> None:
+    """Raises Invalid for a number of messages that cannot be looked at."""
+    if not 0 < n <= PEEKED_MAX:
+        raise Invalid(f"{n} messages cannot be looked at in one go; from 1 to {PEEKED_MAX} can")
+
+
+def shown(peeked: Peeked, converter: Converter | None) -> Snapshot:
+    """What :meth:`core.interface.Control.peek_queue` tells of a message."""
+    attributes = peeked.attributes
+    described = {} if converter is None else converter.describe(peeked.entry, attributes.origin)
+    return {
+        "sequence": peeked.sequence,
+        "bytes": len(peeked.entry),
+        "priority": attributes.priority,
+        "durable": attributes.durable,
+        "delivery_count": peeked.delivery_count,
+        "expires_at": peeked.expires_at,
+        **described,
+    }
 
 
 def peek(shelves: Sequence[Shelf], n: int) -> list[Peeked]:
     """The first ``n`` ready messages. Raises Invalid for more than can be looked at."""
-    if not 0 < n <= PEEKED_MAX:
-        raise Invalid(f"{n} messages cannot be looked at in one go; from 1 to {PEEKED_MAX} can")
+    check_may_peek(n)
     peeked: list[Peeked] = []
     for shelf in shelves:
         taken: list[Stretch] = []
@@ -61,14 +77,16 @@ def peek(shelves: Sequence[Shelf], n: int) -> list[Peeked]:
 class Move:
     """Ready messages of one queue on their way to a target, or each to the queue that it died in first."""
 
-    __slots__ = ("_courier", "_left", "_roads", "_target", "done", "failure", "moved")
+    __slots__ = ("_courier", "_left", "_roads", "_target", "done", "failure", "moved", "number")
 
-    def __init__(self, roads: Roads, source: AnyQueue, target: Target | None, n: int) -> None:
-        """``target`` None is back to where they died. ``n``: how many; no more than are ready now."""
+    def __init__(self, roads: Roads, source: AnyQueue, target: Target | None, n: int | None, *, number: int) -> None:
+        """``target`` None is back to where they died. ``n``: how many, None for all; no more than are ready now."""
+        self.number = number
+        """Counts the moves out of the queue, from 1 up."""
         self._roads = roads
         self._courier = Courier(roads, source)
         self._target = target
-        self._left = min(n, source.ready)
+        self._left = source.ready if n is None else min(n, source.ready)
         self.moved = 0
         """Messages that the target has confirmed."""
         self.failure = ""
@@ -88,7 +106,7 @@ class Move:
                     self.moved += len(stretch)
                     shelf.backing.settle(stretch)
                 else:
-                    self.failure = self.failure or f"a message was {outcome.value} by the target"
+                    self.failure = self.failure or _WHY_NOT[outcome]
                     shelf.put_back(stretch)
         for shelf in shelves:
             while (free := min(self._left, UNDER_WAY_MAX - self._courier.under_way)) > 0 and not self.failure:
@@ -118,6 +136,10 @@ class Move:
         """What is under way; to be looked at only."""
         return self._courier.stretches()
 
+    def shown(self) -> Snapshot:
+        """For whoever looks."""
+        return {"number": self.number, "moved": self.moved, "done": self.done, "failure": self.failure}
+
     def _send(self, shelf: Shelf, stretch: Stretch) -> None:
         for route, piece in self._routed(stretch):
             if route is None or self.failure:
@@ -125,7 +147,10 @@ class Move:
                 shelf.put_back(piece)
                 continue
             self._left -= len(piece)
-            run = Run(self._courier.load(piece), piece.entries.copy(), piece.attributes, route.routing_keys[1:])
+            attributes = piece.attributes
+            if not (piece.first_acquirer or attributes.redelivered):
+                attributes = replace(attributes, redelivered=True)
+            run = Run(self._courier.load(piece), self._roads.entries(piece), attributes, route.routing_keys[1:])
             for part, queues in self._roads.route(route.exchange, route.routing_keys, run):
                 self._courier.submit(part, tuple(queues), route)
 

@@ -30,10 +30,11 @@ from core.engine.backing import Backing
 from core.engine.confirms import Confirms, Submission
 from core.engine.consumers import Attachment, Consumers, Level
 from core.engine.courier import Roads
-from core.engine.dead_letter import DeadLetters
+from core.engine.dead_letter import DeadLetters, keeps
 from core.engine.expiry import Disuse, Marks, expires_at, has_expired, monotonic
+from core.engine.kinds import Peeked
 from core.engine.length_limit import Blocked, LengthLimit
-from core.engine.moving import Move, Peeked, peek
+from core.engine.moving import Move, peek
 from core.engine.options import QueueOptions
 from core.engine.pump import Waiting
 from core.engine.shelf import Shelf
@@ -87,16 +88,17 @@ class Queue:
         options: QueueOptions,
         backings: Callable[[int], Backing],
         *,
-        waits: Waits[Waiting] | None = None,
-        synced: bool = False,
+        written: Waits[Waiting] | None = None,
+        synced: Waits[Waiting] | None = None,
         roads: Roads | None = None,
         messages_per_turn: int | None = None,
         first_sequence: int = 0,
     ) -> None:
         """``backings`` makes the backing of each priority level, from 0 up.
 
-        ``waits`` are those of the backings' lane; with ``synced``, of what it has synced. Without ``roads``, messages
-        that would be dead-lettered are dropped.
+        ``written`` and ``synced`` are the waits of the backings' lane for what is accepted when it is written, or
+        synced; of a queue that has both, the options say which. Without ``roads``, messages that would be dead-lettered
+        are dropped.
         """
         self.name = name
         self.options = options
@@ -108,12 +110,14 @@ class Queue:
         self._shelves = [Shelf(level, backings(level)) for level in range(options.levels - 1, -1, -1)]
         """Highest level first; the shelf of a level is at -1 - level."""
         self._passes = all(shelf.backing.passes for shelf in self._shelves)
-        self._admissions = Admissions(self, waits, synced=synced, ready_before=self._passes)
+        self._admissions = Admissions(self, written=written, synced=synced, ready_before=self._passes)
+        self._admissions.expect(sync=options.sync_always)
         self._next_sequence = first_sequence
 
         self._letters = DeadLetters(self, roads)
         self._roads = roads
         self._move: Move | None = None
+        """The last one, which may be done."""
         self._limit = LengthLimit(name, options)
         self._blocked = Blocked()
         self._disuse = Disuse()
@@ -133,6 +137,7 @@ class Queue:
         self._asking: dict[Attachment, None] = {}
         """Consumers whose grants are not answered."""
         self._take_note()
+        self._go_on_dead_lettering()
 
     @property
     def ready(self) -> int:
@@ -159,13 +164,14 @@ class Queue:
             for state, count in shelf.backing.counts().items():
                 states[state] = states.get(state, 0) + count
         returned = sum(shelf.returned.count for shelf in self._shelves)
-        moving = 0 if self._move is None else self._move.under_way
+        move = self._move
         return {
             **asdict(self.counters),
             **self._letters.counts(),
             **states,
             "returned_ready": returned,
-            "messages_moving": moving,
+            "messages_moving": 0 if move is None else move.under_way,
+            "last_move": None if move is None else move.shown(),
         }
 
     # --- what the pump does: taking on ----------------------------------------------------------------------
@@ -361,7 +367,7 @@ class Queue:
             self.expired = self._disuse.expired
         if self._timed:
             self._mark_deliveries(now)
-        if self._move is not None:
+        if self._move is not None and not self._move.done:
             self._go_on_moving(self._move, now)
         for shelf, pages in self._paging:
             if pages.reduce_memory_use(now):
@@ -374,7 +380,6 @@ class Queue:
         self.counters.moved += move.step(self._shelves, now)
         if move.done:
             move.end("")
-            self._move = None
             self._take_note()
         elif not move.under_way:
             self._due(now.monotonic)  # something has expired in front
@@ -448,7 +453,9 @@ class Queue:
                 stretch.barred |= {consumer}
             if how.annotations:
                 stretch.annotate(how.annotations)
-            if how.delivery_failed and limit is not None and stretch.delivery_count > limit:
+            if how.undeliverable_here and self.options.dead_letter_exchange is not None:
+                self._give_up(stretch, DeathReason.REJECTED)  # undeliverable here, and there is somewhere else
+            elif how.delivery_failed and limit is not None and stretch.delivery_count > limit:
                 self._give_up(stretch, DeathReason.DELIVERY_LIMIT)
             else:
                 self._shelf_of(stretch).put_back(stretch)
@@ -484,7 +491,8 @@ class Queue:
         """Consumers or options have changed."""
         self._timed = any(consumer.marks is not None for consumer in self.consumers)
         limits = self._limit.blocks or self.options.expires_ms is not None
-        self._cares = limits or self._timed or bool(self._paging) or self._move is not None
+        moving = self._move is not None and not self._move.done
+        self._cares = limits or self._timed or bool(self._paging) or moving
 
     # --- where messages end, and what the shelves are told ---------------------------------------------------
 
@@ -498,6 +506,18 @@ class Queue:
         """Dead-letter messages, or drop them."""
         if not self._letters.post(stretch, reason, self.options):
             self._settle((stretch,))
+        elif stretch.level != NOWHERE and keeps(self.options, reason):
+            discards = self._shelf_of(stretch).discards
+            if discards is not None:
+                discards.discard(stretch, reason.value)
+
+    def _go_on_dead_lettering(self) -> None:
+        """After a start: what was being dead-lettered before, and was not confirmed, is so again."""
+        for shelf in self._shelves:
+            for stretch, reason in [] if shelf.discards is None else shelf.discards.discards():
+                stretch.level = shelf.level
+                if not self._letters.post(stretch, DeathReason(reason), self.options):
+                    self._settle((stretch,))
 
     def _restore(self, stretch: Stretch) -> None:
         self._shelf_of(stretch).restore(stretch)
@@ -523,6 +543,7 @@ class Queue:
         self._limit = LengthLimit(self.name, options)
         if not self._limit.blocks:
             self._blocked.tell(self.publishers, full=False)
+        self._admissions.expect(sync=options.sync_always)
         self._disuse.used()
         for _, pages in self._paging:
             pages.set_lazy(options.lazy)
@@ -540,18 +561,15 @@ class Queue:
         """The first ready messages, which stay as they are. Raises Invalid for too many."""
         return peek(self._shelves, n)
 
-    def move(self, target: Target | None, n: int) -> Move:
-        """Begin to move ready messages to a target, or back to where each died first; ``n`` at most.
-
-        They go in the following turns, for which the queue has to be touched. Raises PreconditionFailed while another
-        move is under way.
-        """
+    def move(self, target: Target | None, n: int | None) -> int:
+        """See :class:`core.engine.kinds.AnyQueue`. Raises PreconditionFailed while another move is under way."""
         assert self._roads is not None
-        if self._move is not None:
+        last = self._move
+        if last is not None and not last.done:
             raise PreconditionFailed(f"queue '{self.name}': messages are being moved already; wait until that is done")
-        self._move = Move(self._roads, self, target, n)
+        self._move = Move(self._roads, self, target, n, number=1 if last is None else last.number + 1)
         self._take_note()
-        return self._move
+        return self._move.number
 
     def conclude(self) -> None:
         """The broker stops in order: write down what the next start has to know."""

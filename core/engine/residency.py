@@ -54,6 +54,8 @@ class Paging:
     than two milliseconds."""
     betas_min: int = SEGMENT_MESSAGES
     """Betas and gammas that a queue may always keep: the index of one segment, which is read as a whole."""
+    place_messages: int = 1024
+    """Messages of whom it is looked up in one go where they are: 5 ms of work where they were published one by one."""
     read_messages: int = 256
     """Bodies read ahead in one go: as many as one queue grant of the front ends asks for."""
     read_bytes: int = 2**20

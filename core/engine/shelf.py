@@ -7,7 +7,7 @@ A stretch that was paged out is read back when it is taken from the shelf, so no
 messages that consumers hold are disposed of.
 """
 
-from core.engine.backing import Backing, Pages
+from core.engine.backing import Backing, KeepsDiscards, Pages
 from core.engine.returned import Returned
 from core.engine.stretch import Stretch
 
@@ -18,7 +18,7 @@ ANYBODY = object()
 class Shelf:
     """One backing and what came back in front of it. The parts may be read; messages are taken through it."""
 
-    __slots__ = ("backing", "level", "pages", "returned")
+    __slots__ = ("backing", "discards", "level", "pages", "returned")
 
     def __init__(self, level: int, backing: Backing) -> None:
         self.level = level
@@ -26,6 +26,8 @@ class Shelf:
         self.returned = Returned()
         self.pages = backing if isinstance(backing, Pages) else None
         """The backing, if it is one that pages."""
+        self.discards = backing if isinstance(backing, KeepsDiscards) else None
+        """The backing, if it remembers what is being dead-lettered."""
 
     @property
     def ready(self) -> int:

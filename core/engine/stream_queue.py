@@ -25,12 +25,14 @@ from core.clock import Now
 from core.credit_flow.stage import Stage
 from core.engine.confirms import Confirms, Submission
 from core.engine.consumers import Attachment, Consumers
+from core.engine.kinds import Peeked
+from core.engine.moving import check_may_peek
 from core.engine.options import QueueOptions
 from core.engine.pump import Waiting
 from core.engine.stretch import Stretch, join_positions
 from core.engine.waits import Waits
 from core.errors import EngineError, Invalid
-from core.interface import Cancelled, Delivered, Disposal, Publisher, StreamOptions, StreamPosition
+from core.interface import Cancelled, Delivered, Disposal, Publisher, StreamOptions, StreamPosition, Target
 from core.message import Attributes, Origin, Return
 from core.store.stream_chunk import CHUNK_OVERHEAD_BYTES, Chunk
 from core.store.stream_log import Kept, StreamLog
@@ -395,6 +397,24 @@ class StreamQueue:
         raise Invalid(
             f"'{self.name}' is a stream: it is not purged, its messages go by x-max-age and x-max-length-bytes"
         )
+
+    def peek(self, n: int) -> list[Peeked]:
+        """The first messages that are kept. Raises Invalid for too many."""
+        check_may_peek(n)
+        log = self._log
+        log.commit(synced=self._synced)
+        peeked: list[Peeked] = []
+        offset = log.first
+        while len(peeked) < n and (chunk := log.chunk(offset, offset)) is not None:
+            start = offset - chunk.first
+            entries = chunk.entries[start : start + n - len(peeked)]
+            peeked += (Peeked(number, entry, chunk.attributes) for number, entry in enumerate(entries, offset))
+            offset = chunk.next
+        return peeked
+
+    def move(self, target: Target | None, n: int | None) -> int:
+        """Raises Invalid: messages leave a stream by age and size only."""
+        raise Invalid(f"'{self.name}' is a stream: its messages are not moved; a consumer can read and publish them")
 
     def dissolve(self, confirms: Confirms, error: EngineError) -> None:
         """The stream is deleted: tell everybody, keep nothing. What was not confirmed never will be."""

@@ -89,10 +89,11 @@ class HandedOut:
         self.bytes += sum(map(len, stretch.entries))
 
 
-def write(index: QueueIndex, stretch: Stretch, start: int, stop: int) -> None:
-    """Put consecutive messages on disk that are in memory only."""
+def write(index: QueueIndex, stretch: Stretch, start: int, stop: int) -> int:
+    """Put consecutive messages on disk that are in memory only. Returns where in their file they begin."""
     run = Run(0, stretch.entries, stretch.attributes)
-    index.publish(stretch.sequences[start], Portion(run, start, stop, stretch.expires_at, stretch.route))
+    _, at = index.publish(stretch.sequences[start], Portion(run, start, stop, stretch.expires_at, stretch.route))
+    return at
 
 
 def _last_sequence(stretch: Stretch) -> int:

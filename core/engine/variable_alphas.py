@@ -24,6 +24,7 @@ class _Record:
     entries: list[bytes]
     expires_at: float | None
     route: Route | None
+    at: int
 
 
 class Alphas:
@@ -37,15 +38,17 @@ class Alphas:
         self._durable = durable
         self._records: deque[_Record] = deque()
 
-    def append(self, entries: list[bytes], portion: Portion, first: int, arrival: float) -> None:
-        """Messages that are alike, behind all others. The list stays the caller's."""
+    def append(self, entries: list[bytes], portion: Portion, first: int, arrival: float, at: int) -> None:
+        """Messages that are alike, behind all others. The list stays the caller's. ``at``: see :attr:`first_at`."""
         self.count += len(entries)
         if self._extend_last(entries, portion, first, arrival):
             return
         attributes = portion.run.attributes
         for start in range(0, len(entries), RECORD_ENTRIES_MAX):
             part = entries[start : start + RECORD_ENTRIES_MAX]
-            self._records.append(_Record(first + start, arrival, attributes, part, portion.expires_at, portion.route))
+            self._records.append(
+                _Record(first + start, arrival, attributes, part, portion.expires_at, portion.route, at)
+            )
 
     def _extend_last(self, entries: list[bytes], portion: Portion, first: int, arrival: float) -> bool:
         if not self._records:
@@ -108,6 +111,17 @@ class Alphas:
     def first(self) -> int:
         """Sequence number of the oldest message; there has to be one."""
         return self._records[0].first
+
+    @property
+    def first_at(self) -> int:
+        """An offset before which the oldest message is not in the file of its segment, if it is on disk; there has to
+        be a message. Close to it: those that share a record here were published together."""
+        return self._records[0].at
+
+    @property
+    def last_at(self) -> int:
+        """The same for the newest message."""
+        return self._records[-1].at
 
     @property
     def stored(self) -> int:

@@ -1,9 +1,9 @@
 """Ready messages whose bodies are on disk: q2 and q3 of a variable queue, and delta.
 
 A run that the queue index was asked for comes as a :class:`core.store.places.StoredRun`, which knows where each body
-is. Messages that were in memory are paged out without asking: of them there is an :class:`Unplaced` run, the same but
-for the places, at no cost for each message. The places of all such runs of a segment are looked up together when the
-first body of them is read.
+is. Of messages that went to disk in this life of the queue there is an :class:`Unplaced` run, which only knows where in
+the file to begin to look, at no cost for each message. Places are looked up a portion at a time, when the first body is
+to be read; each part of a file is gone through once, nearly always.
 
 No run reaches over the boundary of a segment.
 """
@@ -15,6 +15,9 @@ from typing import TypeAlias
 
 from core.message import Attributes, Route
 from core.store.places import SEGMENT_BITS, StoredRun
+
+NEAR_BYTES = 65_536
+"""Runs that begin to be looked for further apart are looked up each on its own."""
 
 
 def next_boundary(sequence: int) -> int:
@@ -31,18 +34,30 @@ class Unplaced:
     attributes: Attributes
     expires_at: float | None
     route: Route | None
+    at: int
+    """They are in their segment's file in order, and none before this offset."""
 
     def __len__(self) -> int:
         return self.length
 
     def part(self, start: int, stop: int) -> "Unplaced":
         """The messages from ``start`` up to before ``stop``, counted from the first."""
-        return Unplaced(self.first + start, stop - start, self.attributes, self.expires_at, self.route)
+        return Unplaced(self.first + start, stop - start, self.attributes, self.expires_at, self.route, self.at)
+
+    def by_segments(self) -> "list[Unplaced]":
+        """This run, or two at the boundary of a segment. In the file of the second nothing is known of the place."""
+        here = next_boundary(self.first) - self.first
+        if here >= self.length:
+            return [self]
+        rest = self.part(here, self.length)
+        rest.at = 0
+        return [self.part(0, here), *rest.by_segments()]
 
     def continued_by(self, later: "Unplaced") -> bool:
-        """True when the other's messages adjoin and are alike, and both stand in one segment."""
+        """True when the other's messages adjoin and are alike, and both stand in one segment's file in order."""
         return (
             self.first + self.length == later.first
+            and self.at <= later.at
             and self.first >> SEGMENT_BITS == later.first >> SEGMENT_BITS
             and self.expires_at == later.expires_at
             and self.attributes == later.attributes
@@ -94,6 +109,7 @@ class Betas:
             if isinstance(head, Unplaced) and run.continued_by(head):
                 head.first = run.first
                 head.length += run.length
+                head.at = run.at
                 return
         self._runs.appendleft(run)
 
@@ -116,15 +132,20 @@ class Betas:
         self.count -= len(run)
         return run
 
-    def take_segment(self) -> range:
-        """The oldest messages, all that stand in one segment. Returns the numbers between which they do."""
-        first = stop = self._runs[0].first
-        boundary = next_boundary(first)
-        while self._runs and self._runs[0].first < boundary:
-            run = self._runs.popleft()
-            self.count -= len(run)
-            stop = run.first + len(run)
-        return range(first, stop)
+    def take_unplaced(self, n: int) -> list[Unplaced]:
+        """The oldest runs, ``n`` (at least 1) messages or not many more, as far as one look into a file finds them. The
+        first run has to be of this kind."""
+        taken: list[Unplaced] = []
+        count = 0
+        while count < n and self._runs:
+            run = self._runs[0]
+            if not isinstance(run, Unplaced) or (taken and not _near(taken[-1], run)):
+                break
+            part = self.take_first(n)
+            assert isinstance(part, Unplaced)
+            taken.append(part)
+            count += part.length
+        return taken
 
     def take_all(self, other: "Betas") -> None:
         """Append all messages of the other list, which is empty then."""
@@ -136,6 +157,11 @@ class Betas:
         """Drop all messages."""
         self._runs.clear()
         self.count = 0
+
+
+def _near(run: Unplaced, later: Unplaced) -> bool:
+    """True when who looks for the first run soon comes by the second: messages that differ, published one by one."""
+    return run.first >> SEGMENT_BITS == later.first >> SEGMENT_BITS and 0 <= later.at - run.at <= NEAR_BYTES
 
 
 def between(runs: Iterable[StoredRun], numbers: range) -> list[StoredRun]:
@@ -153,19 +179,23 @@ def between(runs: Iterable[StoredRun], numbers: range) -> list[StoredRun]:
 class Delta:
     """Messages of which nothing is known but how many there are between two sequence numbers.
 
-    All live messages of the queue index between ``start`` and before ``end`` are these. ``start + count <= end``.
+    All live messages of the queue index between ``start`` and before ``end`` are these. ``start + count <= end``. None
+    is before the offset ``at`` in the file of the segment of ``start``; where that is not 0, all that the file says of
+    these numbers is live.
     """
 
     start: int = 0
     count: int = 0
     end: int = 0
+    at: int = 0
     expiring: bool = False
     """Some may have an expiry."""
 
-    def append(self, first: int, count: int, *, expiring: bool) -> None:
+    def append(self, first: int, count: int, *, expiring: bool, at: int = 0) -> None:
         """Newer messages than all others."""
         if not self.count:
             self.start = first
+            self.at = at
         self.count += count
         self.end = first + count
         self.expiring |= expiring
@@ -175,17 +205,23 @@ class Delta:
         if not self.count:
             self.end = first + count
         self.start = first
+        self.at = 0
         self.count += count
         self.expiring |= expiring
 
-    def advance(self, start: int, count: int) -> None:
-        """So many messages, all below ``start``, are known now."""
+    def advance(self, start: int, count: int, at: int) -> int:
+        """So many messages, all below ``start``, are known now. Returns how many there are not any more: those that
+        have no room between the numbers that are left."""
         self.start = start
+        self.at = at
         self.count -= count
+        lost = max(0, self.count - max(0, self.end - start))
+        self.count -= lost
         if not self.count:
             self.clear()
+        return lost
 
     def clear(self) -> None:
         """Nothing is here."""
-        self.start = self.count = self.end = 0
+        self.start = self.count = self.end = self.at = 0
         self.expiring = False

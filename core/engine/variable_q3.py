@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from core.engine.residency import Paging
 from core.engine.stretch import Stretch
-from core.engine.variable_betas import Betas, DiskRun, Unplaced, between, next_boundary
+from core.engine.variable_betas import Betas, Delta, DiskRun, Unplaced, between, next_boundary
 from core.store.places import SEGMENT_BITS, StoredRun
 from core.store.queue_index import QueueIndex
 
@@ -16,16 +16,22 @@ from core.store.queue_index import QueueIndex
 class Q3:
     """A list of runs on disk, oldest first, that can be fetched."""
 
-    __slots__ = ("_ahead", "_index", "_paging", "ahead_bytes", "betas")
+    __slots__ = ("_ahead", "_ahead_run", "_index", "_paging", "ahead_bytes", "betas", "lost", "place_reads")
 
     def __init__(self, index: QueueIndex, paging: Paging) -> None:
         self.betas = Betas()
         """Those whose bodies are on disk only."""
         self.ahead_bytes = 0
         """Bytes of what was read and not fetched."""
+        self.lost = 0
+        """Messages that were gone when somebody came for them, since damaged records are passed over."""
+        self.place_reads = 0
+        """Times that places of betas were looked up."""
         self._index = index
         self._paging = paging
         self._ahead: Stretch | None = None
+        self._ahead_run: StoredRun | None = None
+        """What it was read from; its rear is what is ahead."""
 
     @property
     def ahead(self) -> int:
@@ -50,7 +56,7 @@ class Q3:
     def runs(self) -> Iterator[DiskRun]:
         """All messages, run by run."""
         if self._ahead is not None:
-            yield unplaced(self._ahead)
+            yield self._unread()
         yield from self.betas
 
     def prepend(self, run: DiskRun) -> None:
@@ -58,9 +64,11 @@ class Q3:
         assert self._ahead is None, "what was read is the oldest"
         self.betas.prepend(run)
 
-    def fetch(self, n: int) -> Stretch:
-        """Take the oldest messages, ``n`` (at least 1) at most, as far as they are alike. There has to be one."""
+    def fetch(self, n: int) -> Stretch | None:
+        """Take the oldest messages, ``n`` (at least 1) at most, as far as they are alike. None: there are none left."""
         stretch = self._ahead or self._read()
+        if stretch is None:
+            return None
         if n < len(stretch):
             self._ahead = stretch.part(n, len(stretch))
             stretch = stretch.part(0, n)
@@ -72,9 +80,15 @@ class Q3:
     def forget_ahead(self) -> None:
         """Let go of what was read: nobody comes for it."""
         if self._ahead is not None:
-            self.betas.prepend(unplaced(self._ahead))
+            self.betas.prepend(self._unread())
             self._ahead = None
             self.ahead_bytes = 0
+
+    def _unread(self) -> StoredRun:
+        """What is ahead as it is on disk."""
+        assert self._ahead is not None
+        assert self._ahead_run is not None
+        return self._ahead_run.part(len(self._ahead_run) - len(self._ahead), len(self._ahead_run))
 
     def clear(self) -> None:
         """Drop all messages."""
@@ -82,17 +96,22 @@ class Q3:
         self._ahead = None
         self.ahead_bytes = 0
 
-    def _read(self) -> Stretch:
-        """The bodies of the first messages."""
+    def _read(self) -> Stretch | None:
+        """The bodies of the first messages. None: there are none."""
         betas = self.betas
-        if isinstance(betas.head, Unplaced):
+        while betas.count and isinstance(betas.head, Unplaced):
             self._place_head()
+        if not betas.count:
+            return None
         head = betas.head
         assert isinstance(head, StoredRun)
         run = betas.take_first(_readable(head.sizes, self._paging))
         assert isinstance(run, StoredRun)
         entries = self._index.read(run)
+        if betas.count and isinstance(following := betas.head, StoredRun):
+            self._index.will_need(following)
         self.ahead_bytes = sum(map(len, entries))
+        self._ahead_run = run
         return Stretch(
             run.sequences,
             entries,
@@ -104,37 +123,54 @@ class Q3:
         )
 
     def _place_head(self) -> None:
-        """Find out where the bodies are of all runs in the first one's segment."""
+        """Find out where the bodies of the first messages are."""
         betas = self.betas
-        before = betas.count
-        numbers = betas.take_segment()
-        for run in reversed(between(self._index.load(numbers.start >> SEGMENT_BITS), numbers)):
+        cut = len(betas.head) > self._paging.place_messages
+        taken = betas.take_unplaced(self._paging.place_messages)
+        last = taken[-1]
+        stop = last.first + last.length
+        count = sum(run.length for run in taken)
+        runs, at = self._index.find(range(taken[0].first, stop), taken[0].at, count)
+        self.place_reads += 1
+        self._lose(count - sum(map(len, runs)))
+        if cut and isinstance(rest := betas.head, Unplaced):
+            rest.at = at
+        for run in reversed(runs):
             betas.prepend(run)
-        assert betas.count == before, f"{before - betas.count} messages of {numbers} are not in the index"
 
-    def load_next(self, start: int, end: int) -> list[StoredRun]:
-        """Append what is live in the first segment between these numbers in which something is. Returns that."""
+    def load_next(self, delta: Delta, live_from: int) -> list[StoredRun]:
+        """Move what comes next from delta to here: a segment, or a portion of one. Returns that; nothing: all is lost.
+
+        Messages from the number ``live_from`` on were published after the start, so all that are in delta are live.
+        """
         runs: list[StoredRun] = []
-        while not runs:
-            assert start < end, "messages are not in the index"
+        while not runs and delta.count:
+            start = delta.start
             boundary = next_boundary(start)
+            numbers = range(start, min(boundary, delta.end))
+            at = 0
             if (segment := start >> SEGMENT_BITS) in self._index.segments:
-                runs = between(self._index.load(segment), range(start, min(boundary, end)))
-            start = boundary
+                if self._goes_by_portions(segment, delta, live_from):
+                    self._index.index_reads += 1
+                    runs, at = self._index.find(numbers, delta.at, self._paging.place_messages)
+                else:
+                    runs = between(self._index.load(segment), numbers)
+            behind = runs[-1].first + len(runs[-1]) if at else boundary
+            self._lose(delta.advance(behind, sum(map(len, runs)), 0 if behind == boundary else at))
         for run in runs:
             self.betas.append(run)
         return runs
 
+    def _goes_by_portions(self, segment: int, delta: Delta, live_from: int) -> bool:
+        """Whether all of the segment's messages in delta are live for sure, and one behind the other."""
+        if not self._index.is_in_order(segment):
+            return False
+        known = self._index.segments[segment]
+        return delta.at > 0 or delta.start >= live_from or known.live == known.published
 
-def unplaced(stretch: Stretch) -> Unplaced:
-    """Consecutive messages as a run on disk."""
-    return Unplaced(
-        stretch.sequences[0],
-        len(stretch.sequences),
-        stretch.attributes,
-        stretch.expires_at,
-        stretch.route,
-    )
+    def _lose(self, count: int) -> None:
+        assert not count or self._index.salvage, f"{count} messages are not in the index"
+        self.lost += count
 
 
 def _readable(sizes: Sequence[int], paging: Paging) -> int:

@@ -17,15 +17,19 @@ The messages stand in five places, oldest first: q4 (alphas), q3 (betas and gamm
 (alphas). They are published to q4 while nothing is in q3 and delta, to q1 otherwise; and fetched from q4, then from q3.
 Between them:
 
-- When q3 runs empty, delta is read into it, one segment at a time and never before somebody asks; behind the last of
-  delta comes q2. With no delta, what is in q1 becomes q4.
+- When q3 runs empty, delta is read into it, one segment or a portion of it at a time and never before somebody asks;
+  behind the last of delta comes q2. With no delta, what is in q1 becomes q4.
 - Memory pressure moves alphas of q1 to q2 (to q3 without a delta), those at the rear of q4 to the front of q3; and
   betas, in full batches, from the rear of q3 and the front of q2 into delta.
 
 Invariants: with q3 empty, q1 is; with delta empty, q2 is; with q3 empty, delta is; counts and bytes are never negative
 and add up. A *lazy* queue writes everything to delta as it comes: q1, q2 and q4 are empty, and delta may be there
-without q3. That is also what a queue looks like after a start, until somebody comes to it. When the mode changes, the
-queue gets there and back gradually, in batches.
+without q3. That is also what a queue looks like after a start, until somebody comes to it. Once somebody has, messages
+go straight to q3 while there is no delta and q3 is not full: else a short backlog would be read back from delta over
+and over. When the mode changes, the queue gets there and back gradually, in batches.
+
+Where damage is passed over (``store.salvage``), messages may turn out not to be there when somebody comes for them.
+They are counted as lost; the rest keeps its order.
 
 What leaves memory leaves it at once, also when its lane has not written it yet: the queue index answers from what is
 staged. So what the lane has staged, for which it has a bound, is all that may stay for a moment longer.
@@ -54,7 +58,7 @@ from core.engine.stretch import Stretch
 from core.engine.variable_acks import HandedOut, write
 from core.engine.variable_alphas import NOBODY, Alphas
 from core.engine.variable_betas import Betas, Delta, Unplaced, between, next_boundary
-from core.engine.variable_q3 import Q3, unplaced
+from core.engine.variable_q3 import Q3
 from core.message import Portion
 from core.store.places import SEGMENT_BITS, SEGMENT_MESSAGES, StoredRun
 from core.store.queue_index import QueueIndex
@@ -66,7 +70,7 @@ class VariableQueue:
     __slots__ = (
         "_delta", "_direct", "_disk_bytes", "_durable", "_estimates", "_found_end", "_index", "_lazy", "_moved", "_out",
         "_paging", "_pressed", "_purged", "_q1", "_q2", "_q3", "_q4", "_ram_before", "_rates", "_rates_at",
-        "_reserve_at", "_taken_before", "acks_to_page", "depth", "ready_bytes", "target",
+        "_reserve_at", "_taken_before", "acks_to_page", "depth", "lost", "ready_bytes", "target",
     )  # fmt: skip
 
     def __init__(
@@ -97,6 +101,8 @@ class VariableQueue:
         self.target = inf
         """How many messages may be in memory; infinity is any number."""
         self.acks_to_page = 0
+        self.lost = 0
+        """Messages that were gone when somebody came for them."""
         self._purged = 0
         self._direct = 0
         self._rates = Rates()
@@ -142,6 +148,9 @@ class VariableQueue:
             if not self._delta.expiring:
                 return None
             self._deltas_to_betas()
+            if not self._q3.count:
+                self._q1_to_q4()
+                return self.head_expires_at
         return self._q3.head_expires_at
 
     def counts(self) -> Mapping[str, int]:
@@ -163,7 +172,9 @@ class VariableQueue:
             "ram_ack_bytes": self._out.bytes,
             "paged_acks": self._out.paged,
             "index_reads": self._index.index_reads,
+            "place_reads": self._q3.place_reads,
             "body_reads": self._index.body_reads,
+            "lost": self.lost,
             "direct": self._direct,
         }
         if self.target != inf:
@@ -177,19 +188,20 @@ class VariableQueue:
         count = len(entries)
         size = sum(map(len, entries))
         position = None
+        at = 0
         if self._durable and portion.run.attributes.durable:
-            position = self._index.publish(first, portion)
+            position, at = self._index.publish(first, portion)
         elif first >= self._reserve_at:
             self._reserve(first + count)
         if self.depth == self._q4.count and not self._lazy:
-            self._q4.append(entries, portion, first, now.monotonic)
+            self._q4.append(entries, portion, first, now.monotonic, at)
         elif self._lazy and self._on_disk_only:
             if position is None:
-                self._index.publish(first, portion)
-            self._delta.append(first, count, expiring=portion.expires_at is not None)
+                _, at = self._index.publish(first, portion)
+            self._publish_to_disk(portion, first, at)
             self._disk_bytes += size
         else:
-            self._publish_behind(entries, portion, first, now)
+            self._publish_behind(entries, portion, first, now, at)
         self.depth += count
         self.ready_bytes += size
         if self._pressed:
@@ -198,14 +210,22 @@ class VariableQueue:
             self._check()
         return position
 
-    def _publish_behind(self, entries: list[bytes], portion: Portion, first: int, now: Now) -> None:
-        """Where something is in q3 or delta, or a lazy queue still has alphas."""
-        if self.depth == self._q4.count:
-            self._q4.append(entries, portion, first, now.monotonic)
+    def _publish_to_disk(self, portion: Portion, first: int, at: int) -> None:
+        """Messages of a lazy queue: they are on disk already."""
+        count = len(portion)
+        if self._delta.count or not self._out.taken or self._q3.count >= self._paging.betas_min:
+            self._delta.append(first, count, expiring=portion.expires_at is not None, at=at)
             return
-        if not self._q3.count:
+        run = Unplaced(first, count, portion.run.attributes, portion.expires_at, portion.route, at)
+        for part in run.by_segments():
+            self._q3.betas.append(part)
+
+    def _publish_behind(self, entries: list[bytes], portion: Portion, first: int, now: Now, at: int) -> None:
+        """Where something is in q3 or delta, or a lazy queue still has alphas."""
+        if self._delta.count and not self._q3.count:
             self._deltas_to_betas()
-        self._q1.append(entries, portion, first, now.monotonic)
+        behind = self._q4 if self.depth == self._q4.count else self._q1
+        behind.append(entries, portion, first, now.monotonic, at)
 
     @property
     def passes(self) -> bool:
@@ -220,7 +240,7 @@ class VariableQueue:
         stored = self._durable and attributes.durable
         position = None
         if stored:
-            position = self._index.publish(first, portion)
+            position, _ = self._index.publish(first, portion)
         elif first >= self._reserve_at:
             self._reserve(first + count)
         stretch = Stretch(
@@ -244,7 +264,10 @@ class VariableQueue:
             entries = stretch.entries
             size = sum(map(len, entries))
         elif self.depth:
-            stretch = self._fetch_from_q3(n)
+            from_disk = self._fetch_from_q3(n)
+            if from_disk is None:
+                return self.fetch(n)
+            stretch = from_disk
             entries = stretch.entries
             size = sum(map(len, entries))
             self._disk_bytes -= size
@@ -253,42 +276,67 @@ class VariableQueue:
         count = len(entries)
         self.depth -= count
         self.ready_bytes -= size
+        if self.lost:
+            self._forget_lost_bytes()
         self._out.take(stretch, count, size)
         if self.depth != self._q4.count:
             self._check()
         return stretch
 
-    def _fetch_from_q3(self, n: int) -> Stretch:
+    def _fetch_from_q3(self, n: int) -> Stretch | None:
+        """None: what was to come next is lost."""
         if not self._q3.count:
             self._deltas_to_betas()
         stretch = self._q3.fetch(n)
+        if self._q3.lost:
+            self._lose()
         if not self._q3.count:
             assert not self._q4.count, "q4 is before q3"
             if not self._delta.count:
-                assert not self._q2.count, "no delta, so no q2"
-                self._q1, self._q4 = self._q4, self._q1
+                self._q1_to_q4()
             elif not (self._lazy and self._on_disk_only):
                 self._deltas_to_betas()
         return stretch
 
+    def _q1_to_q4(self) -> None:
+        """Nothing is between them."""
+        assert not self._q2.count, "no delta, so no q2"
+        self._q1, self._q4 = self._q4, self._q1
+
     def _deltas_to_betas(self) -> None:
-        """Read the index of the next segment of delta in which something is; behind the last one comes q2."""
+        """Read the index of the next portion of delta in which something is; behind the last one comes q2."""
         delta = self._delta
-        runs = self._q3.load_next(delta.start, delta.end)
-        delta.advance(next_boundary(runs[0].first), sum(map(len, runs)))
-        if self._estimates:
+        runs = self._q3.load_next(delta, self._found_end)
+        if self._q3.lost:
+            self._lose()
+        if runs and self._estimates:
             self._count_exactly(runs)
         if not delta.count:
             self._q3.betas.take_all(self._q2)
 
     def _count_exactly(self, runs: list[StoredRun]) -> None:
         """Messages of before the start are read for the first time: so far their bytes were an estimate."""
-        estimate = self._estimates.pop(runs[0].first >> SEGMENT_BITS, None)
-        if estimate is not None:
-            found = between(runs, range(self._found_end))
-            error = sum(sum(run.sizes) for run in found) - estimate
-            self.ready_bytes += error
-            self._disk_bytes += error
+        number = runs[0].first >> SEGMENT_BITS
+        if number not in self._estimates:
+            return
+        found = between(runs, range(self._found_end))
+        self._estimates[number] -= sum(sum(run.sizes) for run in found)
+        if not self._delta.count or self._delta.start >> SEGMENT_BITS > number:
+            error = self._estimates.pop(number)
+            self.ready_bytes -= error
+            self._disk_bytes -= error
+
+    def _lose(self) -> None:
+        """Messages were not there. Their bytes, which nobody knows, go with the last one on disk."""
+        lost, self._q3.lost = self._q3.lost, 0
+        self.lost += lost
+        self.depth -= lost
+        self._forget_lost_bytes()
+
+    def _forget_lost_bytes(self) -> None:
+        if self.depth == self._alphas:
+            self.ready_bytes -= self._disk_bytes
+            self._disk_bytes = 0
 
     # --- what was handed out
 
@@ -353,26 +401,29 @@ class VariableQueue:
     def _push_alphas_to_betas(self, quota: int) -> int:
         """Page alphas: from the front of q1, then from the rear of q4. Returns what is left of the quota."""
         while quota and self._q1.count:
+            at = self._q1.first_at
             stretch = self._q1.take_first(quota)
             quota -= len(stretch)
             betas = self._q2 if self._delta.count else self._q3.betas
-            for run in self._paged(stretch):
+            for run in self._paged(stretch, at):
                 betas.append(run)
         while quota and self._q4.count:
+            at = self._q4.last_at
             stretch = self._q4.take_last(quota)
             quota -= len(stretch)
-            for run in reversed(self._paged(stretch)):
+            for run in reversed(self._paged(stretch, at)):
                 self._q3.prepend(run)
         return quota
 
-    def _paged(self, stretch: Stretch) -> list[Unplaced]:
+    def _paged(self, stretch: Stretch, at: int) -> list[Unplaced]:
         """The alphas of a stretch as betas or gammas: one run, or two at the boundary of a segment."""
-        if not stretch.stored:
-            write(self._index, stretch, 0, len(stretch))
         self._disk_bytes += sum(map(len, stretch.entries))
-        run = unplaced(stretch)
-        here = next_boundary(run.first) - run.first
-        return [run] if here >= run.length else [run.part(0, here), run.part(here, run.length)]
+        first, count = stretch.sequences[0], len(stretch)
+        runs = Unplaced(first, count, stretch.attributes, stretch.expires_at, stretch.route, at).by_segments()
+        if not stretch.stored:
+            for run in runs:
+                run.at = write(self._index, stretch, run.first - first, run.first - first + run.length)
+        return runs
 
     def _push_q3_to_delta(self, quota: int) -> int:
         """Forget betas and gammas at the rear, down to the first boundary. Returns what is left of the quota."""
@@ -418,7 +469,7 @@ class VariableQueue:
 
     def _moved_so_far(self) -> Moved:
         taken = self._out.taken
-        return Moved(self.depth + self._purged + taken, taken, taken, self._out.settled)
+        return Moved(self.depth + self.lost + self._purged + taken, taken, taken, self._out.settled)
 
     def _take_rates(self, now: float) -> None:
         elapsed_s = now - self._rates_at
@@ -511,7 +562,7 @@ class VariableQueue:
         assert self.ram_acks > 0 or self.ram_acks == 0 == self._out.bytes
         live = sum(segment.live for segment in self._index.segments.values())
         durable_alphas = self._q1.stored + self._q4.stored
-        assert live == self.depth - self._alphas + durable_alphas + self._out.on_disk, "the rest is on disk"
+        assert live == self.depth - self._alphas + durable_alphas + self._out.on_disk + self.lost, "the rest is on disk"
 
 
 def _found_at_start(index: QueueIndex) -> Delta:

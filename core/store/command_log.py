@@ -10,19 +10,22 @@ the same state, provided that what still matters was appended once more before. 
 does not know what commands mean.
 
 Every start begins a new file. A snapshot is put down at a clean stop only and used once: it is removed before anything
-is appended that it does not know. What is damaged is judged when the log is read: :mod:`core.store.command_replay`.
+is appended that it does not know. What is damaged is judged when the log is read: :mod:`core.store.command_replay`. What a
+snapshot has saved the start from reading is looked at when somebody wants a part of it, up to there and a little on.
 """
 
 import errno
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from struct import Struct
 from typing import NamedTuple, Protocol
 
 from core.store.command_replay import LogFiles, Logged, Place, replay
+from core.store.damage import refusal
 from core.store.disk import Disk
 from core.store.errors import StoreFailure
 from core.store.lane import Lane, LateWriter
-from core.store.record import HEADER_BYTES, Found, Kind, encode, record_bytes, scan
+from core.store.record import HEADER_BYTES, READ_BYTES, Damaged, Found, Kind, encode, record_bytes, scan
 
 _SNAPSHOT_HEAD = Struct("<QQQ")
 """File and offset of the first record that the snapshot does not know, and the count of its parts."""
@@ -68,7 +71,7 @@ class CommandLog(Protocol):
         """All commands from there on, in order."""
 
     def read_bytes(self, file: int, offset: int, length: int) -> bytes:
-        """Part of a payload, once that is written. Raises StoreFailure."""
+        """Part of a payload, once that is written. Raises StoreFailure, StoreDamaged."""
 
     def files(self) -> Mapping[int, int]:
         """The log's parts by number, ascending, with their bytes; the last one is being written."""
@@ -105,6 +108,8 @@ class LocalCommandLog:
         self._sizes: dict[int, int] = {}
         self._filled_at: dict[int, int] = {}
         """The position of the last record of each file that is full."""
+        self._unchecked: dict[int, int] = {}
+        """Files that the start has not read, and how far each has been since."""
         self._file = 0
         self._path = ""
         self._end = 0
@@ -165,6 +170,7 @@ class LocalCommandLog:
             self._lane.remove(self._path_of(number))
             del self._sizes[number]
             self._filled_at.pop(number, None)
+            self._unchecked.pop(number, None)
 
     # --- reading
 
@@ -173,6 +179,8 @@ class LocalCommandLog:
         assert not self._file, "the log is read before it is written"
         files = LogFiles(self._disk, self._folder)
         yield from replay(files, start, salvage=self._salvage, problems=self.problems)
+        if start is not None:
+            self._unchecked = {number: 0 for number in files.numbers if number <= start.file}
         files.sync()
         self._sizes = {number: files.size(number) for number in files.numbers}
         self._file = files.numbers[-1] if files.numbers else 0
@@ -183,12 +191,26 @@ class LocalCommandLog:
     def read_bytes(self, file: int, offset: int, length: int) -> bytes:
         path = self._path_of(file)
         try:
+            if file in self._unchecked:
+                self._check(file, path, offset + length)
             data = self._disk.read(path, offset, length)
             if len(data) != length:
                 raise OSError(errno.EIO, f"{length} bytes at {offset} end after {len(data)}")
         except OSError as error:
             raise StoreFailure("read", path, error) from error
         return data
+
+    def _check(self, file: int, path: str, upto: int) -> None:
+        checked = self._unchecked[file]
+        if checked >= upto:
+            return
+        for record in scan(partial(self._disk.read, path), self._sizes[file], checked):
+            if isinstance(record, Damaged):
+                raise refusal(path, record)
+            checked = record.end
+            if checked >= upto + READ_BYTES:  # so much is read at once anyway, and mostly wanted next
+                break
+        self._unchecked[file] = checked
 
     def _path_of(self, number: int) -> str:
         return f"{self._folder}/{number}.log"
@@ -219,9 +241,11 @@ class LocalCommandLog:
             return None
         self._disk.unlink(self._snapshot_path)
         self._disk.sync_folder(self._folder)
-        file, offset, count = _SNAPSHOT_HEAD.unpack(parts[0])
+        if self._salvage:
+            return None  # who sets it wants everything to be looked at
+        file, offset, count = _SNAPSHOT_HEAD.unpack(parts[0]) if parts else (0, 0, 0)
         if len(parts) != count + 1:
-            self.problems.append(f"{self._snapshot_path}: {len(parts) - 1} of {count} parts: all commands are replayed")
+            self.problems.append(f"{self._snapshot_path} is damaged: all commands are replayed")
             return None
         return Place(file, offset), parts[1:]
 

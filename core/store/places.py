@@ -8,6 +8,7 @@ Nothing here reads or writes.
 """
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -97,6 +98,17 @@ class SegmentSummary:
     """Sequence number to message store id of those; None when that is to be read from the file first."""
     settled: list["range | list[int]"] | None = field(default=None)
     """Settled since the last batch, ascending in themselves, not staged yet."""
+    late: bool = False
+    """Messages came to its file behind newer ones: transient ones, so not at a start."""
+
+
+class Loaded(NamedTuple):
+    """What was last read of a segment."""
+
+    segment: SegmentSummary
+    published: int
+    """Messages ever written into it, at that time."""
+    runs: Sequence[StoredRun]
 
 
 def index_folder(queue_id: str, level: int) -> str:

@@ -18,25 +18,33 @@ The index trusts its queue: what is settled is live and is settled once.
 """
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from core.message import Attributes, Portion
 from core.store.damage import refusal
-from core.store.index_codec import encode_head, encode_numbers, encode_settled
+from core.store.errors import StoreDamaged
+from core.store.index_codec import (
+    encode_head,
+    encode_numbers,
+    encode_settled,
+)
 from core.store.message_store import MessageStores
 from core.store.places import (
     SEGMENT_BITS,
     SEGMENT_MESSAGES,
+    Embedded,
+    Loaded,
     SegmentSummary,
     Stored,
     StoredRun,
     segment_name,
 )
 from core.store.record import Damaged, Kind, record_bytes
-from core.store.segment_replay import SegmentReplay
-from core.store.staging import Staging
+from core.store.segment_replay import SegmentReplay, SegmentSearch
+from core.store.staging import READ_BYTES_MAX, Staging
 
 RECORD_MESSAGES_MAX = 1024
 RECORD_BYTES_MAX = 256 * 1024
@@ -83,7 +91,7 @@ class QueueIndex:
         self.redelivered_below = state.delivered_below
         """The same at the start."""
         self.index_reads = 0
-        """Segments that were loaded."""
+        """Segments that were loaded, as a whole or by portions: each portion counts."""
         self.body_reads = 0
         """Reads of bodies, each of as many as adjoin."""
         self._folder = folder
@@ -91,7 +99,7 @@ class QueueIndex:
         self._bodies = bodies
         self._embed_below = embed_below
         self._durable = durable
-        self._salvage = salvage
+        self.salvage = salvage
         self._segments = state.segments
         self._end = state.next_sequence_floor
         """Behind the last number that was published."""
@@ -119,8 +127,11 @@ class QueueIndex:
 
     # --- publishing
 
-    def publish(self, first: int, portion: Portion) -> int:
-        """Stage consecutive messages from sequence number ``first`` on. Returns the position to wait for."""
+    def publish(self, first: int, portion: Portion) -> tuple[int, int]:
+        """Stage consecutive messages from sequence number ``first`` on.
+
+        Returns the position to wait for, and where in the first message's file its record begins: see :meth:`find`.
+        """
         run = portion.run
         entries = portion.entries
         count = len(entries)
@@ -137,12 +148,13 @@ class QueueIndex:
                 head = encode_head(first, count, run.attributes, transient, portion.expires_at, portion.route)
                 payload = (head + encode_numbers(array("I", map(len, entries))), body)
                 return self._append(Kind.PUBLISH, first, count, payload, size, transient)
-        position = 0
-        for start, stop, stored in _pieces(first, entries, embed_below):
-            position = self._publish_piece(first + start, portion, start, stop, stored)
-        return position
+        staged = [
+            self._publish_piece(first + start, portion, start, stop, stored)
+            for start, stop, stored in _pieces(first, entries, embed_below)
+        ]
+        return staged[-1][0], staged[0][1]
 
-    def _publish_piece(self, first: int, portion: Portion, start: int, stop: int, stored: bool) -> int:
+    def _publish_piece(self, first: int, portion: Portion, start: int, stop: int, stored: bool) -> tuple[int, int]:
         """Messages that fit one record, counted from the beginning of the portion."""
         run = portion.run
         start += portion.start
@@ -159,9 +171,9 @@ class QueueIndex:
         payload = (head, encode_numbers(ids))
         number = first >> SEGMENT_BITS
         known = self._ids(number, self._segments.get(number) or self._begin(number))
-        position = self._append(Kind.PUBLISH_STORED, first, stop - start, payload, sum(sizes), transient)
+        staged = self._append(Kind.PUBLISH_STORED, first, stop - start, payload, sum(sizes), transient)
         known.update(zip(range(first, first + stop - start), ids, strict=True))
-        return position
+        return staged
 
     def reserve(self, upto: int) -> None:
         """Numbers below ``upto`` may be given out to messages that never come here: none is used again after a start.
@@ -171,13 +183,18 @@ class QueueIndex:
         if upto >> SEGMENT_BITS >= self._newest + RESERVED_SEGMENTS:
             self._append(Kind.PUBLISH, upto, 0, (encode_head(upto, 0, Attributes(), False, None, None),), 0, False)
 
-    def _append(self, kind: Kind, first: int, count: int, payload: Sequence[bytes], size: int, transient: bool) -> int:
+    def _append(
+        self, kind: Kind, first: int, count: int, payload: Sequence[bytes], size: int, transient: bool
+    ) -> tuple[int, int]:
+        """Stage a record that publishes. Returns its position, and its offset."""
         number = first >> SEGMENT_BITS
         segment = self._segments.get(number)
         if segment is None:
             segment = self._begin(number)
-        elif segment.settled is not None and first < self._end:
-            self._stage_settled(number, segment)  # the last word counts, so what was settled before is said before
+        if first < self._end:
+            segment.late = True
+            if segment.settled is not None:
+                self._stage_settled(number, segment)  # the last word counts: what was settled before is said before
         segment.published += count
         segment.live += count
         segment.live_bytes += size
@@ -188,7 +205,7 @@ class QueueIndex:
         offset = segment.file_bytes
         segment.file_bytes = offset + record_bytes(sum(map(len, payload)))
         path = self._newest_path if number == self._newest else self._path(number)
-        return self._staging.append(path, offset, kind, payload)
+        return self._staging.append(path, offset, kind, payload), offset
 
     def _begin(self, number: int) -> SegmentSummary:
         """The file of a segment that has none."""
@@ -295,6 +312,41 @@ class QueueIndex:
         self.index_reads += 1
         return self._live(segment)
 
+    def is_in_order(self, segment: int) -> bool:
+        """Whether :meth:`find` finds all of a segment in one go through its file, and nothing else needs a load."""
+        known = self._segments[segment]
+        return not known.late and (not known.stored or known.ids is not None)
+
+    def find(self, numbers: range, at: int, enough: int) -> tuple[list[StoredRun], int]:
+        """Where messages of one segment are, for who knows that all of these numbers that the file names are live.
+
+        None of them is in the file before ``at``. Stops when it has ``enough`` of them, or somewhat more. Returns them,
+        ascending, and where to go on; 0 when there is no more. Raises StoreDamaged, StoreFailure.
+        """
+        number = numbers.start >> SEGMENT_BITS
+        segment = self._segments[number]
+        path = self._path(number)
+        search = SegmentSearch(
+            numbers,
+            path=path,
+            generation=self._staging.lane.generation,
+            redelivered_below=self.redelivered_below,
+        )
+        go_on = 0
+        for record in self._staging.records_from(path, at, segment.file_bytes):
+            if isinstance(record, Damaged):
+                if not self.salvage:
+                    raise refusal(path, record)
+                continue
+            search.add(record.kind, record.generation, record.offset, record.payload)
+            if search.found >= enough:
+                go_on = record.offset if search.cut else record.end
+                break
+            if search.next == numbers.stop and not segment.late:
+                break
+        runs = sorted(search.runs, key=_first) if segment.late else search.runs
+        return runs, 0 if go_on == segment.file_bytes else go_on
+
     def read(self, run: StoredRun) -> list[bytes]:
         """The bodies. Raises StoreDamaged, StoreFailure."""
         place = run.place
@@ -305,28 +357,50 @@ class QueueIndex:
         self.body_reads += reads
         return bodies
 
+    def will_need(self, run: StoredRun) -> None:
+        """The bodies will be read next: a hint to the system, which may read them ahead."""
+        place = run.place
+        if isinstance(place, Embedded):
+            start = place.offsets[0]
+            self._staging.will_need(place.path, start, min(place.offsets[-1] + run.sizes[-1] - start, READ_BYTES_MAX))
+
     def read_sequences(self, sequences: Sequence[int]) -> list[bytes]:
         """The bodies of live messages whose run is not at hand; ascending."""
         bodies = []
         for wanted in _by_segment(sequences):
-            for run in self.load(wanted[0] >> SEGMENT_BITS):
+            runs = self._known_runs(wanted[0] >> SEGMENT_BITS)
+            for run in islice(runs, max(0, bisect_right(runs, wanted[0], key=_first) - 1), None):
+                if run.first > wanted[-1]:
+                    break
                 start = bisect_left(wanted, run.first)
                 stop = bisect_left(wanted, run.first + len(run))
                 if start < stop:
                     here = run.part(wanted[start] - run.first, wanted[stop - 1] - run.first + 1)
                     read = self.read(here)
                     bodies += [read[sequence - here.first] for sequence in wanted[start:stop]]
-        assert len(bodies) == len(sequences), "messages that are not here"
+        if len(bodies) < len(sequences):
+            raise StoreDamaged(f"{self._folder}: {len(sequences) - len(bodies)} messages are lost that were handed out")
         return bodies
 
+    def _known_runs(self, number: int) -> Sequence[StoredRun]:
+        """Runs with all live messages of a segment, and some that were settled meanwhile."""
+        segment = self._segments[number]
+        loaded = self._staging.loaded
+        if loaded is None or loaded.segment is not segment or loaded.published != segment.published:
+            loaded = self._staging.loaded = Loaded(segment, segment.published, self.load(number))
+        return loaded.runs
+
     def _live(self, number: int) -> list[StoredRun]:
-        """The live messages of a segment; what is known of it becomes exact."""
+        """The live messages of a segment; what is known of it becomes exact.
+
+        Those that damage has taken stay counted, so that what is left of the segment never goes before the next start:
+        nobody can tell which of them are settled later.
+        """
         segment = self._segments[number]
         replay = self._replay(number, segment)
         runs = replay.runs(self.redelivered_below)
         live = sum(map(len, runs))
-        assert live == segment.live or self._salvage, f"{live} messages of {segment.live} in {self._path(number)}"
-        segment.live = live
+        assert live == segment.live or self.salvage, f"{live} messages of {segment.live} in {self._path(number)}"
         segment.live_bytes = sum(sum(run.sizes) for run in runs)
         if segment.stored:
             segment.ids = {
@@ -343,7 +417,7 @@ class QueueIndex:
         for record in self._staging.records(path, segment.file_bytes):
             if not isinstance(record, Damaged):
                 replay.add(record.kind, record.generation, record.offset, record.payload)
-            elif not self._salvage:
+            elif not self.salvage:
                 raise refusal(path, record)
         if segment.settled is not None:
             replay.settle(segment.settled)
@@ -389,6 +463,10 @@ def _pieces(first: int, entries: Sequence[bytes], embed_below: int) -> Iterator[
             start, size, stored = at, 0, here
         size += len(entry)
     yield start, len(entries), stored
+
+
+def _first(run: StoredRun) -> int:
+    return run.first
 
 
 def _by_segment(sequences: Sequence[int]) -> Iterator[Sequence[int]]:

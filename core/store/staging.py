@@ -10,7 +10,7 @@ synced, so a body is never gone while the settlement of its message is not durab
 Bound: the records of one batch that is out and of one that gathers; what may be staged is the lane's affair.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Protocol
@@ -19,11 +19,17 @@ from core.store.damage import refusal
 from core.store.disk import Disk
 from core.store.errors import StoreDamaged, StoreFailure
 from core.store.lane import Lane
+from core.store.places import Loaded
 from core.store.record import HEADER_BYTES, Damaged, Found, Kind, record_bytes, scan
 
 READ_GAP_MAX = 4096
 READ_BYTES_MAX = 1 << 20
 """One read takes bodies that lie at most a page apart: reading what is between costs less than another system call."""
+
+FIRST_READ_BYTES = 4096
+LARGER_READ_BYTES = 65_536
+"""What is read at once where the reader may stop soon: a page, then more. Each time all records in it are parsed: 40
+small ones in a page, about 0.1 ms, 650 in the larger portion, about 1 ms."""
 
 
 class Stager(Protocol):
@@ -53,6 +59,9 @@ class Staging:
         self._out: dict[str, _Unwritten] = {}
         self._out_position = 0
         self._late: dict[Stager, None] = {}
+        self.loaded: Loaded | None = None
+        """The segment that a queue index has read last for messages whose places are not at hand: one for all, since
+        it may take some MiB. Who reads one such message reads more of its segment at once."""
 
     def append(self, path: str, offset: int, kind: Kind, payload: Sequence[bytes]) -> int:
         """Stage a record behind all others of its file. Returns its position. A body is in the last chunk."""
@@ -89,9 +98,35 @@ class Staging:
         """All records of a file that ends at ``end``. Raises StoreFailure."""
         written = int(self._written(path, end))
         yield from scan(lambda offset, length: self._read(path, offset, length), written)
+        yield from self._unwritten_records(path, 0)
+
+    def records_from(self, path: str, start: int, end: int) -> Iterator[Found | Damaged]:
+        """The records from ``start`` on, where one begins, for who may stop soon: little is read at once, then more.
+
+        Raises StoreFailure.
+        """
+        written = int(self._written(path, end))
+        at = start
+        size = FIRST_READ_BYTES
+        while at < written:
+            limit = min(written, at + size)
+            begin = at
+            for record in scan(lambda offset, length: self._read(path, offset, length), limit, begin):
+                if limit < written and isinstance(record, Damaged) and record.end >= limit:
+                    break  # cut off by the limit, as far as can be told
+                yield record
+                at = record.end
+            if at == begin or size < LARGER_READ_BYTES:
+                size *= 4
+        yield from self._unwritten_records(path, start)
+
+    def _unwritten_records(self, path: str, start: int) -> Iterator[Found]:
         for batch in (self._out, self._gathering):
             if (unwritten := batch.get(path)) is not None:
-                for offset, (kind, payload) in zip(unwritten.offsets, unwritten.records, strict=True):
+                first = bisect_left(unwritten.offsets, start)
+                for number in range(first, len(unwritten.offsets)):
+                    offset = unwritten.offsets[number]
+                    kind, payload = unwritten.records[number]
                     joined = b"".join(payload)
                     after = offset + record_bytes(len(joined))
                     yield Found(kind, self.lane.generation, 0, offset, joined, after)
@@ -104,8 +139,7 @@ class Staging:
         at = 0
         while at < len(offsets):
             if offsets[at] >= written:
-                bodies.append(self._unwritten(path, offsets[at], sizes[at]))
-                at += 1
+                at = self._read_unwritten(path, offsets, sizes, at, bodies)
                 continue
             stop = _adjoining(offsets, sizes, at, written)
             start = offsets[at]
@@ -120,6 +154,11 @@ class Staging:
             ]
             at = stop
         return bodies, reads
+
+    def will_need(self, path: str, offset: int, length: int) -> None:
+        """Soon somebody reads here, if the file goes on that far."""
+        if offset < self._written(path, inf):
+            self.disk.will_need(path, offset, length)
 
     def record(self, path: str, offset: int, size: int) -> bytes:
         """The payload of a record of ``size`` bytes, checked. Raises StoreFailure, StoreDamaged."""
@@ -143,11 +182,20 @@ class Staging:
                 return unwritten.offsets[0]
         return end
 
-    def _unwritten(self, path: str, offset: int, size: int) -> bytes:
-        """A body in a record that is not known to be written."""
-        begin, payload = self._unwritten_record(path, offset)
-        start = offset - begin - HEADER_BYTES - sum(map(len, payload[:-1]))
-        return payload[-1][start : start + size]
+    def _read_unwritten(
+        self, path: str, offsets: Sequence[int], sizes: Sequence[int], at: int, bodies: list[bytes]
+    ) -> int:
+        """Add the bodies from number ``at`` on that are in one record, which is not known to be written. Returns the
+        number of the next."""
+        begin, payload = self._unwritten_record(path, offsets[at])
+        start = begin + HEADER_BYTES + sum(map(len, payload[:-1]))
+        joined = payload[-1]
+        end = start + len(joined)
+        while at < len(offsets) and offsets[at] + sizes[at] <= end:
+            offset = offsets[at] - start
+            bodies.append(joined[offset : offset + sizes[at]])
+            at += 1
+        return at
 
     def _unwritten_record(self, path: str, offset: int) -> tuple[int, Sequence[bytes]]:
         """Where the record begins that holds this offset, and its payload."""

@@ -2,16 +2,22 @@
 
 import pytest
 
-from amqp10.converter import MessageConverter
+from amqp10.codec import format_codes as code
+from amqp10.converter import DESCRIBED_BYTES_MAX, PREVIEW_BYTES, MessageConverter
 from amqp10.sections import (
+    AMQP_VALUE,
     APPLICATION_PROPERTIES,
+    DATA,
     DELIVERY_ANNOTATIONS,
     MESSAGE_ANNOTATIONS,
     Properties,
+    decode_map_section,
     encode_properties,
     encode_section,
+    scan,
 )
-from amqp10.types import Symbol, UInt
+from amqp10.types import Array, Symbol, UInt, ULong
+from core.interface import Death, DeathReason
 from core.message import Origin
 from tests.kit.wire import data_message
 
@@ -89,3 +95,75 @@ def test_a_message_without_annotations_has_no_filter_value():
     assert CONVERTER.filter_value(BODY, Origin.AMQP10) is None
     assert CONVERTER.filter_value(b"\x00", Origin.AMQP10) is None
     assert CONVERTER.filter_value(BODY, Origin.AMQP091) is None
+
+
+# --- what consumers have added
+
+HISTORY = {Symbol("x-list"): ["l1"], Symbol("x-map"): {"m": 1}, Symbol("x-array"): Array(code.STRING_8, ("a1",))}
+DEATH = Death(queue="q", reason=DeathReason.REJECTED, at=1.0, exchange="", routing_keys=("q",))
+
+
+def annotations_of(entry: bytes) -> dict[object, object]:
+    bounds = scan(entry).message_annotations
+    assert bounds is not None
+    return decode_map_section(entry, *bounds)
+
+
+@pytest.mark.parametrize("own", [b"", ANNOTATIONS])
+def test_what_consumers_added_is_merged_and_nothing_else_changes(own):
+    added = {**HISTORY, Symbol("x-kind"): Symbol("b")}
+    entry = CONVERTER.annotated(own + APPLICATION + BODY, Origin.AMQP10, {**HISTORY, "x-kind": Symbol("b")})
+    assert annotations_of(entry) == {**(annotations_of(own) if own else {}), **added}
+    assert entry.endswith(APPLICATION + BODY)
+
+
+def test_modified_dead_letter_history():
+    """A list, a map and an array outlive two deaths, and what is added later stands beside them."""
+    entry = BODY
+    for number in range(2):
+        entry = CONVERTER.annotated(entry, Origin.AMQP10, {**HISTORY, Symbol(f"x-round-{number}"): UInt(number)})
+        entry = CONVERTER.dead_lettered(entry, Origin.AMQP10, DEATH)
+    kept = annotations_of(entry)
+    assert {key: kept[key] for key in HISTORY} == HISTORY
+    assert (kept[Symbol("x-round-0")], kept[Symbol("x-round-1")]) == (UInt(0), UInt(1))
+    assert CONVERTER.describe(entry, Origin.AMQP10)["deaths"] == [{"queue": "q", "reason": "rejected", "count": 2}]
+
+
+@pytest.mark.parametrize(("entry", "origin"), [(b"\x00", Origin.AMQP10), (BODY, Origin.AMQP091)])
+def test_what_cannot_be_decoded_stays_as_it_is(entry, origin):
+    assert CONVERTER.annotated(entry, origin, HISTORY) == entry
+    assert CONVERTER.describe(entry, origin) == {"message_id": None, "deaths": [], "body": b""}
+
+
+# --- what people see
+
+
+@pytest.mark.parametrize(
+    ("body", "preview"),
+    [
+        (BODY, b"body"),
+        (BODY + data_message(b"more"), b"body"),
+        (data_message(b""), b""),
+        (data_message(b"x" * 300), b"x" * PREVIEW_BYTES),
+        (encode_section(AMQP_VALUE, "grüße"), "grüße".encode()),
+        (encode_section(AMQP_VALUE, "y" * 300), b"y" * PREVIEW_BYTES),
+        (encode_section(AMQP_VALUE, ULong(7)), b"\x53\x07"),
+        (encode_section(AMQP_VALUE, None), b"\x40"),
+        (b"\x00\x80" + DATA.to_bytes(8, "big") + b"\xa0\x01z", b"z"),
+    ],
+)
+def test_the_beginning_of_a_body(body, preview):
+    assert CONVERTER.describe(ANNOTATIONS + body, Origin.AMQP10)["body"] == preview
+
+
+@pytest.mark.parametrize(
+    ("message_id", "text"), [(None, None), ("m1", "m1"), (ULong(7), "7"), (b"\xff1", "\\xff1"), ("", "")]
+)
+def test_the_message_id_as_text(message_id, text):
+    entry = encode_properties(Properties(message_id=message_id, subject="s")) + BODY
+    assert CONVERTER.describe(entry, Origin.AMQP10)["message_id"] == text
+
+
+def test_sections_that_are_too_large_to_be_shown_are_not_decoded():
+    entry = encode_properties(Properties(message_id="m", subject="s" * DESCRIBED_BYTES_MAX)) + BODY
+    assert CONVERTER.describe(entry, Origin.AMQP10) == {"message_id": None, "deaths": [], "body": b"body"}

@@ -51,6 +51,11 @@ def test_the_list_has_a_line_for_each_queue(headgate):
         (("queues", "declare", "amq.mine"), Exit.REFUSED, "amq."),
         (("queues", "purge", "nope"), Exit.NOT_FOUND, "nope"),
         (("queues", "show"), Exit.USAGE, ""),
+        (("queues", "peek", "nope"), Exit.NOT_FOUND, "no queue 'nope'"),
+        (("queues", "peek", "nope", "--count", "many"), Exit.USAGE, ""),
+        (("queues", "move", "nope", "x"), Exit.NOT_FOUND, "no queue 'nope'"),
+        (("queues", "move", "nope"), Exit.USAGE, ""),
+        (("queues", "replay", "nope"), Exit.NOT_FOUND, "no queue 'nope'"),
         (("publish", "nope", "a"), Exit.USAGE, "here perhaps '/queues/nope'"),
         (("publish", "/queues/nope", "a"), Exit.NOT_FOUND, "queues are listed by: headgate queues list"),
         (("publish", "/queues/x", "a", "--count", "0"), Exit.USAGE, "must be 1 or more"),
@@ -102,3 +107,55 @@ def test_publishing_through_an_exchange_with_a_binding(headgate):
     listed = json.loads(headgate("exchanges", "list", "--json").out)
     assert {"amq.direct", "amq.fanout", "amq.topic", "amq.headers"} <= {row["name"] for row in listed}
     assert headgate("bindings", "list").code is Exit.DONE
+
+
+def test_looking_at_messages_leaves_them_where_they_are(headgate):
+    headgate("queues", "declare", "peek/1")
+    headgate("publish", "/queues/peek%2F1", "one", "grüße")
+    lines = headgate("queues", "peek", "peek/1").out.splitlines()
+    assert lines[0].split() == [
+        "sequence", "bytes", "priority", "durable", "delivery_count", "expires_at", "deaths", "body",
+    ]  # fmt: skip
+    assert [line.split()[-1] for line in lines[1:]] == ["one", "grüße"]
+    (shown,) = json.loads(headgate("queues", "peek", "peek/1", "--count", "1", "--json").out)
+    assert (shown["sequence"], shown["body"], shown["deaths"], shown["expires_at"]) == (0, "one", [], None)
+    refused = headgate("queues", "peek", "peek/1", "--count", "101")
+    assert (refused.code, "from 1 to 100" in refused.err) == (Exit.REFUSED, True)
+    assert headgate("consume", "/queues/peek%2F1", "--drain").out == "one\ngrüße\n"
+
+
+def test_messages_are_moved_to_another_queue(headgate):
+    for name in ("from/1", "to/1"):
+        headgate("queues", "declare", name)
+    headgate("publish", "/queues/from%2F1", "a", "b", "c")
+    moved = headgate("queues", "move", "from/1", "to/1", "--count", "2")
+    assert (moved.code, moved.out) == (Exit.DONE, "2 messages of queue from/1 are moved\n")
+    assert headgate("queues", "move", "from/1", "to/1").out == "1 messages of queue from/1 are moved\n"
+    assert headgate("consume", "/queues/to%2F1", "--drain").out == "a\nb\nc\n"
+    assert headgate("queues", "move", "from/1", "from/1").code is Exit.REFUSED
+
+
+def test_a_move_that_ends_early_says_why(headgate):
+    headgate("queues", "declare", "large")
+    headgate("queues", "declare", "small", "--argument", "x-max-length=1", "--argument", "x-overflow=reject-publish")
+    headgate("publish", "/queues/large", "a", "b", "c")
+    ended = headgate("queues", "move", "large", "small")
+    assert (ended.code, ended.out) == (Exit.REFUSED, "1 messages of queue large are moved\n")
+    assert "a message was rejected by the queue where it is to go" in ended.err
+
+
+def test_dead_letters_go_back_to_where_they_died(headgate):
+    headgate("queues", "declare", "dead")
+    headgate(
+        "queues", "declare", "work",
+        "--argument", "x-message-ttl=0",
+        "--argument", "x-dead-letter-exchange=",
+        "--argument", "x-dead-letter-routing-key=dead",
+    )  # fmt: skip
+    headgate("publish", "/queues/work", "late")
+    (shown,) = json.loads(headgate("queues", "peek", "dead", "--json").out)
+    assert shown["deaths"] == [{"queue": "work", "reason": "expired", "count": 1}]
+    assert "work expired 1x" in headgate("queues", "peek", "dead").out
+    assert headgate("queues", "replay", "dead", "--count", "1").out == "1 messages of queue dead are moved\n"
+    (again,) = json.loads(headgate("queues", "peek", "dead", "--json").out)
+    assert again["deaths"] == [{"queue": "work", "reason": "expired", "count": 2}]

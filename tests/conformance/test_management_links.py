@@ -110,3 +110,16 @@ def test_requests_beyond_the_link_credit_cost_the_link():
     assert any(each.error for each in peer.take(Detach))
     assert not peer.take(End)
     assert isinstance(peer.begin(channel=1), Begin)
+
+
+@case("management_SUITE", "purge_stream")
+def test_a_stream_cannot_be_purged():
+    """purge_stream (management_SUITE)"""
+    broker = InProcessBroker(durable=True)
+    broker.queue("s", x_queue_type="stream")
+    broker.fill([b"m"], "s")
+    pair = LinkPair(session(broker)).attach()
+    answer = pair.ask("DELETE", "/queues/s/messages")
+    assert answer.status == 400
+    assert "'s' is a stream" in str(answer.body)
+    assert broker.ready("s") == 1

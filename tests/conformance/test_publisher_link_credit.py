@@ -3,6 +3,7 @@
 from amqp10.messaging import ACCEPTED, Released
 from amqp10.performatives import Attach, Detach, Disposition, Flow
 from tests.kit.cases import case
+from tests.kit.queue_types import for_each_type
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 
 
@@ -56,11 +57,12 @@ def test_no_grant_while_too_many_are_not_confirmed():
     assert sum((each.last or each.first) - each.first + 1 for each in peer.take(Disposition)) == 255
 
 
+@for_each_type
 @case("amqp_client_SUITE", "link_flow_control")
-def test_a_stalled_queue_stops_its_link_and_no_other():
+def test_a_stalled_queue_stops_its_link_and_no_other(kind: str):
     """[FC] link_flow_control (amqp_client_SUITE): the queue is stalled by its stage, not by a lost node."""
-    broker = InProcessBroker()
-    stalled, moving = broker.queue("stalled"), broker.queue("moving")
+    broker = InProcessBroker(durable=True)
+    stalled, moving = broker.queue("stalled", x_queue_type=kind), broker.queue("moving")
     peer = publishing(broker, stalled)
     peer.attach_sender(moving, handle=1)
     peer.frames.clear()

@@ -5,19 +5,21 @@ import pytest
 from amqp10.messaging import ACCEPTED, RELEASED, Accepted, Modified, Rejected
 from amqp10.performatives import Attach, Detach, Disposition
 from amqp10.sections import Header, decode_header, decode_map_section, encode_header, scan
-from amqp10.types import Described, Symbol, ULong
+from amqp10.types import Described, Symbol, UInt, ULong
 from core.interface import Binding
+from core.store.definitions import PolicyDeclaration
 from tests.kit.cases import case
+from tests.kit.queue_types import for_each_queue_type, for_each_type, from_first
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, data_message, numbered
 
 
-def both_ways(broker: InProcessBroker, **attach_fields: object) -> WirePeer:
+def both_ways(broker: InProcessBroker, kind: str = "classic", **attach_fields: object) -> WirePeer:
     """A client with a sender at handle 0 and a receiver at handle 1 on the queue q."""
-    address = broker.queue()
+    address = broker.queue(x_queue_type=kind)
     peer = broker.connect()
     peer.begin()
     peer.attach_sender(address)
-    peer.attach_receiver(address, **attach_fields)
+    peer.attach_receiver(address, source=from_first(address), **attach_fields)
     peer.frames.clear()
     return peer
 
@@ -50,21 +52,28 @@ def settled_ids(dispositions: list[Disposition]) -> list[int]:
         (RELEASED, True, 0),
     ],
 )
+@for_each_queue_type
 @case("amqp_client_SUITE", "reliable_send_receive_with_outcomes_classic")
+@case("amqp_client_SUITE", "reliable_send_receive_with_outcomes_quorum")
 @case("amqp_client_SUITE", "delivery_count_classic")
+@case("amqp_client_SUITE", "delivery_count_quorum")
 @case("amqp_dotnet_SUITE", "outcomes")
 @case("amqp_dotnet_SUITE", "reject")
 @case("amqp_dotnet_SUITE", "released")
 @case("amqp_client_SUITE", "modified_classic_queue")
-def test_every_outcome(outcome: object, returns: bool, failures: int):
+@case("amqp_client_SUITE", "modified_quorum_queue")
+def test_every_outcome(outcome: object, returns: bool, failures: int, kind: str):
     """reliable_send_receive_with_outcomes_classic (amqp_client_SUITE)
+    reliable_send_receive_with_outcomes_quorum (amqp_client_SUITE)
     delivery_count_classic (amqp_client_SUITE)
+    delivery_count_quorum (amqp_client_SUITE)
     outcomes (amqp_dotnet_SUITE)
     reject (amqp_dotnet_SUITE)
     released (amqp_dotnet_SUITE)
-    modified_classic_queue (amqp_client_SUITE): undeliverable-here is in test_deviations, annotations are merged."""
-    broker = InProcessBroker()
-    peer = both_ways(broker)
+    modified_classic_queue (amqp_client_SUITE): undeliverable-here is in test_deviations, annotations are merged.
+    modified_quorum_queue (amqp_client_SUITE): the same."""
+    broker = InProcessBroker(durable=True)
+    peer = both_ways(broker, kind)
     message = encode_header(Header(durable=True)) + data_message(b"m")
     peer.transfer(payload=message)
     assert peer.expect(Disposition) == Disposition(role=True, first=0, settled=True, state=ACCEPTED)
@@ -79,16 +88,19 @@ def test_every_outcome(outcome: object, returns: bool, failures: int):
     assert again == ([(False, failures)] if returns else [])
 
 
+@for_each_queue_type
 @case("amqp_client_SUITE", "modified_classic_queue")
-def test_annotations_of_a_modified_outcome_are_merged():
-    """modified_classic_queue (amqp_client_SUITE): message-annotations, which RabbitMQ's classic queues ignore."""
-    broker = InProcessBroker()
-    peer = both_ways(broker)
+@case("amqp_client_SUITE", "modified_quorum_queue")
+def test_annotations_of_a_modified_outcome_are_merged(kind: str):
+    """modified_classic_queue (amqp_client_SUITE): message-annotations, which RabbitMQ's classic queues ignore.
+    modified_quorum_queue (amqp_client_SUITE): across requeues, and the newer value of a key is the one that stays."""
+    broker = InProcessBroker(durable=True)
+    peer = both_ways(broker, kind)
     peer.transfer(b"m")
-    for key in ("x-one", "x-two"):
+    for key, value in (("x-one", "older"), ("x-two", "value"), ("x-one", "value")):
         peer.grant(1)
         delivery_id = peer.deliveries()[-1][0].delivery_id
-        peer.dispose(delivery_id, state=Modified(message_annotations={key: "value"}))
+        peer.dispose(delivery_id, state=Modified(message_annotations={key: value}))
     peer.grant(1)
     payload = peer.deliveries()[-1][1]
     bounds = scan(payload)
@@ -141,11 +153,16 @@ def test_mixed_settlement():
     assert broker.ready() == 31
 
 
+@for_each_type
 @case("amqp_client_SUITE", "durable_field_classic")
-def test_durable_is_false_unless_it_is_said():
-    """durable_field_classic (amqp_client_SUITE)"""
-    broker = InProcessBroker()
-    peer = both_ways(broker)
+@case("amqp_client_SUITE", "durable_field_quorum")
+@case("amqp_client_SUITE", "durable_field_stream")
+def test_durable_is_false_unless_it_is_said(kind: str):
+    """durable_field_classic (amqp_client_SUITE)
+    durable_field_quorum (amqp_client_SUITE)
+    durable_field_stream (amqp_client_SUITE)"""
+    broker = InProcessBroker(durable=True)
+    peer = both_ways(broker, kind)
     for header in (
         encode_header(Header(durable=True)),
         encode_header(Header(durable=False)),
@@ -187,6 +204,48 @@ def test_ranges_of_dispositions_and_settling_moves_no_message():
         left.append((broker.ready(), broker.unacknowledged()))
         assert not peer.deliveries()
     assert left == [(10, 8), (10, 7), (10, 6), (10, 3), (10, 0), (10, 0)]
+
+
+@pytest.mark.parametrize("asked_by", ["policy", "consumer"])
+@case("amqp_client_SUITE", "consumer_timeout_quorum_queue_policy")
+@case("amqp_client_SUITE", "consumer_timeout_quorum_queue_consumer_arg")
+def test_deliveries_that_are_held_too_long_are_released(asked_by: str):
+    """consumer_timeout_quorum_queue_policy (amqp_client_SUITE)
+    consumer_timeout_quorum_queue_consumer_arg (amqp_client_SUITE): the broker releases both, and they come again when
+    the client has given link credit. What it still says of them has no effect but to settle them."""
+    broker = InProcessBroker(durable=True)
+    if asked_by == "policy":
+        policy = PolicyDeclaration(name="impatient", pattern=".*", definition={"consumer-timeout": 1000})
+        broker.engine.policies.set(policy)
+        peer = both_ways(broker, "quorum")
+    else:
+        peer = both_ways(broker, "quorum", properties={"rabbitmq:consumer-timeout": UInt(1000)})
+    broker.fill(numbered(2))
+    peer.grant(2)
+    assert peer.bodies() == numbered(2)
+    broker.advance(0.9)
+    assert peer.nothing_came()
+    broker.advance(0.2)
+    assert peer.expect(Disposition) == Disposition(role=False, first=0, last=1, settled=False, state=RELEASED)
+    assert peer.nothing_came()
+    peer.dispose(0, 1, state=ACCEPTED)
+    assert (broker.ready(), broker.unacknowledged()) == (2, 0)
+    peer.grant(2)
+    assert [(header.delivery_count, body) for header, body in delivered(peer)] == [(0, b"0"), (0, b"1")]
+    peer.dispose(2, 3, state=ACCEPTED)
+    assert (broker.ready(), broker.unacknowledged()) == (0, 0)
+
+
+def test_a_time_out_that_is_none():
+    """A link property that says how long deliveries may be held must be a number of milliseconds."""
+    broker = InProcessBroker()
+    address = broker.queue()
+    peer = broker.connect()
+    peer.begin()
+    for handle, wrong in enumerate((UInt(0), True, "1 s")):
+        attached = peer.attach_receiver(address, handle=handle, properties={"rabbitmq:consumer-timeout": wrong})
+        assert attached.source is None
+        assert peer.detached_with("amqp:invalid-field")
 
 
 @case("amqp_client_SUITE", "attach_link_to_non_existing_destination")

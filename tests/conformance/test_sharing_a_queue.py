@@ -1,7 +1,7 @@
 """Several consumers on one queue: single active consumer, priorities, and what goes back when one leaves."""
 
 from amqp10.messaging import ACCEPTED, Released
-from amqp10.performatives import Detach, Flow
+from amqp10.performatives import Detach, Flow, Transfer
 from amqp10.types import Int
 from tests.kit.cases import case
 from tests.kit.queue_types import for_each_queue_type, for_each_type, from_first
@@ -200,21 +200,110 @@ def test_ranges_accepted_out_of_order(kind: str):
     assert broker.ready() == 0
 
 
+@case("amqp_client_SUITE", "single_active_consumer_quorum_queue_notification")
+def test_consumers_are_told_when_they_become_active_or_inactive():
+    """[FC] single_active_consumer_quorum_queue_notification (amqp_client_SUITE): before anything is delivered, and only
+    when it changes; the first consumer is active from the beginning."""
+    broker = InProcessBroker(durable=True)
+    address = broker.queue(x_queue_type="quorum", x_single_active_consumer=True)
+    broker.fill(numbered(3))
+    peer = receivers(broker, address, [1, 2])
+    peer.grant(1, handle=1)
+    peer.grant(1, handle=2, echo=True)
+    assert bodies_by_handle(peer) == {1: [b"0"]}
+    (flow,) = peer.take(Flow)
+    assert (flow.handle, flow.available, flow.properties) == (2, 0, None)
+
+    peer.attach_receiver(address, handle=3, properties={"rabbitmq:priority": Int(9)})
+    peer.grant(1, handle=3)
+    assert peer.nothing_came()
+    peer.dispose(0, state=ACCEPTED)
+    assert activity(peer) == [(1, False), (3, True)]
+    assert isinstance(peer.frames[0][1], Transfer)
+    assert bodies_by_handle(peer) == {3: [b"1"]}
+    peer.grant(2, handle=1)
+    assert peer.nothing_came()
+    peer.detach(3)
+    peer.pick(Detach)
+    assert activity(peer) == [(1, True)]
+    assert bodies_by_handle(peer) == {1: [b"1", b"2"]}
+
+
+def activity(peer: WirePeer) -> list[tuple[int, bool]]:
+    """The news of who is active, taken out of the rest: they came before all else."""
+    news = []
+    while peer.frames and isinstance(peer.frames[0][1], Flow):
+        flow = peer.expect(Flow)
+        assert flow.properties is not None
+        news.append((flow.handle, flow.properties["rabbitmq:active"]))
+    return news
+
+
+@case("amqp_client_SUITE", "single_active_consumer_priority_quorum_queue")
+def test_a_higher_priority_takes_over_when_everything_is_settled():
+    """[FC] single_active_consumer_priority_quorum_queue (amqp_client_SUITE): the next one is chosen by priority. Among
+    equals it is the oldest, where RabbitMQ takes the one with the most link credit."""
+    broker = InProcessBroker(durable=True)
+    address = broker.queue(x_queue_type="quorum", x_single_active_consumer=True)
+    broker.fill(numbered(8))
+    peer = receivers(broker, address, [1])
+    peer.grant(2, handle=1)
+    assert bodies_by_handle(peer) == {1: [b"0", b"1"]}
+    for handle, priority in ((2, 1), (3, 3), (4, 3)):
+        peer.attach_receiver(address, handle=handle, properties={"rabbitmq:priority": Int(priority)})
+        peer.grant(2, handle=handle)
+    peer.grant(2, handle=1)
+    peer.dispose(0, state=ACCEPTED)
+    assert not peer.deliveries()
+    peer.dispose(1, state=ACCEPTED)
+    assert bodies_by_handle(peer) == {3: [b"2", b"3"]}
+    peer.detach(3)
+    assert bodies_by_handle(peer) == {4: [b"2", b"3"]}
+    peer.detach(4)
+    assert bodies_by_handle(peer) == {2: [b"2", b"3"]}
+    peer.detach(2)
+    assert bodies_by_handle(peer) == {1: [b"2", b"3"]}
+
+
+@for_each_type
 @case("engine", "3.17")
-def test_available_tells_the_ready_messages_and_nothing_for_who_waits():
-    """row 3.17: the ready count of a classic queue; a consumer that waits behind the single active one is told 0,
-    since none of them is for it; what a publisher says of itself is taken without effect."""
-    broker = InProcessBroker()
-    address = broker.queue(x_single_active_consumer=True)
+def test_row_3_17_available_for_each_type(kind: str):
+    """row 3.17: what is ready and not delivered; of a stream, what is kept behind the reader's place. What a publisher
+    says of itself is taken without effect."""
+    broker = InProcessBroker(durable=True)
+    address = broker.queue(x_queue_type=kind)
+    broker.fill(numbered(8))
+    peer = broker.connect()
+    peer.begin()
+    peer.attach_receiver(address, source=from_first(address))
+    peer.grant(5, echo=True)
+    assert peer.bodies() == numbered(5)
+    assert peer.expect(Flow).available == 3
+    broker.fill(numbered(4))
+    peer.grant(0, echo=True)
+    assert peer.expect(Flow).available == 7
+    peer.grant(100, drain=True)
+    assert len(peer.bodies()) == 7
+    assert peer.expect(Flow).available == 0
+    peer.attach_sender(address)
+    peer.frames.clear()
+    peer.flow(handle=0, delivery_count=0, link_credit=0, available=1_000_000)
+    assert peer.nothing_came()
+    peer.publish([b"x"])
+    peer.grant(0, echo=True)
+    assert peer.pick(Flow).available == 1
+
+
+@for_each_queue_type
+@case("engine", "3.17")
+def test_row_3_17_nothing_is_available_to_who_waits(kind: str):
+    """row 3.17: a consumer that waits behind the single active one is told 0, since none of the messages is for it.
+    RabbitMQ's classic queues tell it the ready count."""
+    broker = InProcessBroker(durable=True)
+    address = broker.queue(x_queue_type=kind, x_single_active_consumer=True)
     broker.fill(numbered(8))
     peer = receivers(broker, address, [1, 2])
     peer.grant(5, handle=1, echo=True)
     assert peer.pick(Flow).available == 3
     peer.grant(5, handle=2, echo=True)
     assert peer.pick(Flow).available == 0
-    peer.attach_sender(address)
-    peer.frames.clear()
-    peer.flow(handle=0, delivery_count=0, link_credit=0, available=1_000_000)
-    assert peer.nothing_came()
-    peer.publish([b"x"])
-    assert broker.ready() == 4

@@ -4,6 +4,7 @@ from amqp10.messaging import ACCEPTED, RELEASED, Source, Target
 from amqp10.performatives import Attach, Close, Detach, Disposition, End
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
 from tests.kit.cases import case
+from tests.kit.queue_types import for_each_type, from_first
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 
 
@@ -20,27 +21,33 @@ def exists(broker: InProcessBroker, name: str) -> bool:
 
 
 def fan_out(broker: InProcessBroker, *names: str) -> str:
-    """An exchange bound to fresh queues; its address."""
+    """An exchange bound to these queues, of which those that are not there are made; its address."""
     broker.engine.declare_exchange(ExchangeDeclaration(name="fan", type=ExchangeType.FANOUT, arguments={}))
     for name in names:
-        broker.queue(name)
+        if not exists(broker, name):
+            broker.queue(name)
         binding = Binding(source="fan", destination=name, destination_is_queue=True, binding_key="", arguments={})
         broker.engine.bind(binding, broker)
     return "/exchanges/fan"
 
 
+@for_each_type
 @case("amqp_client_SUITE", "server_closes_link_classic")
+@case("amqp_client_SUITE", "server_closes_link_quorum")
+@case("amqp_client_SUITE", "server_closes_link_stream")
 @case("extensions.qpid.queue.QueueDeletionTest", "senderDetachedOnQueueDelete")
 @case("extensions.qpid.queue.QueueDeletionTest", "receiverDetachedOnQueueDelete")
-def test_deleting_a_queue_detaches_both_its_links():
+def test_deleting_a_queue_detaches_both_its_links(kind: str):
     """server_closes_link_classic (amqp_client_SUITE)
+    server_closes_link_quorum (amqp_client_SUITE)
+    server_closes_link_stream (amqp_client_SUITE)
     senderDetachedOnQueueDelete (extensions.qpid.queue.QueueDeletionTest)
     receiverDetachedOnQueueDelete (extensions.qpid.queue.QueueDeletionTest)"""
-    broker = InProcessBroker()
-    address = broker.queue()
+    broker = InProcessBroker(durable=True)
+    address = broker.queue(x_queue_type=kind)
     peer = session(broker)
     peer.attach_sender(address)
-    peer.attach_receiver(address)
+    peer.attach_receiver(address, source=from_first(address))
     broker.fill([b"unsettled", b"ready"])
     peer.grant(1)
     assert peer.bodies() == [b"unsettled"]
@@ -72,12 +79,15 @@ def test_publishing_to_an_exchange_that_was_deleted():
         assert not peer.take(End)
 
 
+@for_each_type
 @case("amqp_client_SUITE", "link_target_classic_queue_deleted")
-def test_an_unconfirmed_message_is_released_when_its_queue_goes():
-    """link_target_classic_queue_deleted (amqp_client_SUITE): the answer comes before the detach."""
-    broker = InProcessBroker()
+@case("amqp_client_SUITE", "link_target_quorum_queue_deleted")
+def test_an_unconfirmed_message_is_released_when_its_queue_goes(kind: str):
+    """link_target_classic_queue_deleted (amqp_client_SUITE): the answer comes before the detach.
+    link_target_quorum_queue_deleted (amqp_client_SUITE)"""
+    broker = InProcessBroker(durable=True)
     peer = session(broker)
-    peer.attach_sender(broker.queue())
+    peer.attach_sender(broker.queue(x_queue_type=kind))
     broker.stall()
     peer.publish(numbered(3))
     peer.frames.clear()
@@ -91,9 +101,10 @@ def test_an_unconfirmed_message_is_released_when_its_queue_goes():
 @case("amqp_client_SUITE", "last_queue_confirms")
 def test_the_last_of_several_queues_decides():
     """target_queues_deleted_accepted (amqp_client_SUITE): one of three took the message, the others are deleted.
-    last_queue_confirms (amqp_client_SUITE): accepted only when the slow queue has it too; a stalled classic queue."""
-    broker = InProcessBroker()
+    last_queue_confirms (amqp_client_SUITE): accepted only when the slow queue has it too; a stalled quorum queue."""
+    broker = InProcessBroker(durable=True)
     peer = session(broker)
+    broker.queue("b", x_queue_type="quorum")
     peer.attach_sender(fan_out(broker, "a", "b", "c"))
     broker.stall("b")
     broker.stall("c")
@@ -108,9 +119,10 @@ def test_the_last_of_several_queues_decides():
 
 @case("amqp_client_SUITE", "target_queue_deleted")
 def test_a_deleted_target_and_a_slow_one():
-    """target_queue_deleted (amqp_client_SUITE): accepted when the slow queue, here a stalled one, takes it."""
-    broker = InProcessBroker()
+    """target_queue_deleted (amqp_client_SUITE): accepted when the slow queue, a stalled quorum queue, takes it."""
+    broker = InProcessBroker(durable=True)
     peer = session(broker)
+    broker.queue("slow", x_queue_type="quorum")
     peer.attach_sender(fan_out(broker, "gone", "slow"))
     broker.stall("gone")
     broker.stall("slow")

@@ -11,8 +11,8 @@ from tests.kit.storage import sync, write
 
 POINTS_PER_WORLD = 20
 """Then a world begins anew: a stream that keeps everything would be read longer each time."""
-STEPS_MAX = 60
-"""Between two power cuts."""
+LIVES = (5, 30, 100, 100, 300)
+"""How many things happen at most between two power cuts: a choice of."""
 
 
 class PowerCut(Exception):
@@ -43,7 +43,7 @@ def cut_often(points: int, seed: int) -> tuple[dict[str, Verdict], Counter[str]]
 def cut_once(world: World) -> dict[str, Verdict]:
     """A life, its sudden end, the next start and the audit."""
     rng = world.rng
-    world.run(rng.randint(1, STEPS_MAX))
+    world.run(rng.randint(1, rng.choice(LIVES)))
     if rng.random() < 0.1:  # a killed process first: what it had written is there, and is not synced
         world.start()
         world.audit(power_cut=False)

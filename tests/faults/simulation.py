@@ -4,10 +4,10 @@ One :class:`World` is one data folder over all its lives. Everything in it happe
 one random generator, so a seed repeats it exactly. What the broker has promised stands in a ledger for each queue
 (:mod:`tests.crash.ledger`); :meth:`World.audit` compares it with what the queues deliver after a start.
 
-The promises: a confirmed message of a quorum queue, or of a queue with ``x-sync: always``, is never lost; one of another
-classic queue or a stream only when the power goes within ``sync_interval`` after the confirmation. What was settled does
-not come back once the settlement is synced. Nothing is delivered that was not sent, or not as it was sent, or out of
-order; after an unclean stop every message is flagged as redelivered.
+The promises: a confirmed message of a quorum queue, or of a queue with ``x-sync: always``, is never lost; one of
+another classic queue or a stream only when the power goes within ``sync_interval`` after the confirmation. What was
+settled does not come back once the settlement is synced. Nothing is delivered that was not sent, or not as it was sent,
+or out of order; after an unclean stop every message is flagged as redelivered.
 
 Syncs are never later than the lanes want them, as a disk that answers at once would have it.
 """
@@ -44,6 +44,7 @@ from core.message import Attributes, Return, Run
 from core.store.lane import Lane
 from tests.crash.ledger import Found, Ledger, Verdict
 from tests.faults.messages import message, number_of, size
+from tests.faults.reading import read_all
 from tests.kit.engine import binding, exchange
 from tests.kit.faulty_disk import FaultyDisk, MemoryDisk
 from tests.kit.storage import KeptDefinitions, lanes, leave_in_order, open_storage, sync, write
@@ -52,11 +53,12 @@ SETTINGS = StoreSettings(msg_store_file_size_limit=65_536, command_log_file_size
 """Files as small as they may be, so that they are begun, carried and removed all the time."""
 STREAM_SEGMENT_BYTES = 20_000
 DURABLE, TRANSIENT = Attributes(durable=True), Attributes()
-EVERYTHING = 10**9
-"""A queue grant for whatever there is."""
 FAN = "fan"
 """The exchange that copies to all queues but the stream."""
 LOOKS_MAX = 10_000
+
+Step = tuple[Callable[["World"], None], float]
+"""Something that can happen, and its weight."""
 
 
 @dataclass(eq=False)
@@ -107,9 +109,7 @@ def subjects() -> list[Subject]:
         Subject("lazy", {"x-queue-mode": "lazy"}, 0),
         Subject("synced", {"x-sync": "always"}, 0, always_synced=True),
         Subject("quorum", {"x-queue-type": "quorum", "x-delivery-limit": -1}, 1, always_synced=True),
-        Subject(
-            "stream", {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": STREAM_SEGMENT_BYTES}, lane=2
-        ),
+        Subject("stream", {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": STREAM_SEGMENT_BYTES}, lane=2),
     ]
 
 
@@ -125,6 +125,8 @@ class World:
         self.generation = 0
         self.next_number = 0
         self.accepted_at: dict[int, float] = {}
+        self.fanned: set[int] = set()
+        """Messages that went to queues of more than one lane."""
         self.did: Counter[str] = Counter()
         self.start()
         self.broker.declare_exchange(exchange(FAN, ExchangeType.FANOUT))
@@ -153,15 +155,15 @@ class World:
         if subject.settles:
             self.broker.bind(binding(FAN, subject.name), self)
 
-    def step(self) -> None:
+    def step(self, steps: Sequence[Step] | None = None) -> None:
         """One thing happens, whichever."""
-        steps = self._STEPS
-        self.rng.choices([step for step, _ in steps], [weight for _, weight in steps])[0](self)
+        steps = steps or STEPS
+        self.rng.choices([act for act, _ in steps], [weight for _, weight in steps])[0](self)
 
-    def run(self, steps: int) -> None:
-        """So many things."""
-        for _ in range(steps):
-            self.step()
+    def run(self, count: int, steps: Sequence[Step] | None = None) -> None:
+        """So many things happen."""
+        for _ in range(count):
+            self.step(steps)
 
     def settle_down(self) -> None:
         """Everything that was begun is written, synced and answered. Takes as long as a sync interval."""
@@ -169,8 +171,7 @@ class World:
             self.turn()
             self.pass_time(SETTINGS.sync_interval)
             for lane in self.lanes:
-                self.take_write(lane)
-                write(lane, self.disk)
+                self.write_lane(lane)
             quiet = all(lane.synced == lane.staged and not lane.has_records for lane in self.lanes)
             if quiet and not self.broker.turn(self._clock()) and not self._look():
                 return
@@ -198,8 +199,11 @@ class World:
         self.next_number += len(entries)
         for number in range(first, self.next_number):
             self._waiting[number] = subjects if attributes.durable else tuple(s for s in subjects if s.keeps_transient)
+        numbers = set(range(first, self.next_number))
+        if chosen is None:
+            self.fanned |= numbers
         for subject in subjects:
-            subject.ledger.uncertain |= set(range(first, self.next_number))
+            subject.ledger.uncertain |= numbers
         if target not in self.publishers:
             self.publishers[target] = self.broker.publisher(self.mailbox, self, target, None)
         self.broker.publish(self.publishers[target], target, Run(first, entries, attributes), self._clock())
@@ -209,13 +213,10 @@ class World:
         """A consumer comes, if there are not too many."""
         subject = self.rng.choice(self.subjects)
         if sum(reader.subject is subject for reader in self.readers) < 2:
-            self._attach(subject, self.rng.choice((StreamPosition.FIRST, StreamPosition.NEXT)))
-
-    def _attach(self, subject: Subject, position: StreamPosition) -> Reader:
-        options = ConsumeOptions(stream=StreamOptions(position=position))
-        reader = Reader(self.broker.consume(subject.name, self.mailbox, self, options, None), subject)
-        self.readers.append(reader)
-        return reader
+            position = self.rng.choice((StreamPosition.FIRST, StreamPosition.NEXT))
+            options = ConsumeOptions(stream=StreamOptions(position=position))
+            consumer = self.broker.consume(subject.name, self.mailbox, self, options, None)
+            self.readers.append(Reader(consumer, subject))
 
     def grant(self) -> None:
         """A consumer asks for some."""
@@ -345,9 +346,13 @@ class World:
 
     def write(self) -> None:
         """Some lane writes."""
-        lane = self.rng.choice(self.lanes)
+        self.write_lane(self.rng.choice(self.lanes))
+
+    def write_lane(self, lane: Lane) -> None:
+        """Write what there is, and let the broker know, as the lane's task does."""
         self.take_write(lane)
-        write(lane, self.disk)
+        if write(lane, self.disk):
+            self.turn()
 
     def sync(self) -> None:
         """Some lane syncs, if it wants to; it may write meanwhile."""
@@ -356,11 +361,13 @@ class World:
     def sync_lane(self, lane: Lane) -> None:
         """One sync, if one is due. Sometimes the lane's other worker writes in the middle of it."""
         if self.rng.random() < 0.2:
-            self._interrupt(self.rng.randint(1, 4), lambda: write(lane, self.disk) if lane.writing else None)
-        if sync(lane, self.disk, self.now):
-            self.did["syncs"] += 1
+            self._interrupt(self.rng.randint(1, 4), lambda: self.write_lane(lane))
+        synced = sync(lane, self.disk, self.now)
         self.disk.delay = _nothing
-        self._note_synced()
+        if synced:
+            self.did["syncs"] += 1
+            self._note_synced()
+            self.turn()
 
     def _interrupt(self, calls: int, act: Callable[[], object]) -> None:
         """Have something done before the so manieth of the disk's coming calls."""
@@ -401,7 +408,7 @@ class World:
         self.now = end
 
     def _due(self, lane: Lane) -> float:
-        if lane.syncing is not None:
+        if lane.syncing is not None and lane.failed is None:
             return self.now
         due = lane.sync_due(self.now)
         return float("inf") if due is None else due
@@ -436,20 +443,8 @@ class World:
 
     def read_all(self, subject: Subject) -> list[Found]:
         """Everything that a queue delivers, in order; it goes back."""
-        reader = self._attach(subject, StreamPosition.FIRST)
-        self.broker.grant(reader.consumer, EVERYTHING, False)
-        found: list[Found] = []
-        for _ in range(LOOKS_MAX):
-            more = self.broker.turn(self._clock())
-            actions = self.mailbox.take()
-            for action in actions:
-                if isinstance(action, Delivered):
-                    redelivered = not action.first_acquirer
-                    found += [Found(number_of(entry), redelivered=redelivered) for entry in action.entries]
-            if not actions and not more:
-                self._leave(reader)
-                return found
-        raise AssertionError(f"{subject.name} never stops delivering")
+        read = read_all(self.broker, subject.name, self._clock())
+        return [Found(number_of(entry), redelivered=redelivered) for entry, redelivered in read]
 
     # --- the power --------------------------------------------------------------------------------------------------
 
@@ -458,22 +453,26 @@ class World:
         assert isinstance(self.disk.disk, MemoryDisk)
         self.disk = FaultyDisk(self.disk.disk.power_cut(self.rng))
 
-    _STEPS: Sequence[tuple[Callable[["World"], None], float]] = (
-        (publish, 20),
-        (turn, 25),
-        (join, 2),
-        (grant, 8),
-        (settle, 12),
-        (leave, 1),
-        (purge, 0.15),
-        (recreate, 0.15),
-        (page, 1),
-        (compact, 2),
-        (take, 4),
-        (write, 16),
-        (sync, 8),
-        (wait, 4),
-    )
+
+STEPS: Sequence[Step] = (
+    (World.publish, 20),
+    (World.turn, 25),
+    (World.join, 6),
+    (World.grant, 10),
+    (World.settle, 14),
+    (World.leave, 1),
+    (World.purge, 0.1),
+    (World.recreate, 0.15),
+    (World.page, 1),
+    (World.compact, 2),
+    (World.take, 4),
+    (World.write, 16),
+    (World.sync, 8),
+    (World.wait, 4),
+)
+"""What may happen, and how often compared with the rest."""
+STANDING_STEPS = [(act, weight) for act, weight in STEPS if act not in (World.wait, World.purge)]
+"""Without those that take time."""
 
 
 def _nothing(operation: str, path: str) -> None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from core.interface import Death, DeathReason
+from core.interface import Death, DeathReason, Snapshot
 from core.message import Origin
 
 MARK = b"|"
@@ -18,6 +18,14 @@ class PlainConverter:
 
     def render(self, entry: bytes, origin: Origin, wanted: Origin) -> bytes:
         return entry
+
+    def annotated(self, entry: bytes, origin: Origin, annotations: Mapping[object, object]) -> bytes:
+        added = "".join(f"+{key}={value}" for key, value in annotations.items())
+        return body(entry) + added.encode() + entry[len(body(entry)) :]
+
+    def describe(self, entry: bytes, origin: Origin) -> Snapshot:
+        deaths = [{"queue": queue, "reason": reason, "count": 1} for queue, reason, _ in _deaths(entry)]
+        return {"message_id": None, "deaths": deaths, "body": body(entry)}
 
     def dead_lettered(self, entry: bytes, origin: Origin, death: Death) -> bytes:
         deaths = [[death.queue, death.reason.value, death.ttl_ms], *_deaths(entry)]

@@ -124,6 +124,18 @@ class Plant:
         """The engine's."""
         self._engine.clear_alarm(name)
 
+    def peek_queue(self, queue: str, count: int) -> list[Snapshot]:
+        """The engine's."""
+        return self._engine.peek_queue(queue, count)
+
+    def move_messages(self, queue: str, target: Target, count: int | None) -> int:
+        """The engine's."""
+        return self._engine.move_messages(queue, target, count)
+
+    def replay_messages(self, queue: str, count: int | None) -> int:
+        """The engine's."""
+        return self._engine.replay_messages(queue, count)
+
     def close_connection(self, identity: str, reason: str) -> bool:
         """Note what was asked for."""
         if not self.snapshot("connections", identity):

@@ -109,7 +109,7 @@ def lanes(storage: Storage) -> tuple[Lane, Lane, Lane]:
 def write(lane: Lane, disk: Disk) -> bool:
     """Write what is out or staged. False when there is nothing. Raises NoSpace; then the batch stays out."""
     batch = lane.writing or lane.take_write()
-    if batch is None:
+    if batch is None or lane.failed is not None:
         return False
     _run(lane, batch, disk)
     lane.wrote(batch)
@@ -119,7 +119,7 @@ def write(lane: Lane, disk: Disk) -> bool:
 def sync(lane: Lane, disk: Disk, now: float) -> bool:
     """Sync what is out, wanted or old enough. False when there is nothing."""
     batch = lane.syncing or lane.take_sync(now)
-    if batch is None:
+    if batch is None or lane.failed is not None:
         return False
     _run(lane, batch, disk)
     lane.did_sync(batch)
@@ -144,8 +144,8 @@ def work(storage: Storage, now: float) -> bool:
     return worked
 
 
-def leave_in_order(storage: Storage, now: float) -> None:
-    """What the server does last, when the broker is concluded."""
+def drain(storage: Storage, now: float) -> None:
+    """Write and sync everything, and note on the disk that it is synced."""
     disk = storage.store.disk
     for lane in lanes(storage):
         lane.want_sync()
@@ -154,5 +154,10 @@ def leave_in_order(storage: Storage, now: float) -> None:
         if (mark := lane.take_mark()) is not None:
             _run(lane, mark, disk)
             lane.wrote(mark)
+
+
+def leave_in_order(storage: Storage, now: float) -> None:
+    """What the server does last, when the broker is concluded."""
+    drain(storage, now)
     storage.quorum.put_snapshot()
     storage.store.close_checkpoint()

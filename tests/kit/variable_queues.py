@@ -23,11 +23,14 @@ FINE = Paging(io_batch_size=4, betas_min=6, read_messages=3, read_bytes=400)
 class Bench:
     """One queue of one level, its store, and a clock. Messages are numbered by ``next_sequence``."""
 
-    def __init__(self, *, durable: bool = True, lazy: bool = False, paging: Paging = FINE) -> None:
+    def __init__(
+        self, *, durable: bool = True, lazy: bool = False, paging: Paging = FINE, salvage: bool = False
+    ) -> None:
         self.disk = MemoryDisk()
         self.durable = durable
         self.lazy = lazy
         self.paging = paging
+        self.salvage = salvage
         self.generation = 0
         self.seconds = 0.0
         self.next_sequence = 0
@@ -36,7 +39,7 @@ class Bench:
     def _start(self) -> None:
         """Open the store as it is on disk."""
         self.generation += 1
-        settings = StoreSettings(queue_index_embed_msgs_below=EMBED_BELOW)
+        settings = StoreSettings(queue_index_embed_msgs_below=EMBED_BELOW, salvage=self.salvage)
         queue_id = "1" if self.durable else "t1"
         self.store = open_store(self.disk, settings, generation=self.generation, queue_ids=["1"])
         self.lane = self.store.classic

@@ -43,6 +43,7 @@ from amqp10.serve import connection_settings
 from core.clock import Now
 from core.engine.broker import Broker
 from core.engine.settings import EngineSettings
+from core.engine.storage import Storage
 from core.interface import Mailbox, QueueDeclaration, QueueTarget
 from core.message import Attributes, Run
 from core.server.frontends import PeerInfo
@@ -83,11 +84,13 @@ class InProcessBroker:
         engine: EngineSettings | None = None,
         *,
         durable: bool = False,
+        storage: Storage | None = None,
     ) -> None:
-        """``durable``: with storage, on a disk in memory; then there are quorum queues and streams, too."""
+        """``durable``: with storage, on a disk in memory; then there are quorum queues and streams, too. ``storage``:
+        the test's own, and the test moves its lanes."""
         self.settings = settings or FrontEndSettings()
-        self.storage = open_storage(MemoryDisk(), KeptDefinitions()) if durable else None
-        self.engine = Broker(engine or EngineSettings(), MessageConverter(), storage=self.storage)
+        self._own_storage = open_storage(MemoryDisk(), KeptDefinitions()) if durable else None
+        self.engine = Broker(engine or EngineSettings(), MessageConverter(), storage=storage or self._own_storage)
         self.control = BrokerControl(self.engine, version="test", pid=0)
         self.node = ManagementNode(self.engine, self.control)
         self.now = Now(1000.0, 1_700_000_000.0)
@@ -168,8 +171,8 @@ class InProcessBroker:
             touched, self._touched = self._touched, []
             for peer in touched:
                 peer.flush()
-            if self.storage is not None:
-                more |= work(self.storage, self.now.monotonic)
+            if self._own_storage is not None:
+                more |= work(self._own_storage, self.now.monotonic)
             if not touched and not more:
                 return
         raise AssertionError("the broker does not come to rest")

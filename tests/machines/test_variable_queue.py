@@ -15,7 +15,7 @@ from core.engine.stretch import Stretch
 from core.message import Route
 from core.store.places import SEGMENT_MESSAGES
 from tests.kit.engine import later
-from tests.kit.variable_queues import DURABLE, EMBED_BELOW, TRANSIENT_MESSAGE, Bench
+from tests.kit.variable_queues import DURABLE, EMBED_BELOW, FINE, TRANSIENT_MESSAGE, Bench
 
 ROUTES = [None, None, Route("orders", ("new",))]
 
@@ -35,9 +35,13 @@ class Message:
 class VariableQueueMachine(RuleBasedStateMachine):
     """One queue, one consumer, a lane that is written when a step says so."""
 
-    @initialize(durable=st.sampled_from([True, True, True, False]), lazy=st.booleans())
-    def begin(self, durable: bool, lazy: bool) -> None:
-        self.bench = Bench(durable=durable, lazy=lazy)
+    @initialize(
+        durable=st.sampled_from([True, True, True, False]),
+        lazy=st.booleans(),
+        place_messages=st.sampled_from([2, 5, 1024]),
+    )
+    def begin(self, durable: bool, lazy: bool, place_messages: int) -> None:
+        self.bench = Bench(durable=durable, lazy=lazy, paging=replace(FINE, place_messages=place_messages))
         self.ready: list[Message] = []
         self.messages: dict[int, Message] = {}
         self.held: list[Stretch] = []

@@ -9,8 +9,8 @@ All payloads begin with a type (u8), the priority level (u8) and the queue's num
 ``ENQUEUE`` and ``CARRIED``: origin, flags (1 durable, 2 redelivered), priority (u8 each), time-to-live in ms (i64, -1:
 none), the counts of spans and messages and the bytes of the facts (u32 each); then of the spans the first sequence
 numbers (u64 each), the counts (u32 each) and the expiries (f64 each, wall-clock seconds, infinity: never); the bodies'
-sizes (u32 each); the facts (CBOR); the bodies. A span is consecutive messages with one expiry. ``ENQUEUE`` has one, new messages;
-``CARRIED`` repeats messages that live, from a file that is to go, with what happened to them since.
+sizes (u32 each); the facts (CBOR); the bodies. A span is consecutive messages with one expiry. ``ENQUEUE`` has one, new
+messages; ``CARRIED`` repeats messages that live, from a file that is to go, with what happened to them since.
 
 Every other type is followed by CBOR.
 

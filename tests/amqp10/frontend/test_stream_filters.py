@@ -109,11 +109,16 @@ def test_a_described_value_says_itself_what_it_is():
 
 def test_other_filters_are_not_in_force():
     given = {
-        "amqp:properties-filter": Described(Symbol("amqp:properties-filter"), {Symbol("subject"): "s"}),
-        "sql-filter": Described(Symbol("amqp:sql-filter"), "a = 1"),
         OFFSET_SPEC: Described(ULong(0x999), "first"),
         "jms-selector": "a = 1",
     }
     found = stream_filters(given, WALL)
     assert found.options == StreamOptions(position=StreamPosition.FIRST)
     assert list(found.effective) == [OFFSET_SPEC]
+
+
+@pytest.mark.parametrize("name", ["amqp:properties-filter", "amqp:application-properties-filter", "amqp:sql-filter"])
+def test_filters_that_clients_believe_in_are_refused_and_not_left_out(name):
+    with pytest.raises(LinkFault, match=name) as refused:
+        stream_filters({"f": Described(Symbol(name), "a = 1")}, WALL)
+    assert refused.value.condition == "amqp:not-implemented"

@@ -171,7 +171,7 @@ def test_filters_of_other_queues_and_other_filters_are_not_in_force():
     stream = Stream(3)
     source = Source(
         address=stream.address,
-        filter=described(offset="first") | {"amqp:sql-filter": Described(Symbol("amqp:sql-filter"), "a = 1")},
+        filter=described(offset="first") | {"jms-selector": "a = 1"},
     )
     answer = stream.peer.attach_receiver(stream.address, source=source)
     assert isinstance(answer.source, Source)

@@ -1,5 +1,7 @@
 """Dead-lettering: every reason, what becomes of the copy, cycles, and at-least-once."""
 
+from dataclasses import replace
+
 import pytest
 
 from core.clock import Now
@@ -9,7 +11,7 @@ from core.engine.dead_letter import HERE_MAX, KEPT_UNDER_WAY_MAX, RETRY_SECONDS,
 from core.engine.options import QueueOptions
 from core.engine.queue import REMOVED_AT_ONCE, Queue
 from core.interface import Consumer, DeathReason, Delivered, Disposal, ExchangeTarget
-from core.message import Attributes
+from core.message import Attributes, Return
 from tests.kit.dead_letters import PlainConverter, body, deaths
 from tests.kit.engine import NOW, Peer, binding, bodies, entries_for, exchange, later, make_broker, queue
 
@@ -92,7 +94,8 @@ def test_what_expires_loses_its_time_to_live():
     consumer = peer.consume("dead", 9)
     run(broker, later(100))
     (action,) = [a for a in peer.mailbox.take() if isinstance(a, Delivered) and a.consumer is consumer]
-    assert action.attributes == Attributes(ttl_ms=None, durable=True)
+    assert action.attributes == Attributes(ttl_ms=None, durable=True, redelivered=True)
+    assert not action.first_acquirer
     assert [deaths(entry) for entry in action.entries] == [["q:expired"]] * 2
     assert b"1000" in action.entries[0]
 
@@ -202,6 +205,37 @@ def test_the_copy_is_kept_until_the_target_has_confirmed():
     assert shown(broker)["dead_letters_waiting"] == 1
     run(broker)
     assert shown(broker)["dead_letters_waiting"] == 0
+
+
+@pytest.mark.parametrize("way", ["rejected", "delivered too often"])
+def test_what_consumers_have_added_goes_along(way):
+    broker, peer = make(queue("dead"), dying(x_queue_type="classic"))
+    (source,) = [each for name, each in broker._queues.items() if name == "q"]
+    source.apply(replace(source.options, delivery_limit=1), NOW)
+    peer.publish("q", bodies(2))
+    consumer = peer.consume("q", 9)
+    run(broker)
+    broker.settle(consumer, 0, 0, Return(delivery_failed=True, annotations={"x-a": 1, "x-b": 1}))
+    run(broker)
+    last = Return(delivery_failed=True, annotations={"x-b": 2})
+    broker.settle(consumer, 2, 2, Disposal.REJECTED if way == "rejected" else last)
+    broker.settle(consumer, 1, 1, Disposal.REJECTED)
+    run(broker)
+    first, second = sorted(taken(peer))
+    assert body(first) == (b"0+x-a=1+x-b=1" if way == "rejected" else b"0+x-a=1+x-b=2")
+    assert body(second) == b"1"
+
+
+def test_a_dead_letter_was_delivered_before_even_if_nobody_had_it():
+    broker, peer = make(queue("dead"), dying(x_message_ttl=10))
+    peer.publish("q", bodies(2))
+    run(broker)
+    run(broker, later(1))
+    peer.publish("dead", bodies(1, 2))
+    consumer = peer.consume("dead", 9)
+    run(broker, later(1))
+    delivered = [a for a in peer.mailbox.take() if isinstance(a, Delivered) and a.consumer is consumer]
+    assert [(a.first_acquirer, a.delivery_count, len(a.entries)) for a in delivered] == [(False, 0, 2), (True, 0, 1)]
 
 
 def test_a_deleted_queue_has_no_letters():

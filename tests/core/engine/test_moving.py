@@ -4,11 +4,12 @@ import pytest
 
 from core.engine.broker import Broker
 from core.engine.moving import PEEKED_MAX, UNDER_WAY_MAX, Move
-from core.errors import Invalid, PreconditionFailed
+from core.errors import Forbidden, Invalid, Locked, NotFound, PreconditionFailed
 from core.interface import Delivered, Disposal, ExchangeTarget, QueueTarget, Target
 from core.message import Attributes, Return
 from tests.kit.dead_letters import PlainConverter, body, deaths
-from tests.kit.engine import NOW, Peer, binding, bodies, entries_for, later, make_broker, queue
+from tests.kit.engine import NOW, Peer, binding, bodies, entries_for, exchange, later, make_broker, queue
+from tests.kit.kept_broker import KeptBroker
 
 
 def make(*names: str) -> tuple[Broker, Peer]:
@@ -28,9 +29,10 @@ def run(broker: Broker, now=NOW) -> None:
     raise AssertionError("it never comes to rest")
 
 
-def begin(broker: Broker, source: str, target: Target | None, n: int = 10**6) -> Move:
-    move = broker._queues[source].move(target, n)
-    broker._pump.touch(broker._queues[source])
+def begin(broker: Broker, source: str, target: Target | None, n: int | None = None) -> Move:
+    number = broker.replay_messages(source, n) if target is None else broker.move_messages(source, target, n)
+    move = broker._queues[source]._move
+    assert move.number == number
     return move
 
 
@@ -90,6 +92,90 @@ def test_so_many_cannot_be_looked_at(n):
         broker._queues["q"].peek(n)
 
 
+def test_what_is_told_of_a_message():
+    broker, peer = make("q")
+    stock(peer, 1, attributes=Attributes(ttl_ms=60_000, priority=7, durable=True))
+    assert broker.peek_queue("q", 9) == [
+        {
+            "sequence": 0,
+            "bytes": 1,
+            "priority": 7,
+            "durable": True,
+            "delivery_count": 0,
+            "expires_at": NOW.wall + 60,
+            "message_id": None,
+            "deaths": [],
+            "body": b"0",
+        }
+    ]
+
+
+def test_without_a_converter_nothing_is_told_of_its_inside():
+    broker = make_broker("q")
+    stock(Peer(broker), 1)
+    (shown,) = broker.peek_queue("q", 1)
+    assert set(shown) == {"sequence", "bytes", "priority", "durable", "delivery_count", "expires_at"}
+
+
+def test_looking_into_a_stream_begins_with_the_first_message():
+    one = KeptBroker(PlainConverter())
+    one.broker.declare_queue(queue("s", x_queue_type="stream"), "x")
+    for start in (0, 5):
+        one.peer.publish("s", bodies(5, start))
+        one.run()
+    for _ in range(2):
+        shown = one.broker.peek_queue("s", 7)
+        assert [(one["sequence"], one["body"]) for one in shown] == list(enumerate(bodies(7)))
+    assert len(one.broker.peek_queue("s", 100)) == 10
+    with pytest.raises(Invalid, match="from 1 to 100"):
+        one.broker.peek_queue("s", 101)
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_looking_into_a_queue_on_disk_changes_nothing_after_a_kill(kind):
+    one = KeptBroker(PlainConverter())
+    one.broker.declare_queue(queue("q", x_queue_type=kind), "x")
+    one.peer.publish("q", bodies(10), Attributes(durable=True))
+    one.run()
+    for _ in range(2):
+        assert [shown["body"] for shown in one.broker.peek_queue("q", 4)] == bodies(4)
+        one.kill()
+    assert one.taken("q") == bodies(10)
+
+
+# --- what an operator may not do
+
+
+@pytest.mark.parametrize(
+    ("error", "source", "target", "count"),
+    [
+        (NotFound, "none", QueueTarget("other"), None),
+        (NotFound, "q", QueueTarget("none"), None),
+        (NotFound, "q", ExchangeTarget("none", "k"), None),
+        (Locked, "mine", QueueTarget("other"), None),
+        (Locked, "q", QueueTarget("mine"), None),
+        (Forbidden, "q", ExchangeTarget("inner", "k"), None),
+        (Invalid, "q", QueueTarget("q"), None),
+        (Invalid, "q", QueueTarget("other"), 0),
+        (Invalid, "s", QueueTarget("other"), None),
+        (Invalid, "s", None, None),
+        (NotFound, "none", None, None),
+    ],
+)
+def test_moves_that_cannot_be(error, source, target, count):
+    one = KeptBroker()
+    for name in ("q", "other"):
+        one.broker.declare_queue(queue(name), "x")
+    one.broker.declare_queue(queue("mine", exclusive=True, durable=False), "somebody")
+    one.broker.declare_queue(queue("s", x_queue_type="stream"), "x")
+    one.broker.declare_exchange(exchange("inner", internal=True))
+    with pytest.raises(error):
+        begin(one.broker, source, target, count)
+    with pytest.raises(Locked):
+        one.broker.peek_queue("mine", 1)
+    assert one.shown("q")["last_move"] is None
+
+
 # --- moving
 
 
@@ -98,7 +184,11 @@ def test_messages_move_in_order_and_no_more_than_asked_for(n):
     broker, peer = make("q", "other")
     stock(peer, 1000)
     move = begin(broker, "q", QueueTarget("other"), n)
+    assert broker.snapshot("queues", "q")[0]["last_move"] == {"number": 1, "moved": 0, "done": False, "failure": ""}
     run(broker)
+    shown = broker.snapshot("queues", "q")[0]
+    assert shown["last_move"] == {"number": 1, "moved": min(n, 1000), "done": True, "failure": ""}
+    assert (shown["moved"], shown["messages_moving"]) == (min(n, 1000), 0)
     assert (move.moved, move.done, move.failure) == (min(n, 1000), True, "")
     assert taken(peer, "other") == bodies(min(n, 1000))
     assert taken(peer, "q") == bodies(1000 - min(n, 1000), n)
@@ -138,11 +228,42 @@ def test_what_nobody_takes_stays():
     stock(peer, 5)
     move = begin(broker, "q", QueueTarget("small"))
     run(broker)
-    assert (move.moved, move.done, move.failure) == (2, True, "a message was rejected by the target")
-    nowhere = begin(broker, "q", ExchangeTarget("none", "k"))
+    assert (move.moved, move.done, move.failure) == (2, True, "a message was rejected by the queue where it is to go")
+    nowhere = begin(broker, "q", ExchangeTarget("amq.direct", "k"))
     run(broker)
-    assert (nowhere.moved, nowhere.failure) == (0, "a message was released by the target")
+    assert (nowhere.moved, nowhere.failure) == (0, "no queue is there for a message where it is to go")
     assert taken(peer, "q") == bodies(3, 2)
+
+
+def test_what_came_back_takes_along_what_was_added_and_that_it_was_delivered():
+    broker, peer = make("q", "other")
+    stock(peer, 4)
+    consumer = peer.consume("q", 2)
+    run(broker)
+    broker.settle(consumer, 0, 0, Return(annotations={"x-why": "late"}))
+    broker.cancel(consumer)
+    begin(broker, "q", QueueTarget("other"))
+    run(broker)
+    peer.mailbox.take()
+    peer.consume("other", 9)
+    run(broker)
+    delivered = [action for action in peer.mailbox.take() if isinstance(action, Delivered)]
+    assert [(entry, action.first_acquirer) for action in delivered for entry in action.entries] == [
+        (b"0+x-why=late", False),
+        (b"1", False),
+        (b"2", True),
+        (b"3", True),
+    ]
+
+
+def test_out_of_an_empty_queue_and_one_move_after_another():
+    broker, peer = make("q", "other")
+    for number in (1, 2):
+        move = begin(broker, "q", QueueTarget("other"))
+        run(broker)
+        assert (move.number, move.moved, move.done, move.failure) == (number, 0, True, "")
+    stock(peer, 1)
+    assert begin(broker, "q", None).number == 3
 
 
 def test_what_has_expired_is_not_moved():

@@ -286,7 +286,7 @@ class Lane:
 def waiting(synced: bool, options: QueueOptions = PLAIN_OPTIONS) -> tuple[Alone, Waits, Lane]:
     lane = Lane()
     waits: Waits = Waits(lambda: lane.position)
-    one = Alone(options, waits=waits, synced=synced)
+    one = Alone(options, **{"synced" if synced else "written": waits})
     one.backing.position = 5
     return one, waits, lane
 

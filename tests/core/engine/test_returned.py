@@ -3,7 +3,7 @@
 import hypothesis.strategies as st
 from hypothesis import given
 
-from core.engine.returned import ANNOTATIONS_MAX, JOINED_MAX, Returned
+from core.engine.returned import JOINED_MAX, Returned
 from core.engine.stretch import Stretch
 from tests.kit.engine import PLAIN
 
@@ -45,22 +45,12 @@ def test_joining_is_bounded():
 
 def test_annotated_messages_are_joined_with_no_others():
     returned = Returned()
-    returned.add_annotated(stretch(range(2)), {"x-a": 1})
-    returned.add_annotated(stretch(range(2, 4)), {"x-a": 1})
+    for sequences in (range(2), range(2, 4)):
+        annotated = stretch(sequences)
+        annotated.annotate({"x-a": 1})
+        returned.add(annotated)
     returned.add(stretch(range(4, 6)))
     assert positions(returned) == [[0, 1], [2, 3], [4, 5]]
-
-
-def test_annotations_that_are_added_for_ever_push_out_the_oldest():
-    returned = Returned()
-    taken = stretch(range(1))
-    for number in range(ANNOTATIONS_MAX + 2):
-        returned.add_annotated(taken, {f"x-{number}": number})
-        fetched = returned.fetch(1)
-        assert fetched is not None
-        taken = fetched
-    assert taken.annotations is not None
-    assert list(taken.annotations.values()) == list(range(2, ANNOTATIONS_MAX + 2))
 
 
 def test_bars():

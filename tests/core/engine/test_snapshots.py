@@ -52,7 +52,8 @@ def test_queues():
             "returned": 1,
             "purged": 0,
             "refused": 0,
-            "direct": 0,
+            "direct": 6,
+            "moved": 0,
             "dead_letters_waiting": 0,
             "dead_lettered": {},
             "dropped": {"rejected": 1},
@@ -60,6 +61,8 @@ def test_queues():
             "ram_messages": 4,
             "ram_bytes": 4,
             "returned_ready": 1,
+            "messages_moving": 0,
+            "last_move": None,
         }
     ]
 

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from core.engine.stretch import Stretch, join_positions
+from core.engine.stretch import ANNOTATIONS_MAX, Stretch, join_positions
 from core.message import Attributes
 
 PLAIN = Attributes()
@@ -32,6 +32,14 @@ def test_positions_stay_a_range_while_they_have_one_step(left, right, joined):
 )
 def test_joined_positions_are_all_there(left, right):
     assert list(join_positions(left, right)) == left + right
+
+
+def test_annotations_that_are_added_for_ever_push_out_the_oldest():
+    stretch = Stretch(range(1), [b"a"], PLAIN)
+    for number in range(ANNOTATIONS_MAX + 2):
+        stretch.annotate({f"x-{number}": number})
+    assert stretch.annotations is not None
+    assert list(stretch.annotations.values()) == list(range(2, ANNOTATIONS_MAX + 2))
 
 
 def test_a_join_appends():

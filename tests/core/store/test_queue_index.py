@@ -30,7 +30,7 @@ def test_what_was_published_can_be_read_before_and_after_it_is_written(harness: 
 
 
 def test_a_run_keeps_what_its_messages_have_in_common(harness: StoreHarness):
-    attributes = Attributes(origin=Origin.AMQP091, durable=True, priority=9, ttl_ms=0)
+    attributes = Attributes(origin=Origin.AMQP091, durable=True, priority=9, ttl_ms=0, redelivered=True)
     route = Route("amq.topic", ("a.b", "c"))
     harness.index.publish(0, portion(b"x", b"yy", attributes=attributes, expires_at=12.5, route=route))
     harness.index.publish(2, portion(b"z"))
@@ -39,6 +39,7 @@ def test_a_run_keeps_what_its_messages_have_in_common(harness: StoreHarness):
     assert (first.attributes, first.expires_at, first.route) == (attributes, 12.5, route)
     assert (list(first.sequences), list(first.sizes), first.redelivered) == ([0, 1], [1, 2], False)
     assert (second.attributes, second.expires_at, second.route) == (DURABLE, None, None)
+    assert not second.attributes.redelivered
     assert second.attributes.priority == DEFAULT_PRIORITY
 
 

@@ -12,6 +12,7 @@ ATTRIBUTES = st.builds(
     durable=st.booleans(),
     priority=st.integers(0, 255),
     ttl_ms=st.none() | st.integers(0, 2**32 - 1),
+    redelivered=st.booleans(),
 )
 VALUES = st.none() | st.text(max_size=5)
 

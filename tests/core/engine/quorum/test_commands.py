@@ -31,6 +31,7 @@ ATTRIBUTES = st.builds(
     durable=st.booleans(),
     priority=st.integers(0, 255),
     ttl_ms=st.none() | st.integers(0, 2**40),
+    redelivered=st.booleans(),
 )
 ROUTES = st.none() | st.builds(Route, st.text(), st.lists(st.text(), min_size=1, max_size=3).map(tuple))
 SIZES = st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=9)

@@ -1,0 +1,222 @@
+"""One bit of a store is wrong: it is detected, nothing wrong is delivered, and salvaging loses one record at most.
+
+The store is one where everything is synced, after an orderly stop or after a kill. Files are hit equally often by their
+kinds, since the small ones matter most, and within a kind by their sizes. What becomes of a flip:
+
+- *refused*: the start raises StoreDamaged, which names the file and the record.
+- *refused when read*: the start does not read everything after an orderly stop; whoever reads the record does.
+- *passed over*: a stream goes on without the record, and counts it.
+- *rebuilt*: what the file says is found out in another way. So it is with the checkpoint and the snapshot.
+- *found by check*: nothing that is delivered depends on it, as on the marks of the lanes, on bodies that were only
+  paged out, on the head of a stream's segment, and on what an orderly stop knows to be settled; ``headgate store
+  check`` names it.
+
+The last three leave what is delivered as it was, but for the messages of the record that a stream has passed over.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from copy import copy
+from random import Random
+from typing import NamedTuple
+
+from core.store.checkpoint import read_checkpoint
+from core.store.errors import StoreDamaged
+from core.store.index_codec import decode_published
+from core.store.inspect import LANE_FOLDERS, Verdict, entries_of_file
+from core.store.lane import last_synced
+from core.store.message_store import split_body
+from core.store.places import CHECKPOINT, TRANSIENT
+from core.store.record import Found, Kind, scan
+from core.store.stream_segment import HEAD_TAG
+from tests.faults.messages import numbers_in
+from tests.faults.simulation import SETTINGS, World
+from tests.kit.faulty_disk import FaultyDisk, MemoryDisk
+from tests.kit.storage import drain
+
+FLIPS_PER_STORE = 50
+STEPS = 600
+SALVAGE = SETTINGS.model_copy(update={"salvage": True})
+SNAPSHOT = "quorum/snapshot"
+
+Content = Mapping[str, Sequence[int]]
+"""What each queue delivers."""
+
+
+class Hit(NamedTuple):
+    """A bit, and the record that it is in."""
+
+    path: str
+    bit: int
+    record: Found | None
+    """None in a file that has no records."""
+
+    def __str__(self) -> str:
+        record = "no record" if self.record is None else f"{self.record.kind.name} at {self.record.offset}"
+        return f"bit {self.bit % 8} of byte {self.bit // 8} of {self.path}: {record}"
+
+
+class FlippedStore:
+    """A store, and copies of it with one bit flipped."""
+
+    def __init__(self, seed: int, *, orderly: bool) -> None:
+        self.rng = Random(seed)
+        self.orderly = orderly
+        world = self._world = World(seed)
+        world.run(STEPS)
+        world.settle_down()
+        if orderly:
+            world.conclude()
+        else:
+            drain(world.storage, world.now)
+        assert isinstance(world.disk.disk, MemoryDisk)
+        self.disk = world.disk.disk
+        self.disk.sync_everything()
+        self.content = self._content(self._started(self._copy()))
+        self._files = self._by_kind()
+        self._numbers_of_ids = self._stored()
+
+    def _by_kind(self) -> dict[str, list[str]]:
+        """The files that have any bytes."""
+        kinds: dict[str, list[str]] = {}
+        for path in self.disk.paths:
+            if self.disk.size(path):
+                folder = path.split("/")[0]
+                kinds.setdefault(path if path.endswith(("marks.log", SNAPSHOT)) else folder, []).append(path)
+        return kinds
+
+    def _stored(self) -> dict[int, int]:
+        """Which message is under which id in the message store."""
+        numbers = {}
+        for path in self._files.get("msg_store_persistent", ()):
+            for record in self._records(path):
+                body_id, body = split_body(record.payload)
+                numbers |= dict.fromkeys([body_id], *numbers_in(body))
+        return numbers
+
+    # --- one flip
+
+    def choose(self) -> Hit:
+        """A bit anywhere."""
+        paths = self._files[self.rng.choice(sorted(self._files))]
+        path = self.rng.choices(paths, [self.disk.size(path) for path in paths])[0]
+        bit = self.rng.randrange(8 * self.disk.size(path))
+        records = [] if path == CHECKPOINT else self._records(path)
+        record = next((record for record in records if record.offset <= bit // 8 < record.end), None)
+        return Hit(path, bit, record)
+
+    def flip(self, hit: Hit) -> str:
+        """What becomes of it; see above. Raises AssertionError for what should not be."""
+        if hit.record is not None:
+            self._check_tells(hit)
+        became = self._start_without_salvage(hit)
+        salvaged = self._content(self._started(self._flipped(hit), salvage=True))
+        self._compare(hit, salvaged)
+        return became
+
+    def _check_tells(self, hit: Hit) -> None:
+        disk = self._flipped(hit)
+        folder = hit.path.split("/")[0]
+        (lane,) = [lane for lane, folders in LANE_FOLDERS.items() if folder in folders]
+        damaged = [
+            entry
+            for entry in entries_of_file(disk, hit.path, last_synced(disk, lane))
+            if entry.verdict != Verdict.SOUND
+        ]
+        assert hit.record is not None
+        assert [(entry.offset, entry.end) for entry in damaged] == [(hit.record.offset, hit.record.end)], damaged
+
+    def _start_without_salvage(self, hit: Hit) -> str:
+        disk = self._flipped(hit)
+        rebuilt = hit.path == CHECKPOINT and read_checkpoint(disk, oldest=0, newest=10**6) is None
+        try:
+            world = self._started(disk)
+        except StoreDamaged as damage:
+            self._names(hit, damage)
+            return "refused"
+        rebuilt |= hit.path == SNAPSHOT and bool(world.storage.quorum.problems)
+        try:
+            content = self._content(world)
+        except StoreDamaged as damage:
+            self._names(hit, damage)
+            return "refused when read"
+        if self._passed_over(world):
+            self._compare(hit, content)
+            return "passed over"
+        assert content == self.content
+        assert rebuilt or (hit.record is not None and (self.orderly or _may_stay_unread(hit.path, hit.record)))
+        return "rebuilt" if rebuilt else "found by check"
+
+    def _names(self, hit: Hit, damage: StoreDamaged) -> None:
+        assert hit.record is not None
+        assert hit.path in str(damage), damage
+        assert str(hit.record.offset) in str(damage), damage
+
+    def _passed_over(self, world: World) -> bool:
+        (row,) = world.broker.snapshot("queues", "stream")
+        return bool(row["damaged_records"])
+
+    def _compare(self, hit: Hit, content: Content) -> None:
+        """Nothing is missing but what the record said, and nothing is back but what it had settled."""
+        about = self._messages(hit.record) if hit.record is not None else set()
+        settles = hit.record is not None and hit.record.kind in (Kind.SETTLE, Kind.COMMAND)
+        for subject in self._world.subjects:
+            before, after = set(self.content[subject.name]), content[subject.name]
+            missing, back = before - set(after), set(after) - before
+            assert missing <= about, f"{subject.name} has lost {sorted(missing - about)[:20]}"
+            assert not back or settles, f"{subject.name} has got back {sorted(back)[:20]}"
+            assert back <= subject.ledger.gone, f"{subject.name} has {sorted(back)[:20]}"
+            assert sorted(set(after)) == list(after), f"{subject.name} is out of order"
+
+    def _messages(self, record: Found) -> set[int]:
+        if record.kind is Kind.PUBLISH_STORED:
+            ids = decode_published(record.kind, record.offset, record.payload, {}).ids or ()
+            return {self._numbers_of_ids[body_id] for body_id in ids if body_id in self._numbers_of_ids}
+        return numbers_in(record.payload)
+
+    # --- disks and brokers
+
+    def _records(self, path: str) -> list[Found]:
+        size = self.disk.size(path)
+        records = list(scan(lambda offset, length: self.disk.read(path, offset, length), size))
+        return [record for record in records if isinstance(record, Found)]
+
+    def _copy(self) -> MemoryDisk:
+        return self.disk.power_cut(self.rng)  # everything is synced, so nothing is lost
+
+    def _flipped(self, hit: Hit) -> MemoryDisk:
+        disk = self._copy()
+        disk.flip_bit(hit.path, hit.bit)
+        return disk
+
+    def _started(self, disk: MemoryDisk, *, salvage: bool = False) -> World:
+        world = copy(self._world)
+        world.disk = FaultyDisk(disk)
+        world.start(SALVAGE if salvage else SETTINGS)
+        return world
+
+    def _content(self, world: World) -> Content:
+        return {subject.name: [one.number for one in world.read_all(subject)] for subject in world.subjects}
+
+
+def _may_stay_unread(path: str, record: Found) -> bool:
+    """Whether a start that reads everything that matters may pass the record by."""
+    is_head = record.kind is Kind.STREAM_CHUNK and record.payload[0] == HEAD_TAG
+    return is_head or record.kind is Kind.SYNCED or path.startswith(TRANSIENT)
+
+
+def flip_many(flips: int, seed: int) -> Counter[str]:
+    """So many flips in several stores, and what became of them. Raises AssertionError, naming the flip."""
+    became: Counter[str] = Counter()
+    done = 0
+    while done < flips:
+        store = FlippedStore(seed + done, orderly=done // FLIPS_PER_STORE % 2 == 1)
+        for _ in range(min(FLIPS_PER_STORE, flips - done)):
+            hit = store.choose()
+            try:
+                became[store.flip(hit)] += 1
+            except Exception as error:
+                error.add_note(f"store {seed + done}, {'orderly' if store.orderly else 'killed'}, {hit}")
+                raise
+        done += FLIPS_PER_STORE
+    return became

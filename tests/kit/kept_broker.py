@@ -1,0 +1,67 @@
+"""A broker with storage on a disk in memory that a test kills, or stops in order, and starts again."""
+
+from core.clock import Now
+from core.engine.broker import Broker
+from core.engine.settings import EngineSettings
+from core.interface import Converter, Disposal, Snapshot
+from tests.kit.engine import NOW, Peer, entries_for
+from tests.kit.faulty_disk import MemoryDisk
+from tests.kit.storage import KeptDefinitions, lanes, leave_in_order, open_storage, work, write
+
+TURNS_MAX = 1000
+
+
+class KeptBroker:
+    """One data folder over all its starts; ``peer`` is a connection to the broker that runs now."""
+
+    def __init__(self, converter: Converter | None = None) -> None:
+        self.disk = MemoryDisk()
+        self._definitions = KeptDefinitions()
+        self._converter = converter
+        self._generation = 0
+        self._start()
+
+    def _start(self) -> None:
+        self._generation += 1
+        self.storage = open_storage(self.disk, self._definitions, self._generation)
+        self.broker = Broker(EngineSettings(), self._converter, storage=self.storage)
+        self.peer = Peer(self.broker)
+
+    def kill(self) -> None:
+        """The process ends at once; what was written is there."""
+        self._start()
+
+    def restart(self) -> None:
+        """A stop in order, and a start."""
+        self.broker.conclude()
+        leave_in_order(self.storage, NOW.monotonic)
+        self._start()
+
+    def write(self, now: Now = NOW) -> None:
+        """Turns, and everything written, but nothing is synced."""
+        for _ in range(TURNS_MAX):
+            if not self.broker.turn(now) and not any(write(lane, self.disk) for lane in lanes(self.storage)):
+                return
+        raise AssertionError("the broker does not come to rest")
+
+    def run(self, now: Now = NOW) -> None:
+        """Turns, writes and syncs until nothing is left to do at this time."""
+        for _ in range(TURNS_MAX):
+            worked = self.broker.turn(now) | work(self.storage, now.monotonic)
+            if not worked and self.broker.deadline > now.monotonic:
+                return
+        raise AssertionError("the broker does not come to rest")
+
+    def taken(self, name: str, now: Now = NOW) -> list[bytes]:
+        """Everything that is ready in a queue, taken and accepted."""
+        consumer = self.peer.consume(name, 100_000)
+        self.run(now)
+        entries = entries_for(self.peer.mailbox.take(), consumer)
+        self.broker.settle(consumer, 0, 10**9, Disposal.ACCEPTED)
+        self.broker.cancel(consumer)
+        self.run(now)
+        return entries
+
+    def shown(self, name: str) -> Snapshot:
+        """The snapshot of a queue."""
+        return self.broker.snapshot("queues", name)[0]
