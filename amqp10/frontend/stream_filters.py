@@ -1,8 +1,8 @@
 """How a consumer of a stream says where to begin and what it wants: the filters of its source [3.5.8].
 
 Three filters are known, under the names that RabbitMQ's clients use. A filter is a described value whose descriptor
-names it; a plain value under that name means the same. Filters on properties and SQL are refused. Any other filter is not
-in force and so not in the answer: a client that cannot do without one has to look there [3.5.3].
+names it; a plain value under that name means the same. Filters on properties and SQL are refused. Any other filter is
+not in force and so not in the answer: a client that cannot do without one has to look there [3.5.3].
 """
 
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ MATCH_UNFILTERED = "rabbitmq:stream-match-unfiltered"
 """A boolean: with filter values, also messages that have none."""
 
 REFUSED = frozenset({"amqp:properties-filter", "amqp:application-properties-filter", "amqp:sql-filter"})
-"""Filters that the version in our open makes clients believe in. One that was left out would give its user messages that
-it did not ask for, and RabbitMQ's clients do not look."""
+"""Filters that the version in our open makes clients believe in. One that was left out would give its user messages
+that it did not ask for, and RabbitMQ's clients do not look."""
 
 AGE_SECONDS = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3_600, "m": 60, "s": 1}
 """The units of an age: years of 365 days, months of 30."""

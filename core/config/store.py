@@ -12,7 +12,7 @@ class StoreSettings(Section):
     """How messages are kept on disk."""
 
     queue_index_embed_msgs_below: Bytes = Field(default=4096, ge=0)
-    """Bodies of at least this size go to the message store, once for all queues; smaller ones into the queue's index."""
+    """Bodies of this size or more go to the message store, once for all queues; smaller ones into the queue's index."""
 
     msg_store_file_size_limit: Bytes = Field(default=16 * 2**20, ge=65_536)
     """A file of the message store is closed when it has reached this size."""

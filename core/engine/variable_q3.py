@@ -146,10 +146,14 @@ class Q3:
         runs: list[StoredRun] = []
         while not runs and delta.count:
             start = delta.start
+            segment = start >> SEGMENT_BITS
+            if segment not in self._index.segments:  # each unclean start leaves tens of thousands of segments free
+                segment = min((number for number in self._index.segments if number > segment), default=segment)
+                start = min(max(start, segment << SEGMENT_BITS), delta.end)
             boundary = next_boundary(start)
             numbers = range(start, min(boundary, delta.end))
             at = 0
-            if (segment := start >> SEGMENT_BITS) in self._index.segments:
+            if segment in self._index.segments:
                 if self._goes_by_portions(segment, delta, live_from):
                     self._index.index_reads += 1
                     runs, at = self._index.find(numbers, delta.at, self._paging.place_messages)

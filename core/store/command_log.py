@@ -10,8 +10,9 @@ the same state, provided that what still matters was appended once more before. 
 does not know what commands mean.
 
 Every start begins a new file. A snapshot is put down at a clean stop only and used once: it is removed before anything
-is appended that it does not know. What is damaged is judged when the log is read: :mod:`core.store.command_replay`. What a
-snapshot has saved the start from reading is looked at when somebody wants a part of it, up to there and a little on.
+is appended that it does not know. What is damaged is judged when the log is read: :mod:`core.store.command_replay`.
+What a snapshot has saved the start from reading is looked at when somebody wants a part of it, up to there and a
+little on.
 """
 
 import errno

@@ -382,7 +382,7 @@ class StreamLog:
         """
         self.next += LEAP * max(1, self._lane.generation - generation)
         segments = self._segments
-        if segments and segments[-1].next == segments[-1].first:  # the last leap led nowhere
+        while segments and segments[-1].next == segments[-1].first:  # a leap that led nowhere, or all of it was torn
             if len(segments) > 1:
                 self._index(len(segments) - 2)
             empty = segments.pop()

@@ -41,7 +41,7 @@ CONFIRMED_MIN = 200
 """A life is not ended before it has confirmed so many, all queues together."""
 LIFE_EXTRA_S = 0.06
 """The kill comes up to so long after that, while everything goes on."""
-IDLE_S = 0.25
+IDLE_S = 0.4
 """A queue that delivers nothing for so long while it is drained has nothing more."""
 Work = Callable[[ClientConnection, "Subject", random.Random], Awaitable[None]]
 CLIENT = ClientSettings(reconnect=None, idle_time_out_ms=60_000)

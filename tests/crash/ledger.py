@@ -10,7 +10,6 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-
 BARRIERS = 10**9
 """Numbers from here on are of another publisher than those below: each has its own order."""
 

@@ -269,7 +269,7 @@ def test_a_publisher_whose_target_is_full_gets_no_link_credit_until_it_is_not():
 
 
 def test_a_policy_bounds_the_link_credit_of_a_publisher():
-    broker, peer = linked()
+    _, peer = linked()
     link = peer.link(0)
     publisher = link.reference.publisher
     publisher.link_credit_max = 10
