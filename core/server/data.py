@@ -20,7 +20,7 @@ from core.engine.quorum.queues import QuorumQueues
 from core.engine.storage import Storage
 from core.interface import QueueDeclaration
 from core.server.descriptors import total_limit
-from core.server.storage_task import drain, in_threads, run_lane
+from core.server.storage_task import InlineWrites, drain, in_threads, run_lane
 from core.store.command_log import LocalCommandLog
 from core.store.definitions import DefinitionsDatabase
 from core.store.disk import FolderDisk
@@ -76,6 +76,10 @@ class OpenData:
             progress=self._say_progress,
         )
         self.lanes = (store.classic, store.quorum, store.streams)
+        self._inline = {
+            lane: InlineWrites(lane, self._disk, clock=self._clock, bytes_max=self._settings.inline_write_max)
+            for lane in self.lanes
+        }
         command_log = LocalCommandLog(
             self._disk,
             store.quorum,
@@ -138,7 +142,12 @@ class OpenData:
             progressed=turn,
             no_space=no_space,
             retry_s=self._settings.no_space_retry,
+            inline=self._inline[lane],
         )
+
+    def write_inline(self) -> bool:
+        """What the server's turn does between the engine and the sockets: small writes. True when there was one."""
+        return any([inline.write() for inline in self._inline.values()])
 
     def compact_step(self) -> bool:
         """Some housekeeping in the store. True when there is more."""

@@ -33,13 +33,24 @@ class Pump:
     """Alternates engine turns with flushes of the touched peers."""
 
     def __init__(
-        self, *, engine: Engine, clock: Callable[[], Now], rounds_max: int, wake_at: Callable[[float], None]
+        self,
+        *,
+        engine: Engine,
+        clock: Callable[[], Now],
+        rounds_max: int,
+        wake_at: Callable[[float], None],
+        store: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``wake_at`` is told the time at which the engine wants its next turn, if nothing happens before."""
+        """``wake_at`` is told the time at which the engine wants its next turn, if nothing happens before.
+
+        ``store`` writes what the engine has staged, as far as that is quick, and says whether it did: then the engine
+        has more to say before the peers send anything.
+        """
         self._engine = engine
         self._clock = clock
         self._rounds_max = rounds_max
         self._wake_at = wake_at
+        self._store = store
         self._touched: list[Touched] = []
         self._work_left = trio.Event()
 
@@ -51,6 +62,8 @@ class Pump:
         """Go round until nothing is left, or leave the rest to :meth:`run`."""
         for _ in range(self._rounds_max):
             more = self._engine.turn(now)
+            if self._store():
+                more |= self._engine.turn(now)
             if self._touched:
                 touched, self._touched = self._touched, []
                 for peer in touched:

@@ -48,9 +48,10 @@ class Server:
         clock: Callable[[], Now] = read_clocks,
         background: Sequence[Background] = (),
         sockets_changed: Callable[[int], None] = lambda count: None,
+        store: Callable[[], bool] = lambda: False,
     ) -> None:
         """``background`` are tasks that run beside the peers until the server ends: the store's lanes, samplers.
-        ``sockets_changed`` is told the number of connections when one comes or goes."""
+        ``sockets_changed`` is told the number of connections when one comes or goes. ``store`` is the pump's."""
         self.counters = Counters()
         self._settings = settings
         self._factories = factories
@@ -59,7 +60,13 @@ class Server:
         self._background = background
         self._turn_timer = TurnTimer()
         self._timers = Timers(clock, after=self._turn)
-        self._pump = Pump(engine=engine, clock=clock, rounds_max=settings.rounds_per_wake_up_max, wake_at=self._wake_at)
+        self._pump = Pump(
+            engine=engine,
+            clock=clock,
+            rounds_max=settings.rounds_per_wake_up_max,
+            wake_at=self._wake_at,
+            store=store,
+        )
         self._connections = Connections(
             connections_max=sockets_limit(settings.connections_max),
             pending_max=settings.unauthenticated_max,

@@ -24,6 +24,11 @@ LATE_WRITE_SECONDS = 0.02
 """How long late writers wait for records to go with. A crash makes these answers repeated deliveries; waiting saves a
 batch, and a worker's 0.1 ms, for each of them."""
 
+INLINE_SECONDS_MAX = 0.002
+"""A write into the page cache is a copy: 20 us for 64 KiB. One that takes longer has met a disk that is behind."""
+INLINE_PAUSE_SECONDS = 5.0
+"""How long all writes go to the worker after one that was slow: a disk that is behind stays so for a while, and may hold
+up everybody for one write in that time."""
 IDLE_MARK_SECONDS = 0.5
 """How long the mark of a sync waits for records. Longer than the pauses of a lane that works."""
 
@@ -42,6 +47,55 @@ def in_threads() -> RunBlocking:
     return run_blocking
 
 
+class InlineWrites:
+    """Writes of one lane within the server's turn, as long as they are small and quick.
+
+    The way to a worker and back is 60 us and more, several times what such a write takes; and what is written within
+    the turn is confirmed with it. Syncs never happen here.
+    """
+
+    def __init__(self, lane: Lane, disk: Disk, *, clock: Callable[[], Now], bytes_max: int) -> None:
+        """``bytes_max``: of a batch; 0 turns it off."""
+        self._lane = lane
+        self._disk = disk
+        self._clock = clock
+        self._bytes_max = bytes_max
+        self._paused_until = -inf
+        self.wake_writer: Callable[[], None] = lambda: None
+        """Called for what is left to the lane's own task, which sets it."""
+
+    @property
+    def possible(self) -> bool:
+        """Whether the next turn will look after what is staged."""
+        return self._bytes_max > 0 and self._clock().monotonic >= self._paused_until
+
+    def write(self) -> bool:
+        """In the turn. True when something was written. Raises StoreFailure."""
+        lane = self._lane
+        if not lane.has_records or lane.writing is not None or lane.failed is not None:
+            return False
+        if lane.staged_bytes > self._bytes_max or not self.possible:
+            self.wake_writer()
+            return False
+        batch = lane.take_write()
+        if batch is None:
+            return False
+        began = self._clock().monotonic
+        try:
+            batch.run(self._disk)
+        except NoSpace:
+            self.wake_writer()  # the batch stays out, and the task tries it again
+            return False
+        except StoreFailure as failure:
+            lane.fail(failure)
+            raise
+        took = self._clock().monotonic - began
+        if took > INLINE_SECONDS_MAX:
+            self._paused_until = began + took + INLINE_PAUSE_SECONDS
+        lane.wrote(batch, took)
+        return True
+
+
 async def run_lane(
     lane: Lane,
     disk: Disk,
@@ -51,8 +105,11 @@ async def run_lane(
     progressed: Callable[[], None],
     no_space: Callable[[bool], None],
     retry_s: float,
+    inline: InlineWrites | None = None,
 ) -> None:
     """Write and sync what is staged, until cancelled. Raises StoreFailure.
+
+    With ``inline``, what is staged is left to the turn as far as it takes it.
 
     ``clock`` reads Trio's time. ``progressed`` is called whenever the lane's positions may have grown: confirm, and
     take a turn. ``no_space`` is called with True when a write finds no space, and with False when it did after all;
@@ -71,13 +128,18 @@ async def run_lane(
         write_wake, sync_wake = _WakeUp(), _WakeUp()
 
         def notify() -> None:
-            if lane.writing is None and (lane.has_records or lane.has_late_writers or lane.mark_due):
-                write_wake.call()
+            if lane.writing is None:
+                records = lane.has_records and not (inline is not None and inline.possible)
+                waiting = lane.has_late_writers or lane.mark_due
+                if records or (waiting and write_wake.deadline == inf):
+                    write_wake.call()
             due = lane.sync_due(worker.now())
             if due is not None and due < sync_wake.deadline:
                 sync_wake.call()
 
         lane.notify = notify
+        if inline is not None:
+            inline.wake_writer = write_wake.call
         nursery.start_soon(until_failure, partial(_write_always, worker, write_wake, no_space, retry_s))
         nursery.start_soon(until_failure, partial(_sync_always, worker, sync_wake))
     if lane.failed is not None:
