@@ -67,7 +67,9 @@ class InlineWrites:
     @property
     def possible(self) -> bool:
         """Whether the next turn will look after what is staged."""
-        return self._bytes_max > 0 and self._clock().monotonic >= self._paused_until
+        if self._paused_until == -inf:
+            return self._bytes_max > 0
+        return self._clock().monotonic >= self._paused_until
 
     def write(self) -> bool:
         """In the turn. True when something was written. Raises StoreFailure."""
@@ -133,9 +135,10 @@ async def run_lane(
                 waiting = lane.has_late_writers or lane.mark_due
                 if records or (waiting and write_wake.deadline == inf):
                     write_wake.call()
-            due = lane.sync_due(worker.now())
-            if due is not None and due < sync_wake.deadline:
-                sync_wake.call()
+            if (lane.syncing is None and lane.written > lane.synced) or lane.has_removals:
+                due = lane.sync_due(worker.now())
+                if due is not None and due < sync_wake.deadline:
+                    sync_wake.call()
 
         lane.notify = notify
         if inline is not None:
@@ -308,3 +311,5 @@ async def _sync_always(worker: _Worker, wake: _WakeUp) -> None:
             await wake.wait_until(inf if due is None else due)
         else:
             await worker.sync(batch)
+            await trio.lowlevel.checkpoint()  # what the confirms have brought already goes with the next one
+            await trio.lowlevel.checkpoint()

@@ -238,6 +238,11 @@ class Lane:
         """True when somebody waits for the next batch to be taken."""
         return bool(self._late)
 
+    @property
+    def has_removals(self) -> bool:
+        """True when a file or folder is to go."""
+        return bool(self._removals)
+
     def take_write(self) -> WriteBatch | None:
         """Everything staged, and what late writers add to it. None when that is nothing, or while a batch is out."""
         if self.failed is not None or self.writing is not None:
