@@ -147,7 +147,8 @@ class OpenData:
 
     def write_inline(self) -> bool:
         """What the server's turn does between the engine and the sockets: small writes. True when there was one."""
-        return any([inline.write() for inline in self._inline.values()])
+        wrote = [inline.write() for inline in self._inline.values()]  # each of them, not only up to the first
+        return any(wrote)
 
     def compact_step(self) -> bool:
         """Some housekeeping in the store. True when there is more."""

@@ -27,8 +27,8 @@ batch, and a worker's 0.1 ms, for each of them."""
 INLINE_SECONDS_MAX = 0.002
 """A write into the page cache is a copy: 20 us for 64 KiB. One that takes longer has met a disk that is behind."""
 INLINE_PAUSE_SECONDS = 5.0
-"""How long all writes go to the worker after one that was slow: a disk that is behind stays so for a while, and may hold
-up everybody for one write in that time."""
+"""How long all writes go to the worker after one that was slow: a disk that is behind stays so for a while, and may
+hold up everybody for one write in that time."""
 IDLE_MARK_SECONDS = 0.5
 """How long the mark of a sync waits for records. Longer than the pauses of a lane that works."""
 
@@ -76,6 +76,8 @@ class InlineWrites:
         lane = self._lane
         if not lane.has_records or lane.writing is not None or lane.failed is not None:
             return False
+        if lane.sync_wanted and lane.syncing is not None:
+            return False  # nothing is gained before that sync has returned; the turn behind it writes what has gathered
         if lane.staged_bytes > self._bytes_max or not self.possible:
             self.wake_writer()
             return False

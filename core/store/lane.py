@@ -213,6 +213,11 @@ class Lane:
             self._sync_wanted = self.staged
             self.notify()
 
+    @property
+    def sync_wanted(self) -> bool:
+        """True while somebody waits for something to be synced."""
+        return self._sync_wanted > self.synced
+
     def remove(self, path: str) -> None:
         """Unlink a file when everything that is staged so far is synced. Nothing may be appended to it any more."""
         self._leaving.add(path)
