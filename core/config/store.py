@@ -24,7 +24,7 @@ class StoreSettings(Section):
     """What classic queues and streams have written is synced at least so often: what a power cut may take."""
 
     inline_write_max: Bytes = Field(default=65_536, ge=0)
-    """Batches of this size or less are written without the way to a worker thread, as long as that is quick. 0: none."""
+    """Batches of this size or less are written without going to a worker thread, as long as that is quick. 0: none."""
 
     no_space_retry: Seconds = Field(default=0.25, ge=0.01)
     """How long to wait before a write that found no space is tried again."""
