@@ -1,0 +1,130 @@
+"""Writes within the turn: what is small is written at once, what is not or was slow is left to the lane's task."""
+
+import errno
+from dataclasses import dataclass, field
+
+import pytest
+
+from core.clock import Now
+from core.server.storage_task import INLINE_PAUSE_SECONDS, INLINE_SECONDS_MAX, InlineWrites
+from core.store.errors import StoreFailure
+from core.store.lane import Lane
+from core.store.record import Kind, record_bytes
+from tests.kit.faulty_disk import FaultyDisk, MemoryDisk
+
+PATH = "queues/1/0/0.idx"
+BYTES_MAX = 1000
+
+
+@dataclass
+class Turn:
+    """A lane, a disk and a clock that the disk moves."""
+
+    bytes_max: int = BYTES_MAX
+    now: float = 100.0
+    write_seconds: float = 0.0
+    woken: int = 0
+    end: int = 0
+    disk: FaultyDisk = field(default_factory=lambda: FaultyDisk(MemoryDisk()))
+
+    def __post_init__(self) -> None:
+        self.lane = Lane("classic", generation=1, sync_interval_s=0.2)
+        self.inline = InlineWrites(self.lane, self.disk, clock=self.read_clock, bytes_max=self.bytes_max)
+        self.inline.wake_writer = self.wake
+        self.disk.delay = self.delay
+
+    def read_clock(self) -> Now:
+        return Now(self.now, 0.0)
+
+    def delay(self, operation: str, path: str) -> None:
+        if operation == "write":
+            self.now += self.write_seconds
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def stage(self, body: bytes = b"x" * 100) -> int:
+        position = self.lane.append(PATH, self.end, Kind.PUBLISH, [body])
+        self.end += record_bytes(len(body))
+        return position
+
+
+def test_a_small_batch_is_written_in_the_turn() -> None:
+    turn = Turn()
+    position = turn.stage()
+    assert turn.inline.write()
+    assert turn.lane.written == position
+    assert turn.disk.size(PATH) == turn.end
+    assert (turn.woken, turn.inline.write()) == (0, False)
+
+
+def test_nothing_is_written_when_it_is_turned_off() -> None:
+    turn = Turn(bytes_max=0)
+    turn.stage()
+    assert not turn.inline.possible
+    assert not turn.inline.write()
+    assert (turn.lane.written, turn.woken) == (0, 1)
+
+
+def test_a_large_batch_is_left_to_the_task() -> None:
+    turn = Turn()
+    turn.stage(b"x" * BYTES_MAX)
+    assert not turn.inline.write()
+    assert (turn.lane.written, turn.woken) == (0, 1)
+
+
+def test_after_a_slow_write_all_are_left_to_the_task_for_a_while() -> None:
+    turn = Turn(write_seconds=2 * INLINE_SECONDS_MAX)
+    turn.stage()
+    assert turn.inline.write()
+    turn.stage()
+    assert not turn.inline.possible
+    assert not turn.inline.write()
+    assert turn.woken == 1
+    turn.now += INLINE_PAUSE_SECONDS
+    assert turn.inline.write()
+
+
+def test_a_batch_that_is_out_is_not_disturbed() -> None:
+    turn = Turn()
+    turn.stage()
+    batch = turn.lane.take_write()
+    turn.stage()
+    assert not turn.inline.write()
+    assert turn.lane.writing is batch
+
+
+def test_a_batch_without_space_stays_out_for_the_task_to_try_again() -> None:
+    turn = Turn()
+    turn.disk.set_space(0)
+    turn.stage()
+    assert not turn.inline.write()
+    assert turn.lane.writing is not None
+    assert (turn.lane.written, turn.woken) == (0, 1)
+
+
+def test_a_write_that_fails_ends_the_lane() -> None:
+    turn = Turn()
+    turn.disk.fail("write", error=errno.EIO)
+    turn.stage()
+    with pytest.raises(StoreFailure):
+        turn.inline.write()
+    assert turn.lane.failed is not None
+    assert turn.lane.written == 0
+    assert not turn.inline.write()
+
+
+def test_a_write_waits_for_the_sync_that_is_out_when_it_needs_one_itself() -> None:
+    turn = Turn()
+    turn.stage()
+    turn.lane.want_sync()
+    assert turn.inline.write()
+    sync = turn.lane.take_sync(turn.now)
+    assert sync is not None
+    position = turn.stage()
+    turn.lane.want_sync()
+    assert not turn.inline.write()
+    sync.run(turn.disk)
+    turn.lane.did_sync(sync)
+    assert turn.inline.write()
+    assert turn.lane.written == position
