@@ -74,6 +74,8 @@ class Pump:
             self.touch(queue)
         self._confirms.begin_turn()
         for waits in self._waits:
+            if not waits.entries:
+                continue
             for waiting in waits.reached():
                 queue_to_move = waiting.reached(self._confirms)
                 if queue_to_move is not None:

@@ -17,29 +17,30 @@ WaitingT = TypeVar("WaitingT")
 class Waits(Generic[WaitingT]):
     """Entries that wait for one lane's written, or synced, position."""
 
-    __slots__ = ("_entries", "_hurry", "_position")
+    __slots__ = ("_hurry", "_position", "entries")
 
     def __init__(self, position: Callable[[], int], *, hurry: Callable[[], None] | None = None) -> None:
         """``position`` tells how far the lane has come. ``hurry`` is called whenever somebody waits anew: a lane does
         not sync at once by itself."""
         self._position = position
         self._hurry = hurry
-        self._entries: deque[tuple[int, WaitingT]] = deque()
+        self.entries: deque[tuple[int, WaitingT]] = deque()
+        """Who waits for which position. To be looked at only: it spares a call to see that nobody does."""
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.entries)
 
     def add(self, position: int, waiting: WaitingT) -> None:
         """Release this one when the position is reached. It may have been already: the next look finds it."""
-        assert not self._entries or position >= self._entries[-1][0]
-        self._entries.append((position, waiting))
+        assert not self.entries or position >= self.entries[-1][0]
+        self.entries.append((position, waiting))
         if self._hurry is not None:
             self._hurry()
 
     def reached(self) -> list[WaitingT]:
         """Take out, in order, whatever waits for positions that have been reached."""
         position = self._position()
-        entries = self._entries
+        entries = self.entries
         released = []
         while entries and entries[0][0] <= position:
             released.append(entries.popleft()[1])
@@ -47,7 +48,7 @@ class Waits(Generic[WaitingT]):
 
     def withdraw(self, predicate: Callable[[WaitingT], bool]) -> list[WaitingT]:
         """Take out, in order, what this picks: it waits no longer. Costs a look at everything that waits."""
-        withdrawn = [waiting for _, waiting in self._entries if predicate(waiting)]
+        withdrawn = [waiting for _, waiting in self.entries if predicate(waiting)]
         if withdrawn:
-            self._entries = deque(entry for entry in self._entries if not predicate(entry[1]))
+            self.entries = deque(entry for entry in self.entries if not predicate(entry[1]))
         return withdrawn

@@ -128,10 +128,18 @@ class Lane:
     """What is staged, out and done of one lane. Touched by the loop only."""
 
     def __init__(
-        self, name: str, *, generation: int, sync_interval_s: float, notify: Callable[[], None] = lambda: None
+        self,
+        name: str,
+        *,
+        generation: int,
+        sync_interval_s: float,
+        mark_interval_s: float = 0.0,
+        notify: Callable[[], None] = lambda: None,
     ) -> None:
         """``generation``: the count of starts of this store. ``sync_interval_s``: how long what is written may wait
-        for a sync that nobody wants; also how often marks are synced."""
+        for a sync that nobody wants; also how often marks are synced. ``mark_interval_s``: how often batches bring one:
+        where each batch is synced, a mark in each would be half of the writes."""
+        self._mark_interval_s = mark_interval_s
         self.name = name
         self.generation = generation
         self.notify = notify
@@ -163,6 +171,10 @@ class Lane:
         self._marks_end = 0
         self._marks_due = -inf
         self._mark_due = False
+        self._mark_from = -inf
+        """When a batch may bring the next mark."""
+        self._now = 0.0
+        """When the last sync began."""
         self._synced_batch = 0
         self._sync_wanted = 0
         self._sync_due = -inf
@@ -269,7 +281,7 @@ class Lane:
 
     def _gathered(self) -> WriteBatch:
         extents, self._extents, self._growing = self._extents, [], {}
-        if self._mark_due:
+        if self._mark_due and (self._now >= self._mark_from or not extents):
             extents.insert(0, self._mark())
         batch = WriteBatch(number=self._batch_number, position=self.staged, size=self.staged_bytes, extents=extents)
         self._batch_number += 1
@@ -282,6 +294,7 @@ class Lane:
         mark.chunks = encode(Kind.SYNCED, payload, self.generation, self._batch_number)
         self._marks_end += MARK_BYTES
         self._mark_due = False
+        self._mark_from = self._now + self._mark_interval_s
         return mark
 
     def wrote(self, batch: WriteBatch, seconds: float = 0.0) -> None:
@@ -326,6 +339,7 @@ class Lane:
             folders=self._take_folders(files),
             removals=self._take_removals(),
         )
+        self._now = now
         self._sync_due = now + self._sync_interval_s
         self.syncing = batch
         return batch

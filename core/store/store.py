@@ -24,6 +24,9 @@ from core.store.staging import Staging
 CLASSIC = "classic"
 QUORUM = "quorum"
 STREAMS = "streams"
+MARK_SECONDS = 0.05
+"""How often the quorum lane says how far it was synced. What was synced since then looks torn to a start, if it is
+damaged, and not corrupt."""
 PASSING = "t"
 """Ids of queues that do not outlive the broker begin with it."""
 
@@ -46,7 +49,9 @@ class Store:
         before it; where they have left nothing on disk, their numbering begins at ``floor``."""
         interval = settings.sync_interval
         self.classic = Lane(CLASSIC, generation=generation, sync_interval_s=interval)
-        self.quorum = Lane(QUORUM, generation=generation, sync_interval_s=interval)
+        self.quorum = Lane(
+            QUORUM, generation=generation, sync_interval_s=interval, mark_interval_s=min(interval, MARK_SECONDS)
+        )
         self.streams = Lane(STREAMS, generation=generation, sync_interval_s=interval)
         self.disk = disk
         self.report = report
