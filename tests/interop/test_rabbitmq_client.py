@@ -186,9 +186,11 @@ def test_a_queue_that_cannot_be(client, management, name, fields, status):
 
 
 @pytest.mark.parametrize("kind", ["QuorumQueueSpecification", "StreamSpecification"])
-def test_a_queue_type_that_is_not_here_yet(client, management, queue_name, kind):
-    with pytest.raises(client.ValidationCodeException, match="400"):
-        management.declare_queue(getattr(client, kind)(name=queue_name))
+def test_other_queue_types_are_declared_and_say_what_they_are(client, management, queue_name, kind):
+    management.declare_queue(getattr(client, kind)(name=queue_name))
+    info = management.queue_info(queue_name)
+    assert info.queue_type.value == {"QuorumQueueSpecification": "quorum", "StreamSpecification": "stream"}[kind]
+    management.delete_queue(queue_name)
 
 
 def test_an_exclusive_queue_is_its_connections_alone(client, environment, management, queue_name):

@@ -29,9 +29,13 @@ class BrokerAddress:
 
 @contextmanager
 def broker_process(*arguments: str) -> Iterator[BrokerAddress]:
-    """``headgate serve`` on a free port of the loopback interface, until the block ends. Its log goes to our stderr."""
+    """``headgate serve`` on a free port of the loopback interface, until the block ends. Its log goes to our stderr.
+
+    Without ``--data`` among the arguments it keeps its data in a folder that goes with it.
+    """
     with TemporaryDirectory(prefix="headgate-") as folder:
-        yield from _broker_process(["--data", folder, *arguments])
+        data = [] if "--data" in arguments else ["--data", folder]
+        yield from _broker_process([*data, *arguments])
 
 
 def _broker_process(arguments: Sequence[str]) -> Iterator[BrokerAddress]:

@@ -88,7 +88,7 @@ async def test_open_outcomes_are_uncertain_and_the_sender_goes_on(autojump_clock
 
 
 async def test_a_post_under_way_goes_on_with_the_rest(autojump_clock):
-    """170 are handed over before the connection breaks; the others follow on the new one, each once."""
+    """255 are handed over before the connection breaks; the others follow on the new one, each once."""
     async with connected(reconnect=PATIENT) as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         await settle()
@@ -103,8 +103,8 @@ async def test_a_post_under_way_goes_on_with_the_rest(autojump_clock):
             nursery.start_soon(break_soon)
             fates = await sender.send_many(Message(body) for body in numbered(1000))
         assert [(fate.first, fate.last, type(fate.fate)) for fate in fates] == [
-            (0, 169, Uncertain),
-            (170, 999, Accepted),
+            (0, 254, Uncertain),
+            (255, 999, Accepted),
         ]
 
 
