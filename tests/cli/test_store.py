@@ -197,16 +197,21 @@ def test_compaction_of_a_folder_in_use(data):
 def test_compaction_gives_space_back_and_keeps_what_lives(tmp_path, capsys):
     data = tmp_path / "data"
     config = tmp_path / "broker.toml"
-    config.write_text("[store]\ngarbage_fraction = 0.9\n")  # the broker itself leaves the garbage
+    config.write_text(
+        '[store]\ngarbage_fraction = 0.9\nmsg_store_file_size_limit = "1MiB"\n'
+    )  # the broker itself leaves the garbage
     with broker_process("--data", str(data), "--config", str(config)) as address:
         url = ["--url", address.url()]
-        assert run(["queues", "declare", "q", *url]) is Exit.DONE
-        assert run(["publish", "/queues/q", "--size", "300000", "--count", "60", *url]) is Exit.DONE
-        assert run(["consume", "/queues/q", "--count", "59", *url]) is Exit.DONE
+        for name in ("q", "kept"):
+            assert run(["queues", "declare", name, *url]) is Exit.DONE
+        for _ in range(8):  # in each file some that go and some that stay
+            assert run(["publish", "/queues/q", "--size", "300000", "--count", "3", *url]) is Exit.DONE
+            assert run(["publish", "/queues/kept", "--size", "300000", *url]) is Exit.DONE
+        assert run(["consume", "/queues/q", "--count", "24", *url]) is Exit.DONE
     capsys.readouterr()
     assert run(["store", "compact", "--data", str(data)]) is Exit.DONE
     before, after = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) bytes", capsys.readouterr().out)]
     assert after < before / 2
     with broker_process("--data", str(data)) as address:
-        assert run(["consume", "/queues/q", "--count", "1", "--url", address.url()]) is Exit.DONE
-    assert len(capsys.readouterr().out.strip()) == 300_000
+        assert run(["consume", "/queues/kept", "--count", "8", "--url", address.url()]) is Exit.DONE
+    assert [len(line) for line in capsys.readouterr().out.split()] == [300_000] * 8
