@@ -29,6 +29,10 @@ INLINE_SECONDS_MAX = 0.002
 INLINE_PAUSE_SECONDS = 5.0
 """How long all writes go to the worker after one that was slow: a disk that is behind stays so for a while, and may
 hold up everybody for one write in that time."""
+GATHERING_TURNS = 6
+"""Turns of the event loop between two syncs: what publishers send when they hear of the first goes with the second. It
+is no timer: a loop with nothing to do takes 0.1 ms for them. With 2 a quorum queue took 123,000 messages a second at
+7.5 us of CPU each, with 6 it took 145,000 to 163,000 at 5.6 to 6.2 us."""
 IDLE_MARK_SECONDS = 0.5
 """How long the mark of a sync waits for records. Longer than the pauses of a lane that works."""
 
@@ -313,5 +317,5 @@ async def _sync_always(worker: _Worker, wake: _WakeUp) -> None:
             await wake.wait_until(inf if due is None else due)
         else:
             await worker.sync(batch)
-            await trio.lowlevel.checkpoint()  # what the confirms have brought already goes with the next one
-            await trio.lowlevel.checkpoint()
+            for _ in range(GATHERING_TURNS):
+                await trio.lowlevel.checkpoint()
