@@ -13,6 +13,7 @@ from amqp10.codec.decode import DEPTH_MAX
 from amqp10.errors import DecodeError
 from amqp10.sections import (
     MESSAGE_ANNOTATIONS,
+    WITHOUT_ANNOTATIONS,
     Bounds,
     decode_map_section,
     decode_properties,
@@ -33,10 +34,6 @@ PREVIEW_BYTES = 256
 """Of a body."""
 
 FILTER_VALUE = Symbol("x-stream-filter-value")
-
-_WITHOUT_ANNOTATIONS = (b"\x00\x53\x73", b"\x00\x53\x79")
-"""Messages that begin with properties, application properties or a body lie between these two as bytes: sections have
-an order, so they have no annotations. Streams ask of every message."""
 
 _SHORT = (code.BINARY_8, code.STRING_8)
 _LONG = (code.BINARY_32, code.STRING_32)
@@ -101,7 +98,7 @@ class MessageConverter:
         return described
 
     def filter_value(self, entry: bytes, origin: Origin) -> str | None:
-        if _WITHOUT_ANNOTATIONS[0] <= entry < _WITHOUT_ANNOTATIONS[1]:
+        if WITHOUT_ANNOTATIONS[0] <= entry < WITHOUT_ANNOTATIONS[1]:
             return None
         value = (_annotations(entry, origin) or {}).get(FILTER_VALUE)
         return value if isinstance(value, str) else None

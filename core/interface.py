@@ -101,6 +101,10 @@ class Publisher:
     """The most link credit that the policy of its fixed target lets it have; None for no such limit. As above."""
 
 
+AGE_SECONDS = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3_600, "m": 60, "s": 1}
+"""The units of an age such as ``7D``, of a stream's messages: years of 365 days, months of 30."""
+
+
 class StreamPosition(Enum):
     """Where a consumer of a stream begins, besides an offset, a time or an interval."""
 

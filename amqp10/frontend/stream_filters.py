@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from amqp10.errors import ErrorCondition, LinkFault, quote
 from amqp10.types import Array, Described, Symbol, Timestamp, plain
-from core.interface import StreamOptions, StreamPosition
+from core.interface import AGE_SECONDS, StreamOptions, StreamPosition
 
 OFFSET_SPEC = "rabbitmq:stream-offset-spec"
 """``first``, ``last`` (the newest chunk), ``next``, an offset, a timestamp, or an age such as ``5m``."""
@@ -23,8 +23,6 @@ REFUSED = frozenset({"amqp:properties-filter", "amqp:application-properties-filt
 """Filters that the version in our open makes clients believe in. One that was left out would give its user messages
 that it did not ask for, and RabbitMQ's clients do not look."""
 
-AGE_SECONDS = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3_600, "m": 60, "s": 1}
-"""The units of an age: years of 365 days, months of 30."""
 VALUES_MAX = 256
 """Filter values of one consumer: each chunk that it reads is compared with all of them."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
-from core.interface import QueueDeclaration
+from core.interface import AGE_SECONDS, QueueDeclaration
 from core.message import DEFAULT_PRIORITY
 
 DELIVERY_LIMIT_DEFAULT = 20
@@ -113,10 +113,6 @@ def effective(declaration: QueueDeclaration, policy: Mapping[str, object]) -> Qu
         max_age_s=_lower(_age(arguments.get("x-max-age")), _age(policy.get("max-age"))),
         stream_segment_bytes=choose.first("stream-max-segment-size-bytes", int),
     )
-
-
-AGE_SECONDS = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3_600, "m": 60, "s": 1}
-"""The units of a max-age such as ``7D``: years of 365 days, months of 30."""
 
 
 class _Choice:

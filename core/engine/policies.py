@@ -42,9 +42,8 @@ from core.engine.arguments import (
     one_of,
     queue_type,
 )
-from core.engine.options import AGE_SECONDS
 from core.errors import Invalid, LimitReached, NotFound
-from core.interface import ExchangeDeclaration, QueueDeclaration, Snapshot
+from core.interface import AGE_SECONDS, ExchangeDeclaration, QueueDeclaration, Snapshot
 from core.store.definitions import PolicyDeclaration
 
 POLICIES_MAX = 100

@@ -31,6 +31,7 @@ from pathlib import Path
 
 from core.store.definitions import check_definitions
 from core.store.errors import StoreRefused
+from core.store.places import PERSISTENT, QUEUES, TRANSIENT
 
 FORMAT = 1
 PRODUCT = "headgate"
@@ -38,9 +39,7 @@ PRODUCT = "headgate"
 LOCK_FILE = "headgate.lock"
 FORMAT_FILE = "format.json"
 DEFINITIONS_FILE = "definitions.db"
-QUEUES = "queues"
-TRANSIENT = "msg_store_transient"
-FOLDERS = ("classic", QUEUES, "msg_store_persistent", TRANSIENT, "quorum", "streams")
+FOLDERS = ("classic", QUEUES, PERSISTENT, TRANSIENT, "quorum", "streams")
 
 _NEW_FORMAT_FILE = "format.json.new"
 _BEFORE_FORMAT = frozenset({LOCK_FILE, _NEW_FORMAT_FILE, "lost+found"})

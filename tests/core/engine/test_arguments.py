@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from core.engine import arguments as module
 from core.engine.arguments import INTEGER_MAX, QUEUE_ARGUMENTS, QUEUE_TYPES, check_queue, integer, one_of
-from core.engine.options import AGE_SECONDS, effective
+from core.engine.options import effective
 from core.errors import EngineError, Invalid, PreconditionFailed
+from core.interface import AGE_SECONDS
 from tests.kit.engine import queue
 
 GOOD = {
