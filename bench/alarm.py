@@ -65,7 +65,18 @@ def measure(broker: Broker, seconds: float) -> list[tuple[float, float]]:
         time.sleep(SETTLE_SECONDS)
         phases.append(rates(management, seconds))
         processes[0].kill()
+        time.sleep(SETTLE_SECONDS)
+        for queue in (SOURCE, TARGET):
+            check_all_there(management, queue)
     return phases
+
+
+def check_all_there(management: Management, queue: str) -> None:
+    """Everything that the queue took on was accepted or is still there."""
+    states = ("published", "accepted", "messages_ready", "messages_unacknowledged")
+    published, *elsewhere = (management.counter(queue, name) for name in states)
+    if published != sum(elsewhere):
+        sys.exit(f"queue {queue}: {published} published, {sum(elsewhere)} accepted or there: no result")
 
 
 def main(words: Sequence[str] | None = None) -> None:

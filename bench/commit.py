@@ -14,6 +14,7 @@ For example:
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -39,11 +40,14 @@ class Meter:
     def __init__(self, begin: float) -> None:
         self.begin = begin
         self.confirmed = 0
+        self.accepted = 0
+        """Of the whole time: what must be in the queues in the end."""
         self.latencies: list[float] = []
 
     def note(self, posted_at: float, messages: int) -> None:
         """So many messages that were posted then are confirmed now."""
         now = time.monotonic()
+        self.accepted += messages
         if posted_at >= self.begin:
             self.latencies.append(now - posted_at)
         if now >= self.begin:
@@ -91,9 +95,15 @@ async def measure(connection: ClientConnection, links: int, seconds: float, body
         for sender in senders:
             nursery.start_soon(publish, sender, meter, body, until)
     took = time.monotonic() - meter.begin
+    kept = 0
     for number, sender in enumerate(senders):
         await sender.close()
+        answer = await connection.request("GET", f"/queues/commit-{number}")
+        assert isinstance(answer.body, dict)
+        kept += int(answer.body["message_count"])
         await connection.request("DELETE", f"/queues/commit-{number}")
+    if kept != meter.accepted:
+        sys.exit(f"{meter.accepted} messages accepted, {kept} in the queues: no result")
     return meter.confirmed / took, median(meter.latencies)
 
 
