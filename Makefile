@@ -5,7 +5,7 @@ BIN := .venv/bin
 FUZZ_SECONDS ?= 600
 CYCLES ?= 1000
 
-.PHONY: run setup test test-all check lint types fuzz crash faults interop bench docs
+.PHONY: run setup test test-all check lint types fuzz crash faults interop bench bench-two-senders bench-one-sender-one-receiver docs
 
 run: ## make the environment and start the broker on 127.0.0.1:5672
 	@$(PYTHON) .ci/environment.py serve
@@ -30,9 +30,11 @@ lint: setup ## formatting, rules, import contracts
 types: setup
 	@$(BIN)/mypy
 
-fuzz: setup ## feed the decoder, then a whole connection, with what a coverage-guided fuzzer invents
+fuzz: setup ## feed the decoders, then whole connections, of both protocols with what a coverage-guided fuzzer invents
 	@$(BIN)/python -m tests.fuzz.decoder -max_total_time=$(FUZZ_SECONDS)
 	@$(BIN)/python -m tests.fuzz.connection -max_total_time=$(FUZZ_SECONDS)
+	@$(BIN)/python -m tests.fuzz.decoder091 -max_total_time=$(FUZZ_SECONDS)
+	@$(BIN)/python -m tests.fuzz.connection091 -max_total_time=$(FUZZ_SECONDS)
 
 crash: setup ## kill a broker under load CYCLES times, and see that it kept what it promised
 	@$(BIN)/python -m tests.crash.run --cycles $(CYCLES)
@@ -45,6 +47,9 @@ interop: setup ## other projects' clients against the broker
 
 bench: setup ## throughput and latency, beside RabbitMQ where it can be installed
 	@$(BIN)/python -m bench.run
+
+bench-two-senders bench-one-sender-one-receiver: setup ## one connection, a slow target: what 0.9.1 and 1.0 make of it
+	@$(BIN)/python -m bench.$(subst -,_,$(@:bench-%=%))
 
 docs: setup ## the generated pages
 	@$(BIN)/python -m core.config config/broker.toml

@@ -1,6 +1,8 @@
 """Annotations that consumers added to messages, as bytes for the command log.
 
 The seam is :class:`core.engine.quorum.annotations.AnnotationCodec`; a message-annotations section keeps every type.
+Only AMQP 1.0 consumers can add annotations [3.4.5], so they have its types whatever the origin of the message is; they
+become headers of a 0.9.1 message when they are merged into it.
 """
 
 from collections.abc import Mapping

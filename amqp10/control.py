@@ -7,6 +7,7 @@ request                                            answer
 ``GET /headgate/:kind``                            200 and a page: a map of ``items``, a list of snapshots
                                                    in the order of their identities, and ``next``
 ``GET /headgate/:kind/:identity``                  200 and the snapshot of this one, 404 if there is none
+``GET /headgate/connections/:identity/why``        200 and a map: what holds it up, see :mod:`amqp10.control_why`
 ``GET /headgate/memory``                           200 and the memory alarm's snapshot, with its figures
 ``PUT /headgate/memory?watermark=``                200 and the same: another watermark, until the next start
 ``GET /headgate/disk``                             200 and the disk alarm's snapshot, with its figures
@@ -19,8 +20,8 @@ request                                            answer
                                                    ``?reason=`` is what its client is told
 =================================================  ========================================================
 
-Kinds: ``queues exchanges bindings consumers publishers connections sessions links alarms policies``. A page has
-``?limit=`` snapshots (1 to 1000, 1000 by default), and more only to keep equal ones together. While ``next``
+Kinds: ``queues exchanges bindings consumers publishers connections sessions links channels stages alarms policies``. A
+page has ``?limit=`` snapshots (1 to 1000, 1000 by default), and more only to keep equal ones together. While ``next``
 is not null there are more: repeat it as ``?after=``. Every page shows the broker as it is then: what comes or
 goes between two pages may be missed, what stays is not, and nothing is listed twice.
 """
@@ -30,6 +31,7 @@ from typing import Protocol
 
 from amqp10.control_policies import PolicyControl, policy_operations
 from amqp10.control_queues import queue_operations
+from amqp10.control_why import why
 from amqp10.errors import quote
 from amqp10.management_message import Operation, Refusal, Response, encodable, segment_text
 from core.interface import Control, Observable, Snapshot
@@ -43,6 +45,8 @@ KINDS = (
     "connections",
     "sessions",
     "links",
+    "channels",
+    "stages",
     "alarms",
 )
 IDENTITY_FIELDS = ("identity", "id", "name")
@@ -106,6 +110,8 @@ def control_operations(
             return policy_operations(control, segments[1:], query, body)
         case ["queues", segment, what]:
             return queue_operations(control, segment_text(segment), what, query)
+        case ["connections", segment, "why"]:
+            return {"GET": lambda: _why(control, segment_text(segment))}
         case [kind] if kind in (*KINDS, "policies"):
             return {"GET": lambda: _page(control, kind, query)}
         case [kind, segment] if kind in KINDS:
@@ -126,6 +132,13 @@ def _one(control: ControlPlane, kind: str, identity: str) -> Response:
     if not found:
         raise Refusal(404, f"there is no {quote(identity)} under /headgate/{kind}")
     return Response(200, encodable(found[0]))
+
+
+def _why(control: ControlPlane, identity: str) -> Response:
+    answer = why(control, identity)
+    if answer is None:
+        raise Refusal(404, f"there is no {quote(identity)} under /headgate/connections")
+    return Response(200, encodable(answer))
 
 
 def _page(control: ControlPlane, kind: str, query: Mapping[str, str]) -> Response:

@@ -9,7 +9,7 @@ from core.server.run import Server
 from core.server.sampler import Sampler
 from core.store.definitions import PolicyDeclaration
 
-SERVER_KINDS = frozenset({"connections", "sessions", "links"})
+SERVER_KINDS = frozenset({"connections", "sessions", "links", "channels"})
 """Snapshots that the server's connections know; the engine knows the others."""
 
 

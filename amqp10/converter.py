@@ -1,15 +1,19 @@
 """What the engine may ask about the inside of an entry: the fields that a headers exchange compares, the deaths of a
 dead-lettered message, the value that a stream filters by; and what people see who look into a queue.
 
-The seam is :class:`core.interface.Converter`; rendering a message for another protocol will be behind it too.
+The seam is :class:`core.interface.Converter`. Entries in 0.9.1 encoding are looked into by
+:mod:`core.amqp091.inspection`; rendering the one as the other is :mod:`amqp10.convert_091`'s.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import cast
 
 from amqp10 import deaths
 from amqp10.codec import format_codes as code
 from amqp10.codec.composite import read_descriptor
 from amqp10.codec.decode import DEPTH_MAX
+from amqp10.convert_091 import Rendering, headers_of
 from amqp10.errors import DecodeError
 from amqp10.sections import (
     MESSAGE_ANNOTATIONS,
@@ -21,17 +25,15 @@ from amqp10.sections import (
     scan,
 )
 from amqp10.types import Symbol, plain
+from core.amqp091.inspection import PREVIEW_BYTES, Inspection
 from core.interface import Death, DeathReason, Snapshot
-from core.message import Origin
+from core.message import Attributes, Origin
 
 COMPARED_BYTES_MAX = 65_536
 """Of application-properties: 13 ms to decode them, and more than any headers exchange has a use for."""
 
 DESCRIBED_BYTES_MAX = 16_384
 """Of a section that is decoded to be shown: more than deaths and a message-id need; 3 ms, for 100 messages 0.3 s."""
-
-PREVIEW_BYTES = 256
-"""Of a body."""
 
 FILTER_VALUE = Symbol("x-stream-filter-value")
 
@@ -40,52 +42,62 @@ _LONG = (code.BINARY_32, code.STRING_32)
 
 
 class MessageConverter:
-    """Looks into entries that are kept in AMQP 1.0 encoding."""
+    """Looks into entries of either protocol, and renders each for the other."""
+
+    __slots__ = ("_inspection_091", "_rendering")
+
+    def __init__(self) -> None:
+        self._inspection_091 = Inspection()
+        self._rendering = Rendering()
+
+    def render(self, entry: bytes, attributes: Attributes, wanted: Origin) -> bytes:
+        """See :class:`core.interface.Converter`, also below. What cannot be decoded stays as it is, or tells nothing.
+
+        An entry was checked when it was published; so little of it can be like that.
+        """
+        if attributes.origin is wanted:
+            return entry
+        if wanted is Origin.AMQP091:
+            return self._rendering.as_091(entry, attributes)
+        return self._rendering.as_10(entry)
 
     def routing_headers(self, entry: bytes, origin: Origin) -> Mapping[str, object]:
         """Application-properties, and message annotations that begin with ``x-``, as plain values.
 
         Application-properties of more than :data:`COMPARED_BYTES_MAX` are not looked at: that would hold up everybody.
-        An entry was checked when it was published; what cannot be decoded all the same has no fields.
         """
-        if origin is not Origin.AMQP10:
-            return {}
+        if origin is Origin.AMQP091:
+            return self._inspection_091.routing_headers(entry, origin)
         try:
-            bounds = scan(entry)
-            fields: dict[str, object] = {}
-            if bounds.message_annotations is not None:
-                annotations = decode_map_section(entry, *bounds.message_annotations)
-                fields = {key.value: plain(value) for key, value in annotations.items() if isinstance(key, Symbol)}
-            if bounds.application_properties is not None and _size(bounds.application_properties) <= COMPARED_BYTES_MAX:
-                properties = decode_map_section(entry, *bounds.application_properties)
-                fields |= {key: plain(value) for key, value in properties.items() if isinstance(key, str)}
+            return _routing_headers(entry)
         except DecodeError:
             return {}
-        return fields
-
-    def render(self, entry: bytes, origin: Origin, wanted: Origin) -> bytes:
-        """The message for another protocol; so far there is only one."""
-        assert origin is wanted
-        return entry
 
     def annotated(self, entry: bytes, origin: Origin, annotations: Mapping[object, object]) -> bytes:
-        """See :class:`core.interface.Converter`, also below. What cannot be decoded stays as it is."""
-        own = _annotations(entry, origin)
+        """Annotations are a 1.0 consumer's, whatever the origin of the message; those with plain keys are ours."""
+        if origin is Origin.AMQP091:
+            headers = cast("Mapping[object, object]", headers_of(annotations))
+            return self._inspection_091.annotated(entry, origin, headers)
+        own = _annotations(entry)
         added = {Symbol(key) if isinstance(key, str) else key: value for key, value in annotations.items()}
         return entry if own is None else _with(entry, {**own, **added})
 
     def dead_lettered(self, entry: bytes, origin: Origin, death: Death) -> bytes:
-        annotations = _annotations(entry, origin)
+        if origin is Origin.AMQP091:
+            return self._inspection_091.dead_lettered(entry, origin, death)
+        annotations = _annotations(entry)
         return entry if annotations is None else _with(entry, deaths.enter(annotations, death))
 
     def deaths(self, entry: bytes, origin: Origin) -> Sequence[tuple[str, DeathReason]]:
-        return deaths.told(_annotations(entry, origin) or {})
+        if origin is Origin.AMQP091:
+            return self._inspection_091.deaths(entry, origin)
+        return deaths.told(_annotations(entry) or {})
 
     def describe(self, entry: bytes, origin: Origin) -> Snapshot:
+        if origin is Origin.AMQP091:
+            return self._inspection_091.describe(entry, origin)
         described: Snapshot = {"message_id": None, "deaths": [], "body": b""}
-        if origin is not Origin.AMQP10:
-            return described
-        try:
+        with suppress(DecodeError):  # so much of it as can be decoded is told
             bounds = scan(entry)
             if bounds.body is not None:
                 described["body"] = _preview(entry, bounds.body)
@@ -93,24 +105,34 @@ class MessageConverter:
                 described["deaths"] = deaths.listed(decode_map_section(entry, *bounds.message_annotations))
             if bounds.properties is not None and _size(bounds.properties) <= DESCRIBED_BYTES_MAX:
                 described["message_id"] = _text(decode_properties(entry, *bounds.properties).message_id)
-        except DecodeError:
-            pass  # it was checked when it was published; so this much is told
         return described
 
     def filter_value(self, entry: bytes, origin: Origin) -> str | None:
+        if origin is Origin.AMQP091:
+            return self._inspection_091.filter_value(entry, origin)
         if WITHOUT_ANNOTATIONS[0] <= entry < WITHOUT_ANNOTATIONS[1]:
             return None
-        value = (_annotations(entry, origin) or {}).get(FILTER_VALUE)
+        value = (_annotations(entry) or {}).get(FILTER_VALUE)
         return value if isinstance(value, str) else None
 
 
-def _annotations(entry: bytes, origin: Origin) -> dict[object, object] | None:
+def _routing_headers(entry: bytes) -> Mapping[str, object]:
+    bounds = scan(entry)
+    fields: dict[str, object] = {}
+    if bounds.message_annotations is not None:
+        annotations = decode_map_section(entry, *bounds.message_annotations)
+        fields = {key.value: plain(value) for key, value in annotations.items() if isinstance(key, Symbol)}
+    if bounds.application_properties is not None and _size(bounds.application_properties) <= COMPARED_BYTES_MAX:
+        properties = decode_map_section(entry, *bounds.application_properties)
+        fields |= {key: plain(value) for key, value in properties.items() if isinstance(key, str)}
+    return fields
+
+
+def _annotations(entry: bytes) -> dict[object, object] | None:
     """The message annotations; None for a message that cannot be decoded here.
 
     An entry has neither header nor delivery-annotations; so the section, if there is one, comes first.
     """
-    if origin is not Origin.AMQP10:
-        return None
     try:
         bounds = scan(entry).message_annotations
         return {} if bounds is None else decode_map_section(entry, *bounds)

@@ -1,20 +1,14 @@
-"""Where the process is put together: configuration in, a running broker out.
+"""Where AMQP 1.0 joins the process, and the whole broker its protocols.
 
-Everything that lower rooms must not reach for themselves is handed in here: the clocks, randomness, users, the
-protocols that answer on the port, and what the management node may do.
+Everything that the front end must not reach for itself is handed in here: randomness, users, and what the management
+node may do.
 """
 
 import os
 import platform
 import random
 import secrets
-import sys
-import time
 from collections.abc import Callable, Sequence
-from functools import partial
-from importlib.metadata import PackageNotFoundError, version
-
-from structlog.typing import FilteringBoundLogger
 
 from amqp10.annotation_codec import SectionCodec
 from amqp10.connection import Connection, ConnectionSettings
@@ -29,43 +23,27 @@ from amqp10.handshake import NoHandshake, ServerHandshake
 from amqp10.management import ManagementNode
 from amqp10.sasl import SaslMechanisms, SaslOutcome, encode_sasl_frame
 from amqp10.session import SessionLimits
+from core import process
 from core.access.mechanisms import offered
 from core.access.users import Users
-from core.clock import Now
+from core.amqp091.factory import amqp091_factory, amqp091_settings
 from core.config import Settings
-from core.engine.broker import Broker, EngineSettings
-from core.interface import Mailbox
-from core.observe.log import open_log
-from core.server.data import OpenData
-from core.server.descriptors import raise_limit
+from core.engine.broker import Broker
+from core.interface import Converter, Mailbox
+from core.message import Origin
+from core.process import REFUSAL_DELAY_S, UNIQUE_BYTES, headgate_version
 from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
-from core.server.measures import Measures, ResidentSet, disk_free, memory_giver, memory_total
-from core.server.run import Server, read_clocks
-from core.server.run import serve as run_server
+from core.server.run import Server
 from core.server.sampler import Sampler
 
 COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.1.0"
 """What product and version say in our open: the dialect, not the maker. RabbitMQ's own AMQP 1.0 clients talk to nothing
 else, and decide by the version which features to use; these are the ones of 4.1. See docs/decisions."""
 CAPABILITIES = ("LINK_PAIR_V1_0", "ANONYMOUS-RELAY")
-REFUSAL_DELAY_S = (1.0, 3.0)
-"""A refused authentication is told after a random time between these: guessing is slow, and costs us nothing."""
-UNIQUE_BYTES = 12
-SWITCH_SECONDS = 0.0002
-"""How long a worker that has synced waits for the interpreter while the loop is busy: with the default of 5 ms, the
-longest commits took three times as long."""
 LET_IN = encode_sasl_frame(SaslMechanisms(sasl_server_mechanisms=("PLAIN", "ANONYMOUS"))) + encode_sasl_frame(
     SaslOutcome(code=0)
 )
 """A SASL layer that ends well whatever the peer says in it."""
-
-
-def headgate_version() -> str:
-    """The version that is installed."""
-    try:
-        return version("headgate")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def front_end_settings(settings: Settings) -> FrontEndSettings:
@@ -126,7 +104,13 @@ def connection_settings(settings: FrontEndSettings) -> ConnectionSettings:
 
 
 def amqp10_factory(
-    *, settings: FrontEndSettings, broker: Broker, control: BrokerControl, users: Users, anonymous: bool
+    *,
+    settings: FrontEndSettings,
+    broker: Broker,
+    control: BrokerControl,
+    converter: Converter,
+    users: Users,
+    anonymous: bool,
 ) -> FrontEndFactory:
     """AMQP 1.0 for the server's accept loop."""
     node = ManagementNode(broker, control)
@@ -148,6 +132,7 @@ def amqp10_factory(
             connection=Connection(announced, handshake(info)),
             engine=broker,
             topology=broker,
+            converter=converter,
             management=node,
             settings=settings,
             unique=lambda: secrets.token_hex(UNIQUE_BYTES),
@@ -174,85 +159,43 @@ def refusal(settings: ConnectionSettings, reason: str) -> bytes:
     return PROTOCOL_HEADER_SASL + LET_IN + PROTOCOL_HEADER_AMQP + connection.data_to_send(0.0)
 
 
-def engine_settings(settings: Settings) -> EngineSettings:
-    """The part of the configuration that the engine needs."""
-    return EngineSettings(
-        queue_messages_per_turn=settings.engine.stage_messages_per_turn.queue,
-        queues_max=settings.engine.queues_max,
-        exchanges_max=settings.engine.exchanges_max,
-        bindings_max=settings.engine.bindings_max,
-        policies_max=settings.engine.policies_max,
-        paging_ratio=settings.alarms.paging_ratio,
-    )
+class AllProtocols:
+    """:class:`core.process.Protocols`: AMQP 1.0, AMQP 0.9.1, and messages of one for consumers of the other."""
+
+    def __init__(self) -> None:
+        self.converter = MessageConverter()
+        self.annotations = SectionCodec()
+        self.encodings = tuple(Origin)
+        self._control: BrokerControl | None = None
+
+    def front_ends(self, settings: Settings, broker: Broker, users: Users) -> Sequence[FrontEndFactory]:
+        """AMQP 1.0 first: it refuses whoever speaks neither."""
+        self._control = BrokerControl(broker, version=headgate_version(), pid=os.getpid())
+        return (
+            amqp10_factory(
+                settings=front_end_settings(settings),
+                broker=broker,
+                control=self._control,
+                converter=self.converter,
+                users=users,
+                anonymous=settings.access.anonymous,
+            ),
+            amqp091_factory(
+                settings=amqp091_settings(settings, version=headgate_version()),
+                engine=broker,
+                topology=broker,
+                converter=self.converter,
+                users=users,
+                random_bytes=secrets.token_bytes,
+            ),
+        )
+
+    def started(self, server: Server, sampler: Sampler) -> None:
+        """For the control plane, which shows both."""
+        assert self._control is not None
+        self._control.server, self._control.sampler = server, sampler
 
 
 async def serve(settings: Settings, *, ready: Callable[[Sequence[tuple[str, int]]], None]) -> None:
-    """Run the broker until SIGTERM or SIGINT. ``ready`` hears the addresses once connections are accepted.
-
-    Raises StoreRefused and StoreDamaged for a data folder that cannot be used, StoreFailure for one that fails.
-    """
-    raise_limit()
-    sys.setswitchinterval(SWITCH_SECONDS)
-    with open_log(settings.log, sys.stderr, monotonic=time.monotonic) as log:
-        clock = read_clocks
-        data = OpenData(settings.data.folder, settings.store, clock=clock, log=log, annotations=SectionCodec())
-        try:
-            await _serve(settings, data, clock, log, ready)
-        finally:
-            data.close()
-
-
-async def _serve(
-    settings: Settings,
-    data: OpenData,
-    clock: Callable[[], Now],
-    log: FilteringBoundLogger,
-    ready: Callable[[Sequence[tuple[str, int]]], None],
-) -> None:
-    broker = Broker(engine_settings(settings), MessageConverter(), storage=data.storage)
-    users = Users(
-        settings.users,
-        cache_seconds=settings.access.password_cache,
-        monotonic=lambda: clock().monotonic,
-        random_bytes=secrets.token_bytes,
-    )
-    control = BrokerControl(broker, version=headgate_version(), pid=os.getpid())
-    factory = amqp10_factory(
-        settings=front_end_settings(settings),
-        broker=broker,
-        control=control,
-        users=users,
-        anonymous=settings.access.anonymous,
-    )
-    resident = ResidentSet()
-    sampler = Sampler(
-        settings=settings.alarms,
-        registry=broker.alarms,
-        measures=Measures(
-            memory_used=resident,
-            memory_total=memory_total,
-            disk_free=partial(disk_free, settings.data.folder),
-            sockets=lambda: server.sockets,
-            give_back=memory_giver(),
-        ),
-        clock=clock,
-        memory_sampled=broker.memory_sampled,
-        log=log,
-    )
-    server = Server(
-        settings=settings.server,
-        engine=broker,
-        factories=[factory],
-        log=log,
-        clock=clock,
-        background=[*data.tasks(broker.alarms), sampler.run],
-        sockets_changed=data.sockets_changed,
-        store=data.write_inline,
-    )
-    control.server, control.sampler = server, sampler
-    try:
-        await run_server(server, ready)
-        broker.conclude()
-        await data.leave_in_order(server.turn)
-    finally:
-        resident.close()
+    """Run the whole broker; see :func:`core.process.serve`."""
+    await process.serve(settings, AllProtocols(), ready=ready)

@@ -5,6 +5,7 @@
     count = 1                      # how many of what the pattern speaks of
     link_credit = 200              # of a consumer; a list makes one scenario per value
     queue_type = "classic"         # or quorum, stream
+    protocol = "1.0"               # or 0.9.1: link_credit is the prefetch_count then
     [traffic]                      # the fields of `load.plan.Traffic`
     [goal]                         # optional: what the measured broker is held to; see `Goal`
 
@@ -25,12 +26,13 @@ from dataclasses import asdict, astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from bench.load.plan import Application, Traffic
+from bench.load.plan import Application, Protocol, Traffic
 
 FOLDER = Path(__file__).parent / "scenarios"
 UNBATCHED_IN_FLIGHT = 200
 """Unsettled messages of an unbatched publisher: the reference measurements ran 200 senders that each wait."""
 
+KEYS = {"title", "pattern", "count", "link_credit", "queue_type", "protocol", "traffic", "goal"}
 LoadPattern = Literal["sender", "receiver", "one-connection", "two-connections", "many"]
 QueueType = Literal["classic", "quorum", "stream"]
 MemoryPattern = Literal["idle", "queued", "idle-connections", "applications", "split-applications"]
@@ -70,11 +72,16 @@ class Scenario:
     count: int = 1
     link_credit: int = 200
     queue_type: QueueType = "classic"
+    protocol: Protocol = "1.0"
     goal: Goal = Goal()
 
     def __post_init__(self) -> None:
         if self.queue_type not in get_args(QueueType):
             raise ValueError(f"no such queue type: {self.queue_type!r}")
+        if self.protocol not in get_args(Protocol):
+            raise ValueError(f"no such protocol: {self.protocol!r}")
+        if self.protocol != "1.0" and self.is_memory:
+            raise ValueError("memory is measured over AMQP 1.0")
         if self.pattern == "receiver" and self.traffic.rate:
             raise ValueError("a receiver alone has nothing to do with an offered rate")
 
@@ -90,6 +97,7 @@ class Scenario:
             "link_credit": self.link_credit,
             "queue_type": self.queue_type,
             "traffic": asdict(self.traffic),
+            **({} if self.protocol == "1.0" else {"protocol": self.protocol}),  # older files have none
         }
 
     def processes(self, queue: str) -> list[list[Application]]:
@@ -103,10 +111,10 @@ class Scenario:
         return publishers + [[self.consumer(queue)] for _ in range(self.count)]
 
     def publisher(self, queue: str, index: int = 0) -> Application:
-        return Application(publisher=index + 1, publish_to=queue)
+        return Application(publisher=index + 1, publish_to=queue, protocol=self.protocol)
 
     def consumer(self, queue: str) -> Application:
-        return Application(consume_from=queue, link_credit=self.link_credit)
+        return Application(consume_from=queue, link_credit=self.link_credit, protocol=self.protocol)
 
 
 def load_scenarios(folder: Path = FOLDER) -> dict[str, list[Scenario]]:
@@ -118,7 +126,9 @@ def read_scenario(path: Path) -> Iterator[Scenario]:
     """The scenarios of one file."""
     try:
         table = tomllib.loads(path.read_text())
-        _reject_unknown(table, {"title", "pattern", "count", "link_credit", "queue_type", "traffic", "goal"})
+        _reject_unknown(
+            table, {"title", "pattern", "count", "link_credit", "queue_type", "protocol", "traffic", "goal"}
+        )
         traffic_table, goal_table = table.pop("traffic", {}), table.pop("goal", {})
         _reject_unknown(traffic_table, {field.name for field in fields(Traffic)})
         _reject_unknown(goal_table, {field.name for field in fields(Goal)})

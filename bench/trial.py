@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Protocol, Self, TypeAlias
 
 from hdrh.histogram import HdrHistogram
 
@@ -57,12 +57,18 @@ class Run:
         return asdict(self)
 
 
-class LoadProcess:
-    """One `python -m bench.load` and the conversation with it."""
+class Told(Protocol):
+    """What a process is told to do."""
 
-    def __init__(self, plan: Plan) -> None:
+    def to_json(self) -> str: ...
+
+
+class LoadProcess:
+    """One `python -m bench.load`, or another module that is told what to do like it, and the conversation with it."""
+
+    def __init__(self, plan: Told, module: str = "bench.load") -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.load"],
+            [sys.executable, "-m", module],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True,
         )  # fmt: skip
         self._say(plan.to_json())

@@ -12,11 +12,14 @@ from 0 for each consumer, and has no gaps. Neither wraps.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from core.clock import Now
 from core.errors import EngineError
-from core.message import Attributes, Origin, Return, Run
+from core.message import Attributes, Origin, Return, Route, Run
+
+if TYPE_CHECKING:  # front ends reach the engine through here, and few of them need it
+    from core.credit_flow.flow import CreditFlow
 
 
 class Outcome(Enum):
@@ -99,6 +102,9 @@ class Publisher:
     """Its messages that wait for a sync before they are accepted. The engine's; front ends may read it."""
     link_credit_max: int | None = None
     """The most link credit that the policy of its fixed target lets it have; None for no such limit. As above."""
+    stage_credit: "CreditFlow | None" = None
+    """Its side of the stage credit with queues, its own and nobody else's. None for a publisher that nothing but link
+    credit brakes."""
 
 
 AGE_SECONDS = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3_600, "m": 60, "s": 1}
@@ -133,6 +139,10 @@ class ConsumeOptions:
     """Higher is served first while it has a queue grant."""
     exclusive: bool = False
     """No other consumer may be attached."""
+    getter: bool = False
+    """It takes what each grant brings at once, always as with drain, and is no consumer otherwise: it is not counted,
+    not bound by exclusive or single active consumers, and without effect on auto-delete [0-9-1 basic.get]. A grant
+    counts as use of the queue. Priority and exclusive mean nothing for it; streams refuse it."""
     stream: StreamOptions = StreamOptions()
     """Without meaning for other queues."""
     consumer_timeout_ms: int | None = None
@@ -182,6 +192,8 @@ class Delivered:
     """A number for each message, to be told under the annotation ``sequence_key``; None where none is told."""
     sequence_key: str = ""
     """``x-stream-offset`` or ``x-opt-sequence``."""
+    route: Route | None = None
+    """How these messages came into the queue; None for straight into it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -285,11 +297,22 @@ class Engine(Protocol):
     def unsubscribe(self, mailbox: Mailbox, owner: object) -> None:
         """The connection is gone: forget the mailbox and delete the exclusive queues of ``owner``."""
 
-    def publisher(self, mailbox: Mailbox, owner: object, target: Target | None, reference: object) -> Publisher:
-        """Make a publisher. Raises NotFound, Locked or Forbidden (an internal exchange) for a fixed target."""
+    def publisher(
+        self,
+        mailbox: Mailbox,
+        owner: object,
+        target: Target | None,
+        reference: object,
+        stage_credit: "CreditFlow | None" = None,
+    ) -> Publisher:
+        """Make a publisher. Raises NotFound, Locked or Forbidden (an internal exchange) for a fixed target.
+
+        With ``stage_credit``, each message counts as sent to every queue that it goes to, until the queue has
+        acknowledged it: when it could be delivered, or is rejected.
+        """
 
     def retire(self, publisher: Publisher) -> None:
-        """The publisher is gone. What it published stays; no action for it follows."""
+        """The publisher is gone, and its stage credit ends. What it published stays; no action for it follows."""
 
     def publish(self, publisher: Publisher, target: Target, run: Run, now: Now) -> None:
         """Take a run. ``Confirmed`` follows for every message of it, also for transient and unroutable ones.
@@ -301,10 +324,14 @@ class Engine(Protocol):
     def consume(
         self, queue: str, mailbox: Mailbox, owner: object, options: ConsumeOptions, reference: object
     ) -> Consumer:
-        """Attach a consumer with no grant. Raises NotFound, Locked."""
+        """Attach a consumer with no grant. Raises NotFound, Locked, PreconditionFailed (a getter of a stream)."""
 
-    def cancel(self, consumer: Consumer) -> None:
-        """Detach; what is unsettled returns to its original positions, in order. Nothing follows for it."""
+    def cancel(self, consumer: Consumer, *, requeue: bool = True) -> None:
+        """Detach; what is unsettled returns to its original positions, in order. Nothing follows for it.
+
+        Without ``requeue`` the consumer gets nothing more, but keeps what it holds and settles it as before, until
+        everything is settled or it is cancelled once more with ``requeue``. ``TakenBack`` may still follow for it.
+        """
 
     def grant(self, consumer: Consumer, n: int, drain: bool) -> None:
         """Set (not add) the consumer's queue grant to ``n`` messages. One ``GrantReply`` follows in the next turn.
@@ -385,10 +412,13 @@ class QueueInfo:
 class Topology(Protocol):
     """The control plane of one virtual host. Raises EngineError kinds as each method says."""
 
-    def declare_queue(self, declaration: QueueDeclaration, owner: object) -> tuple[QueueInfo, bool]:
+    def declare_queue(
+        self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool = False
+    ) -> tuple[QueueInfo, bool]:
         """Make a queue, or find an equivalent one; True when it was made.
 
-        Raises Inequivalent, Locked, Invalid (name or arguments), Forbidden (``amq.`` prefix, when new), LimitReached.
+        Raises Inequivalent, Locked, Invalid (name or arguments), Forbidden (``amq.`` prefix, when new, unless the
+        broker chose the name), LimitReached.
         """
 
     def declare_dynamic_queue(self, name: str, owner: object) -> QueueInfo:
@@ -408,6 +438,12 @@ class Topology(Protocol):
 
     def delete_exchange(self, name: str) -> None:
         """Idempotent. Raises Forbidden (default exchange, ``amq.`` prefix)."""
+
+    def exchange_info(self, name: str) -> ExchangeDeclaration:
+        """An exchange's definition. Raises NotFound, also for the default exchange, which nobody declared."""
+
+    def exchange_in_use(self, name: str) -> bool:
+        """True when bindings leave it; an unknown exchange has none."""
 
     def bind(self, binding: Binding, owner: object) -> None:
         """Idempotent. Raises NotFound, Locked, Forbidden (default exchange)."""
@@ -489,8 +525,11 @@ class Converter(Protocol):
     def routing_headers(self, entry: bytes, origin: Origin) -> Mapping[str, object]:
         """The fields that a headers exchange compares, with plain values."""
 
-    def render(self, entry: bytes, origin: Origin, wanted: Origin) -> bytes:
-        """The message in another protocol's encoding; the same bytes when it is already in it."""
+    def render(self, entry: bytes, attributes: Attributes, wanted: Origin) -> bytes:
+        """The message in another protocol's encoding; the same bytes when it is already in it.
+
+        ``attributes`` are those it is delivered with: some protocols keep these facts beside the entry, some in it.
+        """
 
     def annotated(self, entry: bytes, origin: Origin, annotations: Mapping[object, object]) -> bytes:
         """The message with what consumers have added merged into its own annotations."""

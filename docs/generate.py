@@ -3,6 +3,7 @@
 - ``operating/configuration.md``: every key of ``core/config`` with its default, its unit and its help.
 - ``protocol/lifecycles.md``: a diagram for each table of ``amqp10/lifecycle.py``.
 - the two tables of limits in ``architecture.md``, between their marks.
+- the tables of methods, reply codes and capabilities in ``protocol/amqp091.md``, between theirs.
 
 ``tests/docs`` compares what is written with what would be written, so a page cannot fall behind the code.
 """
@@ -20,11 +21,13 @@ from pydantic.fields import FieldInfo
 from amqp10.lifecycle import CONNECTION, LINK, SESSION, Input
 from core.config.problems import table_of, unit_of
 from core.config.settings import Settings
+from docs import amqp091_tables
 
 DOCS = Path(__file__).parent
 CONFIGURATION = DOCS / "operating" / "configuration.md"
 LIFECYCLES = DOCS / "protocol" / "lifecycles.md"
 ARCHITECTURE = DOCS / "architecture.md"
+AMQP091 = DOCS / "protocol" / "amqp091.md"
 
 
 def main() -> None:
@@ -38,7 +41,11 @@ def pages() -> Mapping[Path, str]:
     architecture = ARCHITECTURE.read_text(encoding="utf-8")
     architecture = _between(architecture, "configured limits", "".join(_configured_limits()))
     architecture = _between(architecture, "fixed limits", "".join(_fixed_limits()))
+    amqp091 = AMQP091.read_text(encoding="utf-8")
+    for name, table in amqp091_tables.tables().items():
+        amqp091 = _between(amqp091, name, table)
     return {
+        AMQP091: amqp091,
         CONFIGURATION: _CONFIGURATION_TOP + "".join(_settings(Settings(), "")) + _USERS,
         LIFECYCLES: _LIFECYCLES_TOP + "".join(_lifecycles()),
         ARCHITECTURE: architecture,
@@ -221,10 +228,23 @@ WHEN_REACHED: Mapping[str, str] = {
     "amqp10.partial_delivery_bytes_max": "the link whose frame exceeds it is detached with resource-limit-exceeded",
     "amqp10.frames_per_turn_max": "the rest of its input waits until the other peers have had a turn",
     "amqp10.flow_reason.per_second_max": "a reason is told later, or not at all when the wait is over by then",
+    "amqp091.frame_max": "a larger frame closes the connection: FRAME_ERROR",
+    "amqp091.channel_max": "a frame on a channel above it closes the connection: NOT_ALLOWED",
+    "amqp091.max_message_size": "the channel is closed: PRECONDITION_FAILED",
+    "amqp091.partial_content_bytes_max": "the channel whose frame exceeds it is closed: CONTENT_TOO_LARGE",
+    "amqp091.events_per_turn_max": "the rest of its input waits until the other peers have had a turn",
+    "amqp091.waiting_methods_max": "the connection is not read",
+    "amqp091.max_queue_credit": "further messages stay in the queue until half of these are on their way",
+    "amqp091.unsent_bytes_max": "nothing more is taken from queues for it; at twice as much it is not read",
+    "amqp091.transaction_bytes_max": "the channel is closed: PRECONDITION_FAILED",
+    "amqp091.consumers_max": "the channel is closed: PRECONDITION_FAILED",
+    "stage_credit.initial": "the connection is not read until messages have been taken on",
+    "stage_credit.store_initial": "the queue keeps back what it grants channels",
     "engine.queues_max": "the declaration is refused",
     "engine.exchanges_max": "the declaration is refused",
     "engine.bindings_max": "the binding is refused",
     "engine.policies_max": "the policy is refused",
+    "engine.stage_messages_per_turn.channel": "the rest waits in the channel's stage",
     "engine.stage_messages_per_turn.queue": "the rest waits in the queue's stage and is not confirmed yet",
 }
 
@@ -265,6 +285,20 @@ FIXED_LIMITS = (
     ),
     Fixed("amqp10.management_bindings", "LISTED_MAX", "bindings in one listing", "status 400, name a key"),
     Fixed("amqp10.control", "PAGE_MAX", "snapshots in one page", "`next` names where to go on"),
+    Fixed("core.amqp091.table", "DEPTH_MAX", "levels of tables and arrays", "SYNTAX_ERROR, connection closed"),
+    Fixed("core.amqp091.table", "VALUES_MAX", "fields and elements of one table", "SYNTAX_ERROR, connection closed"),
+    Fixed(
+        "core.amqp091.frontend.publishing",
+        "SHAPES_KEPT",
+        "kinds of publishes that a channel remembers",
+        "all forgotten",
+    ),
+    Fixed(
+        "core.amqp091.frontend.consuming",
+        "GETTERS_KEPT",
+        "queues that a channel gets from without attaching anew",
+        "the oldest that hold nothing are let go",
+    ),
     Fixed("core.engine.dead_letter", "HERE_MAX", "dead letters of one queue on their way", "it hands out nothing more"),
     Fixed("core.engine.moving", "UNDER_WAY_MAX", "messages of one move on their way", "the others wait in their queue"),
     Fixed(

@@ -11,7 +11,18 @@ from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 
 connections_app = noun(
     "connections",
-    columns=("identity", "peer", "container_id", "user", "state", "sessions", "links", "unsent_bytes"),
+    columns=(
+        "identity",
+        "protocol",
+        "peer",
+        "container_id",
+        "user",
+        "state",
+        "sessions",
+        "links",
+        "channels",
+        "unsent_bytes",
+    ),
     help_text="Who is connected; close a connection.",
 )
 

@@ -11,6 +11,7 @@ from cyclopts import App, CycloptsError
 
 from amqp10.cli.alarms import alarms_app
 from amqp10.cli.bindings import bindings_app
+from amqp10.cli.channels import channels_app
 from amqp10.cli.config import config_app
 from amqp10.cli.connections import connections_app
 from amqp10.cli.consume import consume_command
@@ -25,10 +26,12 @@ from amqp10.cli.publish import publish_command
 from amqp10.cli.queues import queues_app
 from amqp10.cli.serve import serve_command
 from amqp10.cli.sessions import sessions_app
+from amqp10.cli.stages import stages_app
 from amqp10.cli.status import status_command
 from amqp10.cli.store import store_commands
+from amqp10.cli.why import why_command
 from amqp10.compaction import compacted
-from amqp10.serve import headgate_version
+from core.process import headgate_version
 
 NOUNS = (
     queues_app,
@@ -37,6 +40,8 @@ NOUNS = (
     connections_app,
     sessions_app,
     links_app,
+    channels_app,
+    stages_app,
     policies_app,
     alarms_app,
     memory_app,
@@ -56,6 +61,7 @@ def command_line() -> App:
     )
     app.command(serve_command, name="serve")
     app.command(status_command, name="status")
+    app.command(why_command, name="why")
     app.command(publish_command, name="publish")
     app.command(consume_command, name="consume")
     for noun in NOUNS:

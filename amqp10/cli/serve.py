@@ -12,10 +12,11 @@ from cyclopts import Parameter
 from amqp10.cli.config import read_settings
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.remote import sole_error
-from amqp10.serve import headgate_version, serve
+from amqp10.serve import serve
 from core.access.users import GUEST
 from core.config import Settings
 from core.errors import Invalid
+from core.process import headgate_version
 from core.store.errors import NoSpace, StoreDamaged, StoreFailure, StoreRefused
 
 

@@ -53,6 +53,7 @@ from core.interface import (
     Cancelled,
     Confirmed,
     ConsumeOptions,
+    Converter,
     Delivered,
     Engine,
     GrantReply,
@@ -80,6 +81,7 @@ class Amqp10FrontEnd:
         connection: Connection,
         engine: Engine,
         topology: Topology,
+        converter: Converter,
         management: ManagementNode,
         settings: FrontEndSettings,
         unique: Callable[[], str],
@@ -93,6 +95,7 @@ class Amqp10FrontEnd:
         self._mailbox = mailbox
         self._engine = engine
         self._topology = topology
+        self._converter = converter
         self._management = management
         self._unique = unique
         self._wake = wake
@@ -170,7 +173,7 @@ class Amqp10FrontEnd:
     def reading(self) -> bool:
         return not (self.connection.input_left or self.connection.overdue)
 
-    def snapshot(self, kind: str) -> list[dict[str, object]]:
+    def snapshot(self, kind: str, now: Now) -> list[dict[str, object]]:
         match kind:
             case "connections":
                 return [connection_snapshot(self.info, self.connection, self.alarms)]
@@ -310,7 +313,13 @@ class Amqp10FrontEnd:
                 queue_name = self._dynamic_queue(link, attach, source.address)
             else:
                 queue_name = termini.queue_of(source.address)
-            user = ConsumerLink(link, engine=self._engine, headers=self._headers, batch=self.settings.max_queue_credit)
+            user = ConsumerLink(
+                link,
+                engine=self._engine,
+                converter=self._converter,
+                headers=self._headers,
+                batch=self.settings.max_queue_credit,
+            )
             is_stream = self._topology.queue_info(queue_name, self).type == "stream"
             stream = stream_filters(source.filter, now.wall) if is_stream else None
             options = ConsumeOptions(

@@ -66,7 +66,7 @@ class HeaderByAttributes:
             header = encode_header(
                 Header(
                     durable=attributes.durable,
-                    priority=attributes.priority,
+                    priority=_priority(attributes),
                     ttl=attributes.ttl_ms,
                     first_acquirer=action.first_acquirer,
                     delivery_count=action.delivery_count,
@@ -74,3 +74,10 @@ class HeaderByAttributes:
             )
             self._cache[key] = header
         return header
+
+
+def _priority(attributes: Attributes) -> int:
+    """0.9.1 has no default priority: a message that names none counts as 0 there, and names none here."""
+    if attributes.origin is Origin.AMQP091 and not attributes.priority:
+        return DEFAULT_PRIORITY
+    return attributes.priority

@@ -17,8 +17,8 @@ from amqp10.frontend.reasons import Reason
 from amqp10.link_credit import QueueGrant
 from amqp10.messaging import Accepted, DeliveryState, Modified, Rejected
 from amqp10.sender_link import SenderLink
-from core.interface import Consumer, Delivered, Disposal, Engine, GrantReply, TakenBack
-from core.message import Return
+from core.interface import Consumer, Converter, Delivered, Disposal, Engine, GrantReply, TakenBack
+from core.message import Origin, Return
 
 UNSENT = Return(unsent=True)
 ACTIVE_KEY = "rabbitmq:active"
@@ -63,6 +63,7 @@ class ConsumerLink:
     __slots__ = (
         "_available",
         "_batch",
+        "_converter",
         "_drain_due",
         "_drained",
         "_echo_due",
@@ -73,13 +74,16 @@ class ConsumerLink:
         "link",
     )
 
-    def __init__(self, link: SenderLink, *, engine: Engine, headers: HeaderByAttributes, batch: int) -> None:
+    def __init__(
+        self, link: SenderLink, *, engine: Engine, converter: Converter, headers: HeaderByAttributes, batch: int
+    ) -> None:
         self.link = link
         self.consumer: Consumer | None = None
         self.grant = QueueGrant(batch)
         link.grant = self.grant
         self._batch = batch
         self._engine = engine
+        self._converter = converter
         self._headers = headers
         self._echo_due = False
         self._drain_due = False
@@ -124,6 +128,9 @@ class ConsumerLink:
         """Send what the queue handed out. Raises LinkFault when the client does not take messages of that size."""
         self.grant.delivered(len(action.entries))
         entries = action.entries
+        if action.attributes.origin is not Origin.AMQP10:
+            render, attributes = self._converter.render, action.attributes
+            entries = [render(entry, attributes, Origin.AMQP10) for entry in entries]
         if action.annotations is not None:
             entries = [merge_message_annotations(entry, action.annotations) for entry in entries]
         prefix, entries = with_annotations(self._headers.of(action), entries, action.sequences, action.sequence_key)

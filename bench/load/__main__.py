@@ -23,72 +23,20 @@ import selectors
 import struct
 import sys
 import time
-from collections import deque
 from typing import Final
 
 from bench.load.consumer import latency_histogram
-from bench.load.endpoint import Endpoint
-from bench.load.handshake import READ_BYTES, Conversation
+from bench.load.line import Line, opened_091, opened_10
 from bench.load.plan import Plan
-from bench.load.wire import EMPTY_FRAME, WireError
+from bench.load.wire import WireError
 
 QUIET_NS: Final = 2 * 10**9
 """A consumer that does not know how many messages are left for it stops when none came for this long."""
 LINGER_NS: Final = 50 * 10**6
 """How long a consumer that has everything waits for what should not come."""
-KEEP_ALIVE_NS: Final = 5 * 10**9
-"""An empty frame after this long without sending; brokers want one within 10 s or more."""
 IDLE_SECONDS: Final = 0.05
 FEW_CONNECTIONS: Final = 64
 """Up to here select(), whose time-outs are finer than epoll's milliseconds."""
-
-
-class Line:
-    """A socket with its endpoint and what is still to be written."""
-
-    def __init__(self, conversation: Conversation, endpoint: Endpoint) -> None:
-        self._conversation = conversation
-        self._pending: deque[bytes | memoryview] = deque()
-        self._last_write_ns = time.monotonic_ns()
-        self.socket = conversation.socket
-        self.socket.setblocking(False)
-        self.endpoint = endpoint
-        self.endpoint.receive_data(conversation.rest, self._last_write_ns)
-
-    def read(self) -> None:
-        try:
-            data = self.socket.recv(READ_BYTES)
-        except BlockingIOError:
-            return
-        if not data:
-            raise WireError("the broker closed the socket without a word")
-        self.endpoint.receive_data(data, time.monotonic_ns())
-
-    def write(self, now_ns: int) -> None:
-        """Write what is pending, or what the endpoint wants now, as far as the socket takes it."""
-        if not self._pending:
-            self._pending.extend(self.endpoint.output(now_ns))
-            if not self._pending and now_ns - self._last_write_ns >= KEEP_ALIVE_NS:
-                self._pending.append(EMPTY_FRAME)
-            if self._pending:
-                self._last_write_ns = now_ns
-        while self._pending:
-            piece = self._pending[0]
-            try:
-                written = self.socket.send(piece)
-            except BlockingIOError:
-                return
-            if written < len(piece):
-                self._pending[0] = memoryview(piece)[written:]
-            else:
-                self._pending.popleft()
-
-    @property
-    def blocked(self) -> bool:
-        return bool(self._pending)
-
-    def close(self) -> None:
-        self._conversation.close()
 
 
 class LoadProcess:
@@ -105,21 +53,19 @@ class LoadProcess:
         os.set_blocking(sys.stdin.fileno(), False)
         self._selector.register(sys.stdin.fileno(), selectors.EVENT_READ, None)
         self._lines = [self._connect(index) for index in range(len(plan.applications))]
-        self._publishers = [line.endpoint.publisher for line in self._lines if line.endpoint.publisher]
-        self._consumers = [line.endpoint.consumer for line in self._lines if line.endpoint.consumer]
+        self._publishers = [publisher for line in self._lines for publisher in line.endpoint.publishers]
+        self._consumers = [consumer for line in self._lines for consumer in line.endpoint.consumers]
         self._start_ns = 0
         self._patience_ns = int(plan.patience_seconds * 1e9)
 
     def _connect(self, index: int) -> Line:
-        conversation = Conversation(
-            self._plan.url,
-            max_frame_size=self._plan.max_frame_size,
-            container_id=f"bench-{os.getpid()}-{index}",
+        application, name = self._plan.applications[index], f"bench-{os.getpid()}-{index}"
+        opened = opened_091 if application.protocol == "0.9.1" else opened_10
+        line, broker = opened(
+            self._plan.url, self._plan.traffic, [application], name=name, max_frame_size=self._plan.max_frame_size
         )
         if index == 0:
-            self.broker = conversation.properties
-        application = self._plan.applications[index]
-        line = Line(conversation, Endpoint(application, self._plan.traffic, conversation.session))
+            self.broker = broker
         self._selector.register(line.socket, selectors.EVENT_READ, line)
         return line
 
@@ -175,7 +121,7 @@ class LoadProcess:
             self._turn()
             if time.monotonic_ns() > deadline_ns:
                 raise WireError("the broker did not answer an attach")
-        say("ready", broker={str(k): v for k, v in self.broker.items() if isinstance(v, str)})
+        say("ready", broker=self.broker)
         order = self._await_order()
         if order is not None and (start := order.get("go")) is not None:
             gc.freeze()

@@ -14,7 +14,7 @@ import struct
 
 from hdrh.histogram import HdrHistogram
 
-from bench.load.delivery import DeliveryShape, Run, body_span, numbers_of, take_apart
+from bench.load.delivery import DeliveryShape, Run, body_span, numbers_of, places_of, take_apart
 from bench.load.ledger import Ledger
 from bench.load.plan import Traffic
 from bench.load.wire import ROLE_RECEIVER, SERIAL_MASK, WireError, disposition
@@ -101,7 +101,7 @@ class Consumer:
         self._take_message(payload, now_ns)
         self._count(delivery_id, 1, settled=parts.settled, now_ns=now_ns)
         if DeliveryShape.learnable(frame, parts) and len(payload) == len(frame) - parts.payload_at:
-            self._shape = DeliveryShape(frame, parts, self._traffic)
+            self._shape = DeliveryShape(frame, places_of(frame, parts), self._traffic)
 
     def _take_message(self, payload: bytes, now_ns: int) -> None:
         start, end = body_span(payload)

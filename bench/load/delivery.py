@@ -83,8 +83,28 @@ class Run(NamedTuple):
     stamps: Sequence[int]
 
 
+class Places(NamedTuple):
+    """Where in a delivery's bytes that stands which changes from one to the next.
+
+    AMQP 0.9.1 deliveries have such places too: the low half of the delivery-tag is the id there, and nothing is a tag.
+    """
+
+    id_at: int
+    tag_start: int
+    tag_end: int
+    body_at: int
+    settled: bool
+
+
+def places_of(frame: bytes, parts: Parts) -> Places:
+    """The places in a transfer frame; constructors and the size of the tag stay."""
+    id_at, tag_start = parts.id_span[0] + 1, parts.tag_span[0] + 2
+    body_at, _ = body_span(frame, parts.payload_at)
+    return Places(id_at, tag_start, parts.tag_span[1], body_at, parts.settled)
+
+
 class DeliveryShape:
-    """A frame of which only the delivery-id, the tag and the body's numbers may change."""
+    """A delivery of which only the delivery-id, the tag and the body's numbers may change."""
 
     __slots__ = (
         "_blank",
@@ -105,19 +125,18 @@ class DeliveryShape:
         """Whether the delivery-id has its full width, which small ones have not, and the tag a short one."""
         return parts.id_span[1] - parts.id_span[0] == 5 and frame[parts.tag_span[0]] == 0xA0 and not parts.more
 
-    def __init__(self, frame: bytes, parts: Parts, traffic: Traffic) -> None:
+    def __init__(self, frame: bytes, places: Places, traffic: Traffic) -> None:
         self.stride = len(frame)
-        self.settled = parts.settled
-        self._id_at = parts.id_span[0] + 1
-        self._body_at, _ = body_span(frame, parts.payload_at)
+        self.settled = places.settled
+        self._id_at = places.id_at
+        self._body_at = places.body_at
         self._stamped = traffic.stamped
-        tag_start = parts.tag_span[0] + 2  # constructor and size stay
         self._free = (
             *range(self._id_at, self._id_at + 4),
-            *range(tag_start, parts.tag_span[1]),
+            *range(places.tag_start, places.tag_end),
             *range(self._body_at, self._body_at + traffic.numbers_bytes),
         )
-        self._fields, self._constants = self._layout(frame, tag_start, parts.tag_span[1])
+        self._fields, self._constants = self._layout(frame, places.tag_start, places.tag_end)
         blanked = bytearray(frame)
         for at in self._free:
             blanked[at] = 0

@@ -33,11 +33,12 @@ _ERROR_FIELD = {wire.DETACH: 2, wire.END: 0, wire.CLOSE: 0}
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What the broker said in open and begin."""
+    """What the broker said in open and begin, and on which channel it says more."""
 
     max_frame_size: int
     next_incoming_id: int
     remote_incoming_window: int
+    remote_channel: int = 0
 
 
 def closing_reason(frame: Frame) -> str:
@@ -49,7 +50,7 @@ def closing_reason(frame: Frame) -> str:
     return f"the broker {_CLOSING[frame.code]}: {reason}"
 
 
-def attach(handle: int, address: str, *, role: bool, settled: bool) -> bytes:
+def attach(handle: int, address: str, *, role: bool, settled: bool, channel: int = 0) -> bytes:
     """The attach of a link that sends to or receives from `address` [2.7.3]."""
     sending = role is wire.ROLE_SENDER
     node = wire.string(address)
@@ -64,7 +65,7 @@ def attach(handle: int, address: str, *, role: bool, settled: bool) -> bytes:
     ]
     if sending:
         fields += [wire.NULL, wire.NULL, wire.uint(0)]  # initial-delivery-count
-    return wire.frame(wire.composite(wire.ATTACH, *fields))
+    return wire.frame(wire.composite(wire.ATTACH, *fields), channel=channel)
 
 
 def queue_address(queue: str) -> str:
@@ -73,9 +74,13 @@ def queue_address(queue: str) -> str:
 
 
 class Endpoint:
-    """The session and its links."""
+    """The session and its links. On another channel than 0 it only publishes."""
 
-    def __init__(self, application: Application, traffic: Traffic, session: Session) -> None:
+    keep_alive = wire.EMPTY_FRAME
+
+    def __init__(self, application: Application, traffic: Traffic, session: Session, *, channel: int = 0) -> None:
+        assert not (channel and application.consume_from)
+        self._channel = channel
         self.publisher: Publisher | None = None
         self.consumer: Consumer | None = None
         self._bulk = traffic.shape == "bulk"
@@ -88,9 +93,11 @@ class Endpoint:
         self._consumer_handle = 1 if application.publish_to else 0
         self._publishing_remote_handle = -1
         if application.publish_to:
-            self.publisher = Publisher(application.publisher, traffic, session.max_frame_size)
+            self.publisher = Publisher(
+                application.publisher, traffic, session.max_frame_size, batch=application.batch, channel=channel
+            )
             address = queue_address(application.publish_to)
-            self._attach(attach(0, address, role=wire.ROLE_SENDER, settled=traffic.settled))
+            self._attach(attach(0, address, role=wire.ROLE_SENDER, settled=traffic.settled, channel=channel))
         if application.consume_from:
             self.consumer = Consumer(traffic, application.link_credit)
             address = queue_address(application.consume_from)
@@ -183,7 +190,7 @@ class Endpoint:
         session_fields = map(
             wire.uint, (self._next_incoming_id, INCOMING_WINDOW, self._next_outgoing_id, OUTGOING_WINDOW)
         )
-        return wire.frame(wire.composite(wire.FLOW, *session_fields, *link_fields))
+        return wire.frame(wire.composite(wire.FLOW, *session_fields, *link_fields), channel=self._channel)
 
     def _echo(self, *, for_publisher: bool, of_session: bool) -> bytes:
         """The flow that answers one with echo set [2.7.4]."""

@@ -42,16 +42,18 @@ class Place:
 
 
 class Conversation:
-    """A blocking connection with one session on channel 0."""
+    """A blocking connection with a session on channel 0, and more of them when asked."""
 
     def __init__(self, url: str, *, max_frame_size: int, container_id: str) -> None:
         place = Place.of(url)
         self.rest = b""
+        self._channel = 0  # of the frame read last
         self.socket = socket.create_connection((place.host, place.port), timeout=STEP_SECONDS)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             self._authenticate(place)
-            self.session, self.properties = self._begin(place, max_frame_size, container_id)
+            self._max_frame_size, self.properties = self._open(place, max_frame_size, container_id)
+            self.session = self.begin()
         except BaseException:
             self.socket.close()
             raise
@@ -69,26 +71,25 @@ class Conversation:
         self.socket.sendall(wire.AMQP_HEADER)
         self._expect_header(wire.AMQP_HEADER)
 
-    def _begin(self, place: Place, max_frame_size: int, container_id: str) -> tuple[Session, dict[str, wire.Value]]:
-        self.socket.sendall(
+    def _open(self, place: Place, max_frame_size: int, container_id: str) -> tuple[int, dict[str, wire.Value]]:
+        self.send(
             wire.frame(
                 wire.composite(
                     wire.OPEN, wire.string(container_id), wire.string(place.host), wire.uint(max_frame_size),
-                    wire.ushort(0),
+                    wire.ushort(0x7FFF),
                 )
             )
         )  # fmt: skip
         opened = self.await_frame(wire.OPEN)
-        self.socket.sendall(
-            wire.frame(wire.composite(wire.BEGIN, wire.NULL, wire.uint(0), wire.uint(2**31 - 1), wire.uint(2**32 - 1)))
-        )
-        begun = self.await_frame(wire.BEGIN)
         properties = opened.field(9)
-        return Session(
-            max_frame_size=opened.number(2, 2**32 - 1),
-            next_incoming_id=begun.number(1),
-            remote_incoming_window=begun.number(2),
-        ), properties if isinstance(properties, dict) else {}
+        return opened.number(2, 2**32 - 1), properties if isinstance(properties, dict) else {}
+
+    def begin(self, channel: int = 0) -> Session:
+        """A session on this channel of ours."""
+        begin = wire.composite(wire.BEGIN, wire.NULL, wire.uint(0), wire.uint(2**31 - 1), wire.uint(2**32 - 1))
+        self.send(wire.frame(begin, channel=channel))
+        begun = self.await_frame(wire.BEGIN)
+        return Session(self._max_frame_size, begun.number(1), begun.number(2), self._channel)
 
     def send(self, *frames: bytes) -> None:
         self.socket.sendall(b"".join(frames))
@@ -108,6 +109,7 @@ class Conversation:
         """The next frame; None for an empty one."""
         while len(self.rest) < 8 or len(self.rest) < (size := struct.unpack_from(">I", self.rest)[0]):
             self._read()
+        self._channel = int.from_bytes(self.rest[6:8], "big")
         frame = wire.decode_frame(self.rest[:size], 0, size)
         self.rest = self.rest[size:]
         return frame

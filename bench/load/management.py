@@ -80,6 +80,13 @@ class Management:
                 return value
         raise WireError(f"no {name} in what the broker says about queue {queue}")
 
+    def connections(self) -> list[dict[str, Value]]:
+        """What Headgate tells about its connections."""
+        match self._request("GET", "/headgate/connections", wire.NULL):
+            case {"items": list(items)}:
+                return [one for one in items if isinstance(one, dict)]
+        raise WireError("no items in what the broker says about its connections")
+
     def set_alarm(self, name: str, *, on: bool) -> None:
         """Raise or clear an alarm of Headgate's by hand."""
         self._request("PUT" if on else "DELETE", f"/headgate/alarms/{name}", wire.NULL)

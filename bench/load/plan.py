@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 Shape = Literal["bulk", "unbatched"]
+Protocol = Literal["1.0", "0.9.1"]
 
 NUMBERED_BYTES = 12
 """The least body: 4 bytes publisher id, 8 bytes sequence number."""
@@ -69,12 +70,18 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """One connection with one session; it publishes, consumes, does both, or idles."""
+    """One connection with one session; it publishes, consumes, does both, or idles.
+
+    link_credit: of its consumer; in AMQP 0.9.1 the prefetch_count.
+    batch: messages that the publisher sends and then waits for the outcomes of all of them; 0: it does not wait.
+    """
 
     publisher: int = 0
     publish_to: str = ""
     consume_from: str = ""
     link_credit: int = 200
+    batch: int = 0
+    protocol: Protocol = "1.0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

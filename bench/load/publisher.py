@@ -49,20 +49,20 @@ class Unit:
         return [start + at for start in starts for at in (_ID_AT, _TAG_AT)] + [self.body_at + _SEQUENCE_LOW]
 
 
-def _transfer_frame(payload: bytes, *, settled: bool, more: bool, split: bool) -> bytes:
+def _transfer_frame(payload: bytes, *, settled: bool, more: bool, split: bool, channel: int) -> bytes:
     flags = b"\x41" if settled else b"\x42" if split else b""
     if split:
         flags += b"\x41" if more else b"\x42"
     fields_bytes = 17 + len(flags)
     head = _TRANSFER.pack(
-        _TRANSFER.size + len(flags) + len(payload), 2, 0, 0,
+        _TRANSFER.size + len(flags) + len(payload), 2, 0, channel,
         b"\x00\x53\x14", 0xD0, fields_bytes + 4, 4 + len(flags),
         0x43, 0x70, 0, 0xA0, 8, 0, 0x43,
     )  # fmt: skip
     return head + flags + payload
 
 
-def message_unit(publisher: int, traffic: Traffic, max_frame_size: int) -> Unit:
+def message_unit(publisher: int, traffic: Traffic, max_frame_size: int, channel: int = 0) -> Unit:
     """The frames of this publisher's messages, numbered 0, each no larger than `max_frame_size`."""
     body = struct.pack(">IQ", publisher, 0) + bytes(traffic.numbers_bytes - _STAMP) + traffic.padding()
     data_section = (
@@ -72,15 +72,16 @@ def message_unit(publisher: int, traffic: Traffic, max_frame_size: int) -> Unit:
     )
     before_body = (_DURABLE_HEADER if traffic.durable else b"") + data_section
     payload = before_body + body
-    whole = _transfer_frame(payload, settled=traffic.settled, more=False, split=False)
+    settled = traffic.settled
+    whole = _transfer_frame(payload, settled=settled, more=False, split=False, channel=channel)
     if len(whole) <= max_frame_size:
         return Unit(whole, (len(whole),), len(whole) - len(body))
     room = max_frame_size - _TRANSFER.size - 2
     if room < len(before_body) + traffic.numbers_bytes:
         raise WireError(f"frames of {max_frame_size} bytes are too small for this generator")
     frames = [
-        _transfer_frame(payload[at : at + room], settled=traffic.settled, more=at + room < len(payload), split=True)
-        for at in range(0, len(payload), room)
+        _transfer_frame(part, settled=settled, more=at + room < len(payload), split=True, channel=channel)
+        for at, part in ((at, payload[at : at + room]) for at in range(0, len(payload), room))
     ]
     ends = [sum(map(len, frames[: k + 1])) for k in range(len(frames))]
     return Unit(b"".join(frames), tuple(ends), _TRANSFER.size + 2 + len(before_body))
@@ -89,10 +90,13 @@ def message_unit(publisher: int, traffic: Traffic, max_frame_size: int) -> Unit:
 class Publisher:
     """One sending link."""
 
-    def __init__(self, publisher: int, traffic: Traffic, max_frame_size: int) -> None:
+    def __init__(
+        self, publisher: int, traffic: Traffic, max_frame_size: int, *, batch: int = 0, channel: int = 0
+    ) -> None:
         self.publisher = publisher
         self._traffic = traffic
-        self._unit = message_unit(publisher, traffic, max_frame_size)
+        self._batch = batch
+        self._unit = message_unit(publisher, traffic, max_frame_size, channel)
         self._offsets = self._unit.count_offsets
         self._stencil = Stencil(self._unit.data, max(1, BURST_BYTES_MAX // len(self._unit.data)))
         self._bulk = traffic.shape == "bulk"
@@ -117,6 +121,11 @@ class Publisher:
     @property
     def link_credit(self) -> int:
         return self._link_credit
+
+    @property
+    def confirmed(self) -> int:
+        """Messages with an outcome."""
+        return self._settled_count
 
     @property
     def finished(self) -> bool:
@@ -158,6 +167,8 @@ class Publisher:
         )
         if self._traffic.in_flight and not self._traffic.settled:
             count = min(count, self._traffic.in_flight - (self.sent - self._settled_count))
+        if self._batch and not self._traffic.settled:
+            count = min(count, (self._settled_count // self._batch + 1) * self._batch - self.sent)
         return max(0, count)
 
     def ready(self, window: int, now_ns: int) -> int:

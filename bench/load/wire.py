@@ -142,9 +142,9 @@ def composite(code: int, *fields: bytes) -> bytes:
     return described(code, list_of(*fields[:kept]))
 
 
-def frame(body: bytes, *, kind: int = AMQP_FRAME) -> bytes:
-    """A frame on channel 0 [2.3]."""
-    return struct.pack(">IBBH", len(body) + 8, 2, kind, 0) + body
+def frame(body: bytes, *, kind: int = AMQP_FRAME, channel: int = 0) -> bytes:
+    """A frame [2.3]."""
+    return struct.pack(">IBBH", len(body) + 8, 2, kind, channel) + body
 
 
 def disposition(first: int, last: int, *, role: bool) -> bytes:

@@ -11,6 +11,10 @@ from core.config.units import Messages, Unit
 class StageSettings(Section):
     """The budgets of the stages that a message passes. A stage that is slowed holds up what is before it."""
 
+    channel: Messages = Field(default=200, ge=0)
+    """Published messages that one AMQP 0.9.1 channel takes on per turn. 200 is what one grant of stage credit brings: a
+    queue that keeps up never blocks its channel then, so a channel that is blocked has a slow queue. 0 stops it."""
+
     queue: Messages = Field(default=10_000, ge=0)
     """Published messages that one queue takes in per turn: at 0.5 us each, 5 ms of everybody's time. 0 stops it."""
 

@@ -6,7 +6,9 @@ from pydantic import Field, field_validator
 
 from core.config.access import AccessSettings, UserSettings
 from core.config.alarms import AlarmSettings
+from core.config.amqp091 import Amqp091Settings
 from core.config.amqp10 import Amqp10Settings
+from core.config.credit_flow import StageCreditSettings
 from core.config.data import DataSettings
 from core.config.engine import EngineSettings
 from core.config.log import LogSettings
@@ -25,6 +27,8 @@ class Settings(Section):
     log: LogSettings = LogSettings()
     access: AccessSettings = AccessSettings()
     amqp10: Amqp10Settings = Amqp10Settings()
+    amqp091: Amqp091Settings = Amqp091Settings()
+    stage_credit: StageCreditSettings = StageCreditSettings()
     engine: EngineSettings = EngineSettings()
     users: tuple[UserSettings, ...] = Field(default=(), strict=False)
     """Without any, the user guest with the password guest may connect, from this machine only."""

@@ -23,6 +23,9 @@ class StoreSettings(Section):
     sync_interval: Seconds = Field(default=0.2, ge=0.001)
     """What classic queues and streams have written is synced at least so often: what a power cut may take."""
 
+    sync_delay: Seconds = Field(default=0.0, ge=0, le=1)
+    """Every sync takes so much longer than the disk makes it: for tests and benchmarks only, to have a slow disk."""
+
     inline_write_max: Bytes = Field(default=65_536, ge=0)
     """Batches of this size or less are written without going to a worker thread, as long as that is quick. 0: none."""
 

@@ -4,6 +4,9 @@ A message that is taken on is confirmed at once, or when the lane of its backing
 has written it, or synced it. Which of the two decides may change while the queue is there. A queue answers in the order
 in which it took messages on; so an answer that needs no waiting, or less, waits behind those before it.
 
+Stage credit waits for less: a message is acknowledged to a publisher that has some when it could be delivered, or when
+it is rejected, whatever is before it. Where messages are ready before they are safe, that is at once.
+
 Invariants: of each message that was taken on or rejected here exactly one answer goes to the confirms, and the answers
 of a queue are in order; a publisher's ``unsynced`` is the number of its messages that wait here for a sync.
 """
@@ -74,10 +77,14 @@ class Admissions:
 
     def took(self, confirms: Confirms, submission: Submission, start: int, stop: int, position: int | None) -> None:
         """Messages were taken on; they are safe when the lane has reached the position."""
-        if position is not None and self._waits is not None:
+        waits = self._waits if position is not None else None
+        sender = submission.publisher.stage_credit
+        if sender is not None and (self._ready_before or waits is None):
+            self._queue.stage_credit.ack(sender, stop - start)
+        if position is not None and waits is not None:
             admission = Admission(self, submission, start, stop, due=False, synced=self._synced)
             self._pending.append(admission)
-            self._waits.add(position, admission)
+            waits.add(position, admission)
             if self._synced:
                 submission.publisher.unsynced += stop - start
         elif self._pending:
@@ -87,6 +94,8 @@ class Admissions:
 
     def reject(self, confirms: Confirms, submission: Submission, start: int, stop: int, error: EngineError) -> None:
         """There was no room for these."""
+        if submission.publisher.stage_credit is not None:
+            self._queue.stage_credit.ack(submission.publisher.stage_credit, stop - start)
         if self._pending:
             self._pending.append(Admission(self, submission, start, stop, due=True, error=error))
         else:
@@ -95,6 +104,9 @@ class Admissions:
     def reached(self, admission: Admission, confirms: Confirms) -> AnyQueue | None:
         """The lane has come as far as this one needs. Returns the queue when it has messages ready only now."""
         admission.due = True
+        sender = admission.submission.publisher.stage_credit
+        if sender is not None and not self._ready_before:
+            self._queue.stage_credit.ack(sender, admission.stop - admission.start)
         if admission.synced:
             admission.submission.publisher.unsynced -= admission.stop - admission.start
         pending = self._pending

@@ -12,6 +12,7 @@ from math import inf
 
 from core.alarms.registry import BY_HAND, AlarmRegistry
 from core.clock import Now
+from core.credit_flow.flow import CreditFlow
 from core.engine.arguments import queue_type
 from core.engine.confirms import Confirms, Submission
 from core.engine.consumers import Attachment
@@ -28,6 +29,7 @@ from core.engine.routing import DEFAULT_EXCHANGE
 from core.engine.settings import EngineSettings as EngineSettings
 from core.engine.snapshots import Snapshots
 from core.engine.storage import Storage
+from core.engine.store_stage import StoreStage
 from core.engine.topology import QueueDefinition, Topology
 from core.errors import EngineError, Forbidden, Invalid, Locked, NotFound, PreconditionFailed, ResourceDeleted
 from core.interface import (
@@ -79,7 +81,18 @@ class Broker:
             submit=self._submit,
             touch=self._pump.touch,
         )
-        self._maker = QueueMaker(settings, roads=roads, residency=self._residency, storage=storage, lanes=lanes)
+        store_stage = None
+        if storage is not None and lanes is not None:
+            lane, written = storage.store.classic, lanes.classic_written
+            store_stage = StoreStage(settings.store_stage_credit, lane=lane, written=written)
+        self._maker = QueueMaker(
+            settings,
+            roads=roads,
+            residency=self._residency,
+            storage=storage,
+            lanes=lanes,
+            store_stage=store_stage,
+        )
         self._storage = storage
         self.policies = Policies(policies_max=settings.policies_max, recorder=recorder, changed=self._policies_changed)
         self._topology = Topology(settings, recorder=recorder, alternate=self.policies.alternate_exchange)
@@ -91,6 +104,8 @@ class Broker:
             confirms=self._confirms,
             alarms=self.alarms,
             policies=self.policies,
+            store=None if store_stage is None else store_stage.stage_credit,
+            now=lambda: self._now.monotonic,
         )
         self._next_consumer = 0
         if storage is not None:
@@ -107,8 +122,15 @@ class Broker:
         for name in self._topology.queues_of(owner):
             self._remove_queue(name)
 
-    def publisher(self, mailbox: Mailbox, owner: object, target: Target | None, reference: object) -> Publisher:
-        publisher = Publisher(mailbox, owner, target, reference)
+    def publisher(
+        self,
+        mailbox: Mailbox,
+        owner: object,
+        target: Target | None,
+        reference: object,
+        stage_credit: CreditFlow | None = None,
+    ) -> Publisher:
+        publisher = Publisher(mailbox, owner, target, reference, stage_credit=stage_credit)
         if isinstance(target, QueueTarget):
             self._topology.check_may_publish(target.queue, owner)
             queue = self._queues[target.queue]
@@ -122,6 +144,8 @@ class Broker:
 
     def retire(self, publisher: Publisher) -> None:
         self._confirms.leave(publisher)
+        if publisher.stage_credit is not None:
+            publisher.stage_credit.end()
         target = publisher.fixed_target
         if isinstance(target, QueueTarget) and target.queue in self._queues:
             self._queues[target.queue].publishers.pop(publisher, None)
@@ -133,23 +157,25 @@ class Broker:
             if queue is None:
                 self._refuse(publisher, run, NotFound(f"there is no queue '{target.queue}'"))
             elif run.routing_keys:
-                self._publish_routed(publisher, DEFAULT_EXCHANGE, target.queue, run)
+                self._publish_routed(publisher, DEFAULT_EXCHANGE, target.queue, run, now)
             else:
                 queue.inbox.put(Submission(publisher, run, None), len(run.entries))
                 self._pump.touch(queue)
+                if publisher.stage_credit is not None:
+                    publisher.stage_credit.send(queue.stage_credit, len(run.entries), now.monotonic)
             return
         try:
             self._check_exchange(target.exchange)
         except EngineError as error:
             self._refuse(publisher, run, error)
         else:
-            self._publish_routed(publisher, target.exchange, target.routing_key, run)
+            self._publish_routed(publisher, target.exchange, target.routing_key, run, now)
 
     def consume(
         self, queue: str, mailbox: Mailbox, owner: object, options: ConsumeOptions, reference: object
     ) -> Consumer:
         self._topology.queue(queue, owner)
-        consumers = self._queues[queue].consumers
+        consumers = () if options.getter else self._queues[queue].consumers
         if consumers and (options.exclusive or any(other.options.exclusive for other in consumers)):
             raise Locked(f"queue '{queue}' has a consumer already, and one of the two is to be the only one")
         consumer = Attachment(self._next_consumer, queue, mailbox, options, reference)
@@ -157,13 +183,14 @@ class Broker:
         self._queues[queue].attach(consumer)
         return consumer
 
-    def cancel(self, consumer: Consumer) -> None:
+    def cancel(self, consumer: Consumer, *, requeue: bool = True) -> None:
         assert isinstance(consumer, Attachment)
-        if consumer.detached:
+        if consumer.gone:
             return
         queue = self._queues[consumer.queue_name]
-        queue.cancel(consumer)
-        if not queue.consumers and self._topology.queues[queue.name].declaration.auto_delete:
+        counted = not (consumer.options.getter or consumer.detached)
+        queue.cancel(consumer, requeue=requeue)
+        if counted and not queue.consumers and self._topology.queues[queue.name].declaration.auto_delete:
             self._remove_unasked(queue)
         else:
             self._pump.touch(queue)
@@ -178,7 +205,7 @@ class Broker:
 
     def settle(self, consumer: Consumer, first: int, last: int, disposal: Disposal | Return) -> None:
         assert isinstance(consumer, Attachment)
-        if consumer.detached:
+        if consumer.gone:
             return
         queue = self._queues[consumer.queue_name]
         if queue.settle(consumer, first, last, disposal):
@@ -200,11 +227,13 @@ class Broker:
 
     # --- Topology -------------------------------------------------------------------------------------------
 
-    def declare_queue(self, declaration: QueueDeclaration, owner: object) -> tuple[QueueInfo, bool]:
+    def declare_queue(
+        self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool = False
+    ) -> tuple[QueueInfo, bool]:
         """See :class:`core.interface.Topology`, also for the methods below."""
         if self._storage is None:
             check_memory_can_keep(declaration)
-        made = self._topology.admit_queue(declaration, owner)
+        made = self._topology.admit_queue(declaration, owner, named_by_broker=named_by_broker)
         definition = self._topology.queues[declaration.name]
         if made:
             self._add_queue(definition)
@@ -238,6 +267,12 @@ class Broker:
     def delete_exchange(self, name: str) -> None:
         self._topology.delete_exchange(name)
 
+    def exchange_info(self, name: str) -> ExchangeDeclaration:
+        return self._topology.exchange(name).declaration
+
+    def exchange_in_use(self, name: str) -> bool:
+        return self._topology.is_source(name)
+
     def bind(self, binding: Binding, owner: object) -> None:
         self._topology.bind(binding, owner)
 
@@ -256,8 +291,12 @@ class Broker:
 
     # --- the process ----------------------------------------------------------------------------------------
 
-    def memory_sampled(self, used: int, limit: int) -> None:
-        """So many bytes are in use, of so many below the watermark; 0 is a watermark that everything is above."""
+    def memory_sampled(self, used: int, limit: int, now: Now) -> None:
+        """So many bytes are in use, of so many below the watermark; 0 is a watermark that everything is above.
+
+        Also how the time goes on for who looks at a broker in which nothing happens.
+        """
+        self._now = now
         if self._now.monotonic >= self._sampled_at + SAMPLE_INTERVAL_S:
             self._sampled_at = self._now.monotonic
             ratio = used / limit if limit else inf
@@ -271,7 +310,7 @@ class Broker:
     # --- Observable, Control --------------------------------------------------------------------------------
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
-        """Queues, consumers, publishers, exchanges, bindings, policies, alarms and the engine; [] for other kinds."""
+        """Queues, consumers, publishers, exchanges, bindings, policies, stages, alarms, engine; [] for other kinds."""
         return self._snapshots.take(kind, identity)
 
     def set_alarm(self, name: str) -> None:
@@ -328,11 +367,14 @@ class Broker:
         self._pump.touch(source)
         return number
 
-    def _publish_routed(self, publisher: Publisher, exchange: str, key: str, run: Run) -> None:
+    def _publish_routed(self, publisher: Publisher, exchange: str, key: str, run: Run, now: Now) -> None:
         keys = (key, *run.routing_keys)
         route = Route(exchange, keys)
         for part, queues in self._router.route(exchange, keys, run):
             self._submit(publisher, part, queues, route)
+            if publisher.stage_credit is not None:
+                for queue in queues:
+                    publisher.stage_credit.send(queue.stage_credit, len(part.entries), now.monotonic)
 
     def _submit(self, publisher: Publisher, run: Run, queues: Queues, route: Route) -> None:
         if not queues:
@@ -372,6 +414,7 @@ class Broker:
         ready = queue.ready
         self._pump.forget(queue)
         queue.dissolve(self._confirms, ResourceDeleted(f"queue '{name}' was deleted"))
+        queue.stage_credit.end()
         self._maker.forget(queue)
         return ready
 

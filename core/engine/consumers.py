@@ -35,6 +35,9 @@ class Attachment:
     reference: object
     active: bool = True
     detached: bool = False
+    """It gets nothing more."""
+    gone: bool = False
+    """It holds nothing either: whatever is said of its deliveries has no effect."""
     in_turn: bool = False
     """True while it has a place on its level."""
     grant: int = 0
@@ -68,6 +71,7 @@ class Attachment:
                 stretch.annotations,
                 stretch.sequences if self.sequence_key else None,
                 self.sequence_key,
+                stretch.route,
             )
         )
         self.unsettled.append(number, stretch)

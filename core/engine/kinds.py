@@ -8,6 +8,7 @@ from collections.abc import Hashable, Mapping, MutableMapping
 from typing import NamedTuple, Protocol
 
 from core.clock import Now
+from core.credit_flow.flow import CreditFlow
 from core.credit_flow.stage import Stage
 from core.engine.confirms import Confirms, Submission
 from core.engine.consumers import Attachment, Consumers
@@ -38,6 +39,10 @@ class AnyQueue(Hashable, Protocol):
     @property
     def inbox(self) -> Stage[Submission]:
         """Published messages that are not taken on yet."""
+
+    @property
+    def stage_credit(self) -> CreditFlow:
+        """Its side of the stage credit with publishers that have some, and with the message store."""
 
     @property
     def consumers(self) -> Consumers: ...
@@ -87,8 +92,11 @@ class AnyQueue(Hashable, Protocol):
     def settle(self, consumer: Attachment, first: int, last: int, disposal: Disposal | Return) -> bool:
         """Dispose of the outstanding deliveries in the range. Returns True when that may let messages move."""
 
-    def cancel(self, consumer: Attachment) -> None:
-        """Detach the consumer; what it holds goes back before anything is dispatched to another."""
+    def cancel(self, consumer: Attachment, *, requeue: bool = True) -> None:
+        """Detach the consumer; what it holds goes back before anything is dispatched to another.
+
+        Without ``requeue`` it keeps what it holds, until it is cancelled again with it.
+        """
 
     def purge(self) -> int:
         """Drop the ready messages; returns how many. Raises PreconditionFailed for a kind that cannot."""

@@ -25,6 +25,7 @@ from core.engine.queue import Queue
 from core.engine.residency import Residency, Resident
 from core.engine.settings import EngineSettings
 from core.engine.storage import Storage
+from core.engine.store_stage import StoreStage, ToStore
 from core.engine.stream_queue import SEGMENT_BYTES_DEFAULT, StreamQueue
 from core.engine.topology import QueueDefinition
 from core.engine.variable_queue import VariableQueue
@@ -90,6 +91,7 @@ class QueueMaker:
         residency: Residency,
         storage: Storage | None,
         lanes: Lanes | None,
+        store_stage: StoreStage | None,
     ) -> None:
         self.residents: dict[Resident, AnyQueue] = {}
         """Backings that page, and whose they are."""
@@ -98,6 +100,7 @@ class QueueMaker:
         self._residency = residency
         self._storage = storage
         self._lanes = lanes
+        self._store_stage = store_stage
         self._passing = count(1)
         self._kept_as: dict[AnyQueue, str] = {}
 
@@ -137,6 +140,7 @@ class QueueMaker:
         written: Waits[Waiting] | None = None,
         synced: Waits[Waiting] | None = None,
         first_sequence: int = 0,
+        to_store: ToStore | None = None,
     ) -> Queue:
         return Queue(
             name,
@@ -147,6 +151,8 @@ class QueueMaker:
             roads=self._roads,
             messages_per_turn=self._settings.queue_messages_per_turn,
             first_sequence=first_sequence,
+            stage_credit=self._settings.stage_credit,
+            to_store=to_store,
         )
 
     def _classic(
@@ -161,11 +167,14 @@ class QueueMaker:
         kept_as = str(definition.id) if definition.id is not None else f"{PASSING}{next(self._passing)}"
         backings: list[VariableQueue] = []
         first_sequence = 0
+        to_store = None if self._store_stage is None else ToStore(self._store_stage)
 
         def backing(level: int) -> Backing:
             nonlocal first_sequence
             index = storage.store.queue_index(kept_as, level)
             first_sequence = max(first_sequence, index.next_sequence_floor)
+            if to_store is not None:
+                index.kept = to_store.kept
             backings.append(VariableQueue(index, durable=options.durable, lazy=options.lazy, now=now))
             return backings[-1]
 
@@ -177,6 +186,7 @@ class QueueMaker:
             written=lanes.classic_written,
             synced=lanes.classic_synced,
             first_sequence=first_sequence,
+            to_store=to_store,
         )
         self._kept_as[queue] = kept_as
         for resident in backings:
@@ -223,6 +233,7 @@ class QueueMaker:
             synced=lanes.streams_synced,
             filter_value=(lambda entry, origin: None) if converter is None else converter.filter_value,
             messages_per_turn=self._settings.queue_messages_per_turn,
+            stage_credit=self._settings.stage_credit,
         )
         self._kept_as[queue] = str(definition.id)
         return queue

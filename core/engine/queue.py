@@ -20,10 +20,11 @@ This module does not know names, routing or protocols.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from math import inf
 
 from core.clock import Now
+from core.credit_flow.flow import GENERAL, CreditFlow, StageCreditSpec
 from core.credit_flow.stage import Stage
 from core.engine.admissions import Admissions
 from core.engine.backing import Backing
@@ -31,17 +32,20 @@ from core.engine.confirms import Confirms, Submission
 from core.engine.consumers import Attachment, Consumers, Level
 from core.engine.courier import Roads
 from core.engine.dead_letter import DeadLetters, keeps
-from core.engine.expiry import Disuse, Marks, expires_at, has_expired, monotonic
+from core.engine.expiry import Disuse, expires_at, has_expired, monotonic
+from core.engine.holders import Holders
 from core.engine.kinds import Peeked
 from core.engine.length_limit import Blocked, LengthLimit
 from core.engine.moving import Move, peek
 from core.engine.options import QueueOptions
 from core.engine.pump import Waiting
+from core.engine.queue_counters import QueueCounters
 from core.engine.shelf import Shelf
+from core.engine.store_stage import ToStore
 from core.engine.stretch import NOWHERE, Stretch
 from core.engine.waits import Waits
 from core.errors import EngineError, PreconditionFailed
-from core.interface import Cancelled, DeathReason, Disposal, Publisher, TakenBack, Target
+from core.interface import DeathReason, Disposal, Publisher, Target
 from core.message import Portion, Return
 
 REMOVALS_PER_TURN = 10_000
@@ -53,33 +57,14 @@ REMOVED_AT_ONCE = 1024
 SEQUENCE_ANNOTATION = "x-opt-sequence"
 
 
-@dataclass(slots=True)
-class QueueCounters:
-    """What has happened since the queue was made, in messages."""
-
-    published: int = 0
-    """Taken on."""
-    refused: int = 0
-    """Rejected at the length limit, for want of room."""
-    delivered: int = 0
-    """Handed to consumers, once more for each redelivery."""
-    direct: int = 0
-    """Of these, without having stood in the queue."""
-    accepted: int = 0
-    rejected: int = 0
-    returned: int = 0
-    purged: int = 0
-    moved: int = 0
-    """To another queue, by an operator."""
-
-
 class Queue:
     """The queue behind a name; its definition is the topology's affair."""
 
     __slots__ = (
-        "_admissions", "_asking", "_blocked", "_cares", "_disuse", "_letters", "_limit", "_mortal", "_move",
-        "_next_sequence", "_paging", "_passes", "_removable", "_roads", "_shelves", "_timed",
-        "consumers", "counters", "deadline", "expired", "inbox", "name", "options", "publishers",
+        "_admissions", "_asking", "_blocked", "_cares", "_disuse", "_getting", "_holders", "_letters", "_limit",
+        "_mortal", "_move", "_next_sequence", "_paging", "_passes", "_removable", "_roads", "_shelves",
+        "_to_store", "consumers", "counters", "deadline", "expired", "inbox", "name", "options", "publishers",
+        "stage_credit",
     )  # fmt: skip
 
     def __init__(
@@ -93,19 +78,25 @@ class Queue:
         roads: Roads | None = None,
         messages_per_turn: int | None = None,
         first_sequence: int = 0,
+        stage_credit: StageCreditSpec = GENERAL,
+        to_store: ToStore | None = None,
     ) -> None:
         """``backings`` makes the backing of each priority level, from 0 up.
 
         ``written`` and ``synced`` are the waits of the backings' lane for what is accepted when it is written, or
         synced; of a queue that has both, the options say which. Without ``roads``, messages that would be dead-lettered
-        are dropped.
+        are dropped. ``stage_credit`` is what publishers may send that have stage credit; ``to_store`` there is where
+        bodies may go to the message store.
         """
         self.name = name
         self.options = options
         self.inbox: Stage[Submission] = Stage(messages_per_turn)
         self.consumers = Consumers(single_active=options.single_active_consumer)
+        self._holders = Holders(self.consumers)
         self.publishers: dict[Publisher, None] = {}
         """Those whose fixed target is this queue."""
+        self.stage_credit = CreditFlow(name, stage_credit)
+        self._to_store = to_store
         self.counters = QueueCounters()
         self._shelves = [Shelf(level, backings(level)) for level in range(options.levels - 1, -1, -1)]
         """Highest level first; the shelf of a level is at -1 - level."""
@@ -129,13 +120,13 @@ class Queue:
         """Some message here may expire, or may once have been here that could."""
         self._removable = 0
         """How many more messages may be removed in this turn."""
-        self._timed = False
-        """Some consumer has a time-out for its deliveries."""
         self._cares = False
         """Something of what ``_see_to_cares`` sees to is there."""
         self._paging = [(shelf, shelf.pages) for shelf in self._shelves if shelf.pages is not None]
         self._asking: dict[Attachment, None] = {}
         """Consumers whose grants are not answered."""
+        self._getting: dict[Attachment, None] = {}
+        """Those of them that are getters."""
         self._take_note()
         self._go_on_dead_lettering()
 
@@ -155,7 +146,7 @@ class Queue:
     @property
     def unacknowledged(self) -> int:
         """Messages that consumers hold."""
-        return sum(consumer.unsettled.count for consumer in self.consumers)
+        return self._holders.unacknowledged
 
     def counts(self) -> Mapping[str, object]:
         """Counters and states for whoever looks."""
@@ -189,8 +180,9 @@ class Queue:
             if attributes.ttl_ms is not None or self.options.message_ttl_ms is not None:
                 expiry = expires_at(attributes, self.options.message_ttl_ms, now)
                 self._mortal = True
-                if expiry == now.wall:
-                    self._serve_all(now)  # it goes straight to a consumer or nowhere: nobody may wait before it
+                if expiry == now.wall:  # it goes straight to a consumer or nowhere: nobody may wait before it
+                    for level in self.consumers.levels():
+                        self._serve_level(level, now)
             portion = Portion(submission.run, start, stop, expiry, submission.route)
             if self._passes and (len(runs) == 1 or expiry == now.wall) and not self.ready:
                 passed = self._pass_by(shelf, portion, submission, confirms, now)
@@ -269,10 +261,14 @@ class Queue:
         self._removable = REMOVALS_PER_TURN
         if letters.here:
             self._settle(letters.collect(self.options, now))
-        if self._timed:
-            self._take_back_overdue(now)
+        if self._holders.timed:
+            for consumer, stretches in self._holders.overdue(now):
+                self._take_back(consumer, stretches, Return())
         if letters.room:
-            self._serve_all(now)
+            for level in self.consumers.levels():
+                self._serve_level(level, now)
+            if self._getting:
+                self._serve_getters(now)
         if self._mortal:
             self._expire_heads(now)
         if self._limit.drops:
@@ -285,13 +281,21 @@ class Queue:
         if self._asking:
             self._answer_grants()
 
-    def _serve_all(self, now: Now) -> None:
-        for level in self.consumers.levels():
-            for shelf in self._shelves:
-                if shelf.returned.count and shelf.returned.has_barred:
-                    self._serve_selectively(shelf, level, now)
-                else:
-                    self._serve(shelf, level, now)
+    def _serve_level(self, level: Level, now: Now) -> None:
+        for shelf in self._shelves:
+            if shelf.returned.count and shelf.returned.has_barred:
+                self._serve_selectively(shelf, level, now)
+            else:
+                self._serve(shelf, level, now)
+
+    def _serve_getters(self, now: Now) -> None:
+        """Each takes what it asked for of what consumers have left, as if it were alone on a level."""
+        for getter in self._getting:
+            level = Level()
+            if getter.grant:
+                level.enter(getter)
+                self._serve_level(level, now)
+                level.leave(getter)
 
     def _serve(self, shelf: Shelf, level: Level, now: Now) -> None:
         """Deal out the first messages, for which everybody on the level will do."""
@@ -365,8 +369,8 @@ class Queue:
         if self.options.expires_ms is not None:
             self._due(self._disuse.look(self.options.expires_ms, bool(self.consumers), now))
             self.expired = self._disuse.expired
-        if self._timed:
-            self._mark_deliveries(now)
+        if self._holders.timed:
+            self._due(self._holders.mark(now))
         if self._move is not None and not self._move.done:
             self._go_on_moving(self._move, now)
         for shelf, pages in self._paging:
@@ -375,6 +379,8 @@ class Queue:
             if pages.acks_to_page > 0:
                 pages.page_out([stretch for stretch in self._out_of_shelves() if self._shelf_of(stretch) is shelf])
                 shelf.returned.paged_out()
+        if self._to_store is not None:
+            self._to_store.look(self, now)
 
     def _go_on_moving(self, move: Move, now: Now) -> None:
         self.counters.moved += move.step(self._shelves, now)
@@ -388,9 +394,10 @@ class Queue:
         ready = self.ready
         for consumer in self._asking:
             consumer.reply(ready if consumer.active else 0)
-            if not consumer.grant:
+            if not (consumer.grant or consumer.options.getter):
                 self.consumers.granted(consumer)
         self._asking.clear()
+        self._getting.clear()
 
     def _due(self, deadline: float) -> None:
         self.deadline = min(self.deadline, deadline)
@@ -400,7 +407,7 @@ class Queue:
     def attach(self, consumer: Attachment) -> None:
         """A consumer comes, with no grant yet."""
         self._fit_out(consumer)
-        self.consumers.attach(consumer)
+        self._holders.attach(consumer)
         self._disuse.used()
         self._take_note()
 
@@ -410,8 +417,13 @@ class Queue:
         consumer.grant = n
         consumer.drain = drain
         consumer.replies_due += 1
-        self.consumers.granted(consumer)
         self._asking[consumer] = None
+        if not consumer.options.getter:
+            self.consumers.granted(consumer)
+            return
+        consumer.drain = True
+        self._getting[consumer] = None
+        self._disuse.used()
 
     def settle(self, consumer: Attachment, first: int, last: int, disposal: Disposal | Return) -> bool:
         """Dispose of the outstanding deliveries in the range (delivery numbers, both inclusive).
@@ -429,17 +441,20 @@ class Queue:
             for stretch in settled:
                 self.counters.rejected += len(stretch)
                 self._give_up(stretch, DeathReason.REJECTED)
-        vacated = not consumer.unsettled.count and self.consumers.vacated(consumer)
+        vacated = not consumer.unsettled.count and self._holders.vacated(consumer)
         return vacated or disposal is not Disposal.ACCEPTED
 
-    def cancel(self, consumer: Attachment) -> None:
-        """Detach the consumer; what it holds goes back before anything is dispatched to another."""
-        self._take_back(consumer, consumer.unsettled.remove_all(), Return())
+    def cancel(self, consumer: Attachment, *, requeue: bool = True) -> None:
+        """See :class:`core.engine.kinds.AnyQueue`."""
+        if requeue:
+            self._take_back(consumer, consumer.unsettled.remove_all(), Return())
         self._asking.pop(consumer, None)
+        self._getting.pop(consumer, None)
         for shelf in self._shelves:
             shelf.returned.lift_bars(consumer)
-        self.consumers.detach(consumer)
-        self._disuse.used()
+        if not (consumer.options.getter or consumer.detached):
+            self._disuse.used()
+        self._holders.leave(consumer)
         self._take_note()
 
     def _take_back(self, consumer: Attachment, stretches: Iterable[Stretch], how: Return) -> None:
@@ -449,7 +464,7 @@ class Queue:
             if not how.unsent:
                 stretch.first_acquirer = False
                 stretch.delivery_count += how.delivery_failed
-            if how.undeliverable_here:
+            if how.undeliverable_here and not consumer.detached:
                 stretch.barred |= {consumer}
             if how.annotations:
                 stretch.annotate(how.annotations)
@@ -460,39 +475,18 @@ class Queue:
             else:
                 self._shelf_of(stretch).put_back(stretch)
 
-    def _take_back_overdue(self, now: Now) -> None:
-        """Deliveries that consumers have held too long stand in the queue again."""
-        for consumer in self.consumers:
-            below = consumer.marks.overdue(now) if consumer.marks is not None else 0
-            for first, last in consumer.unsettled.numbers(below):
-                consumer.mailbox.put(TakenBack(consumer, first, last))
-                self._take_back(consumer, consumer.unsettled.remove(first, last), Return())
-            if below and not consumer.unsettled.count:
-                self.consumers.vacated(consumer)
-
-    def _mark_deliveries(self, now: Now) -> None:
-        for consumer in self.consumers:
-            if consumer.marks is not None:
-                if consumer.unsettled.count:
-                    consumer.marks.delivered(consumer.next_number, now)
-                else:
-                    consumer.marks.clear()
-                self._due(consumer.marks.deadline)
-
     def _fit_out(self, consumer: Attachment) -> None:
         """Give a consumer what the options say of it."""
         options = self.options
         consumer.link_credit_max = options.max_link_credit
         consumer.sequence_key = SEQUENCE_ANNOTATION if options.sequence_annotation else ""
-        timeouts = [ms for ms in (options.consumer_timeout_ms, consumer.options.consumer_timeout_ms) if ms is not None]
-        consumer.marks = Marks(min(timeouts)) if timeouts else None
+        self._holders.limit(consumer, options.consumer_timeout_ms, consumer.options.consumer_timeout_ms)
 
     def _take_note(self) -> None:
         """Consumers or options have changed."""
-        self._timed = any(consumer.marks is not None for consumer in self.consumers)
         limits = self._limit.blocks or self.options.expires_ms is not None
         moving = self._move is not None and not self._move.done
-        self._cares = limits or self._timed or bool(self._paging) or moving
+        self._cares = limits or self._holders.timed or bool(self._paging) or moving
 
     # --- where messages end, and what the shelves are told ---------------------------------------------------
 
@@ -527,8 +521,8 @@ class Queue:
 
     def _out_of_shelves(self) -> Iterator[Stretch]:
         """Everything that left a backing and may come back to it."""
-        for consumer in self.consumers:
-            yield from consumer.unsettled.stretches()
+        for holder in self._holders:
+            yield from holder.unsettled.stretches()
         for shelf in self._shelves:
             yield from shelf.returned.stretches()
         if self._move is not None:
@@ -547,8 +541,8 @@ class Queue:
         self._disuse.used()
         for _, pages in self._paging:
             pages.set_lazy(options.lazy)
-        for consumer in self.consumers:
-            self._fit_out(consumer)
+        for holder in self._holders:
+            self._fit_out(holder)
         self._take_note()
         for publisher in self.publishers:
             publisher.link_credit_max = options.max_link_credit
@@ -589,10 +583,7 @@ class Queue:
             confirms.gone(submission, self, start)
         for publisher in self.publishers:
             confirms.close(publisher, error)
-        for consumer in self.consumers:
-            consumer.detached = True
-            consumer.unsettled.remove_all()
-            consumer.mailbox.put(Cancelled(consumer, error))
+        self._holders.dissolve(error)
         self._letters.retire()
         if self._move is not None:
             self._move.end(str(error))

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from core.credit_flow.flow import GENERAL, TO_STORE, StageCreditSpec
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
@@ -10,6 +12,10 @@ class EngineSettings:
     queue_messages_per_turn: int | None = 10_000
     """How many messages a queue takes on in one turn; the rest wait and are not confirmed. None is no limit.
     At 0.5 µs for each message one queue keeps the others waiting for 5 ms at most."""
+    stage_credit: StageCreditSpec = GENERAL
+    """What a queue lets each publisher send that has stage credit."""
+    store_stage_credit: StageCreditSpec = TO_STORE
+    """What the message store lets each queue send, in bodies that go there."""
     queues_max: int = 10_000
     """Queues, dynamic ones included. An empty queue costs about 2 KiB."""
     exchanges_max: int = 1_000

@@ -1,10 +1,11 @@
 """What the engine shows of itself, from plain counters. Values are plain, so that any protocol can send
 them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from core.alarms.registry import AlarmRegistry
+from core.credit_flow.flow import CreditFlow
 from core.engine.confirms import Confirms
 from core.engine.consumers import Attachment
 from core.engine.kinds import AnyQueue
@@ -24,6 +25,10 @@ class Snapshots:
     confirms: Confirms
     alarms: AlarmRegistry
     policies: Policies
+    store: CreditFlow | None
+    """The message store's stage credit, where there is one."""
+    now: Callable[[], float]
+    """Monotonic seconds."""
 
     def take(self, kind: str, identity: str | None) -> list[Snapshot]:
         """Everything of a kind, or what has this name; [] for a kind that is not the engine's."""
@@ -40,6 +45,8 @@ class Snapshots:
                 shown = [_binding(binding) for binding in self.topology.all_bindings()]
             case "policies":
                 shown = self.policies.snapshot()
+            case "stages":
+                shown = self._stages()
             case "alarms":
                 shown = self.alarms.snapshot()
             case "engine":
@@ -50,6 +57,7 @@ class Snapshots:
 
     def _queue(self, queue: AnyQueue) -> Snapshot:
         declaration = self.topology.queues[queue.name].declaration
+        reading = queue.stage_credit.reading(self.now())
         return {
             "name": queue.name,
             "type": queue.options.type.value,
@@ -59,11 +67,29 @@ class Snapshots:
             "arguments": dict(declaration.arguments),
             **self.policies.shown(declaration),
             "messages_waiting": queue.inbox.waiting,
+            "stage_credit_state": reading.state.value,
+            "stage_credit_held_up_by": list(reading.held_up_by),
             "messages_ready": queue.ready,
             "messages_unacknowledged": queue.unacknowledged,
             "consumers": len(queue.consumers),
             "publishers": len(queue.publishers),
             **queue.counts(),
+        }
+
+    def _stages(self) -> list[Snapshot]:
+        stages = [self._stage("queue", queue.stage_credit) for queue in self.queues.values()]
+        return stages if self.store is None else [*stages, self._stage("store", self.store)]
+
+    def _stage(self, kind: str, stage: CreditFlow) -> Snapshot:
+        now = self.now()
+        reading = stage.reading(now)
+        return {
+            "name": stage.name,
+            "kind": kind,
+            "state": reading.state.value,
+            "held_up_by": list(reading.held_up_by),
+            "blocks": stage.blocks,
+            "blocked_seconds": stage.blocked_seconds(now),
         }
 
     def _engine(self) -> Snapshot:

@@ -22,18 +22,20 @@ from dataclasses import dataclass
 from math import inf
 
 from core.clock import Now
+from core.credit_flow.flow import GENERAL, CreditFlow, StageCreditSpec
 from core.credit_flow.stage import Stage
 from core.engine.confirms import Confirms, Submission
 from core.engine.consumers import Attachment, Consumers
+from core.engine.holders import Holders
 from core.engine.kinds import Peeked
 from core.engine.moving import check_may_peek
 from core.engine.options import QueueOptions
 from core.engine.pump import Waiting
 from core.engine.stretch import Stretch, join_positions
 from core.engine.waits import Waits
-from core.errors import EngineError, Invalid
-from core.interface import Cancelled, Delivered, Disposal, Publisher, StreamOptions, StreamPosition, Target
-from core.message import Attributes, Origin, Return
+from core.errors import EngineError, Invalid, PreconditionFailed
+from core.interface import Delivered, Disposal, Publisher, StreamOptions, StreamPosition, Target
+from core.message import Attributes, Origin, Return, Route
 from core.store.stream_chunk import CHUNK_OVERHEAD_BYTES, Chunk
 from core.store.stream_log import Kept, StreamLog
 
@@ -105,19 +107,21 @@ class _Reader:
 class _Batch:
     """Messages of one turn for one consumer, joined where neighbouring chunks are alike."""
 
-    __slots__ = ("_attributes", "_consumer", "_entries", "_offsets")
+    __slots__ = ("_attributes", "_consumer", "_entries", "_offsets", "_route")
 
     def __init__(self, consumer: Attachment) -> None:
         self._consumer = consumer
         self._attributes: Attributes | None = None
+        self._route: Route | None = None
         self._entries: list[bytes] = []
         self._offsets: Sequence[int] = ()
 
     def add(self, chunk: Chunk, places: Sequence[int]) -> None:
         """Take these messages of the chunk, at least one."""
-        if self._attributes is not None and self._attributes != chunk.attributes:
+        if self._entries and not (self._attributes == chunk.attributes and self._route == chunk.route):
             self.deliver()
         self._attributes = chunk.attributes
+        self._route = chunk.route
         if isinstance(places, range):
             entries = chunk.entries[places.start : places.stop]
             offsets: Sequence[int] = range(chunk.first + places.start, chunk.first + places.stop)
@@ -140,7 +144,7 @@ class _Batch:
         consumer.mailbox.put(
             Delivered(
                 consumer, number, entries, self._attributes, 0, not self._attributes.redelivered,
-                sequences=self._offsets, sequence_key=OFFSET_ANNOTATION,
+                sequences=self._offsets, sequence_key=OFFSET_ANNOTATION, route=self._route,
             )
         )  # fmt: skip
         consumer.unsettled.append(number, Stretch(self._offsets, [], self._attributes))
@@ -151,8 +155,9 @@ class StreamQueue:
     """The stream behind a name: a :class:`core.engine.kinds.AnyQueue`."""
 
     __slots__ = (
-        "_asking", "_filter_value", "_held_until", "_log", "_more", "_pending", "_readers", "_retain_at",
+        "_asking", "_filter_value", "_held_until", "_holders", "_log", "_more", "_pending", "_readers", "_retain_at",
         "_synced", "_synced_waits", "_written_waits", "consumers", "counters", "inbox", "name", "options", "publishers",
+        "stage_credit",
     )  # fmt: skip
 
     def __init__(
@@ -165,6 +170,7 @@ class StreamQueue:
         synced: Waits[Waiting],
         filter_value: FilterValue = lambda entry, origin: None,
         messages_per_turn: int | None = None,
+        stage_credit: StageCreditSpec = GENERAL,
     ) -> None:
         """``written`` and ``synced`` are the waits of the log's lane, and ``synced`` hurries it. ``filter_value`` tells
         the filter value of a message, as :meth:`core.interface.Converter.filter_value`."""
@@ -172,7 +178,9 @@ class StreamQueue:
         self.options = options
         self.inbox: Stage[Submission] = Stage(messages_per_turn)
         self.consumers = Consumers(single_active=options.single_active_consumer)
+        self._holders = Holders(self.consumers)
         self.publishers: dict[Publisher, None] = {}
+        self.stage_credit = CreditFlow(name, stage_credit)
         self.counters = StreamCounters()
         self._log = log
         self._written_waits = written
@@ -200,7 +208,7 @@ class StreamQueue:
     @property
     def unacknowledged(self) -> int:
         """Deliveries that consumers have not settled."""
-        return sum(consumer.unsettled.count for consumer in self.consumers)
+        return self._holders.unacknowledged
 
     @property
     def deadline(self) -> float:
@@ -237,8 +245,7 @@ class StreamQueue:
         gathered: list[Appended] = []
         count = 0
         for submission, start, stop in inbox.take_turn():
-            alike = not gathered or gathered[-1].submission.run.attributes == submission.run.attributes
-            if not alike or count + stop - start > GATHERED_MAX:
+            if (gathered and not _alike(gathered[-1].submission, submission)) or count + stop - start > GATHERED_MAX:
                 self._append(gathered, stamp_ms)
                 gathered, count = [], 0
             gathered.append(Appended(submission, self, start, stop))
@@ -250,7 +257,8 @@ class StreamQueue:
         if not gathered:
             return
         entries = [entry for part in gathered for entry in part.submission.run.entries[part.start : part.stop]]
-        attributes = gathered[0].submission.run.attributes
+        _, run, _, route = gathered[0].submission
+        attributes = run.attributes
         ask, origin = self._filter_value, attributes.origin
         values = [ask(entry, origin) for entry in entries]
         self.counters.published += len(entries)
@@ -259,6 +267,7 @@ class StreamQueue:
             attributes,
             stamp_ms=stamp_ms,
             filter_values=None if values.count(None) == len(values) else values,
+            route=route,
         )
         waits = self._synced_waits if self._synced else self._written_waits
         for part in gathered:
@@ -272,6 +281,9 @@ class StreamQueue:
             return None  # the stream was deleted meanwhile
         del self._pending[part]
         self._count_unsynced(part, -1)
+        sender = part.submission.publisher.stage_credit
+        if sender is not None:
+            self.stage_credit.ack(sender, part.stop - part.start)
         confirms.took(part.submission, self, part.start, part.stop)
         return self
 
@@ -331,13 +343,15 @@ class StreamQueue:
     # --- what consumers do ----------------------------------------------------------------------------------
 
     def attach(self, consumer: Attachment) -> None:
-        """A consumer comes, with no grant yet."""
+        """A consumer comes, with no grant yet. Raises PreconditionFailed for a getter: nothing leaves a stream so."""
+        if consumer.options.getter:
+            raise PreconditionFailed(f"'{self.name}' is a stream: messages are not got from it one by one; consume it")
         options = consumer.options.stream
         self._log.commit(synced=self._synced)
         consumer.sequence_key = OFFSET_ANNOTATION
         consumer.link_credit_max = self.options.max_link_credit
         self._readers[consumer] = _Reader(self._begin(options.position), options)
-        self.consumers.attach(consumer)
+        self._holders.attach(consumer)
 
     def _begin(self, position: StreamPosition | float) -> int:
         log = self._log
@@ -371,8 +385,8 @@ class StreamQueue:
         settled = consumer.unsettled.remove(first, last)
         count = sum(map(len, settled))
         if isinstance(disposal, Return) and disposal.unsent:
-            if settled:  # what goes back unsent is always the newest
-                reader = self._readers[consumer]
+            reader = self._readers.get(consumer)
+            if settled and reader is not None:  # what goes back unsent is always the newest
                 reader.offset = min(reader.offset, settled[0].sequences[0])
             return True
         if isinstance(disposal, Return):
@@ -381,14 +395,15 @@ class StreamQueue:
             self.counters.accepted += count
         else:
             self.counters.rejected += count
-        return not consumer.unsettled.count and self.consumers.vacated(consumer)
+        return not consumer.unsettled.count and self._holders.vacated(consumer)
 
-    def cancel(self, consumer: Attachment) -> None:
-        """Detach the consumer; what it has not settled is forgotten."""
-        consumer.unsettled.remove_all()
-        del self._readers[consumer]
+    def cancel(self, consumer: Attachment, *, requeue: bool = True) -> None:
+        """Detach the consumer; what it has not settled is forgotten with ``requeue``, and counted still without."""
+        if requeue:
+            consumer.unsettled.remove_all()
+        self._readers.pop(consumer, None)
         self._asking.pop(consumer, None)
-        self.consumers.detach(consumer)
+        self._holders.leave(consumer)
 
     # --- what the control plane does ------------------------------------------------------------------------
 
@@ -426,10 +441,7 @@ class StreamQueue:
             confirms.gone(submission, self, start, stop)
         for publisher in self.publishers:
             confirms.close(publisher, error)
-        for consumer in self.consumers:
-            consumer.detached = True
-            consumer.unsettled.remove_all()
-            consumer.mailbox.put(Cancelled(consumer, error))
+        self._holders.dissolve(error)
         self._readers.clear()
         self._asking.clear()
         self._log.delete()
@@ -456,3 +468,8 @@ class StreamQueue:
             "file_bytes": log.file_bytes,
             "damaged_records": log.damaged,
         }
+
+
+def _alike(one: Submission, other: Submission) -> bool:
+    """True when messages of both may share a chunk."""
+    return one.run.attributes == other.run.attributes and one.route == other.route

@@ -140,7 +140,7 @@ class Topology:
 
     # --- queues ---------------------------------------------------------------------------------------------
 
-    def admit_queue(self, declaration: QueueDeclaration, owner: object) -> bool:
+    def admit_queue(self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool = False) -> bool:
         """True for a queue that was made, False for one that exists and is the same.
 
         Raises Locked, Inequivalent, Invalid, PreconditionFailed, Forbidden, LimitReached.
@@ -152,7 +152,8 @@ class Topology:
             _check_same_queue(existing.declaration, declaration)
             return False
         self._check_name("queue", name)
-        _check_not_reserved("queue", name)
+        if not named_by_broker:
+            _check_not_reserved("queue", name)
         check_queue(declaration)
         self._check_room_for_queue()
         number = self._recorder.add_queue(declaration) if _is_kept_queue(declaration) else None
@@ -247,6 +248,10 @@ class Topology:
             removal = _Removal()
             self._take_along(removal, self._edges_of_exchange(removal, name))
             self._remove(removal)
+
+    def is_source(self, name: str) -> bool:
+        """True for an exchange that bindings leave."""
+        return bool(self._leaving.get(name))
 
     def refresh_alternates(self) -> None:
         """Ask anew which alternate exchanges are in force: a policy has changed."""

@@ -4,7 +4,8 @@ Opening it may take long after an unclean stop, and happens before anybody is li
 whoever reads the log after a crash learns what survived.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from core.engine.quorum.annotations import AnnotationCodec
 from core.engine.quorum.queues import QuorumQueues
 from core.engine.storage import Storage
 from core.interface import QueueDeclaration
+from core.message import Origin
 from core.server.descriptors import total_limit
 from core.server.storage_task import InlineWrites, drain, in_threads, run_lane
 from core.store.command_log import LocalCommandLog
@@ -48,8 +50,10 @@ class OpenData:
         clock: Callable[[], Now],
         log: structlog.typing.FilteringBoundLogger,
         annotations: AnnotationCodec,
+        encodings: Iterable[Origin] = tuple(Origin),
     ) -> None:
-        """``annotations`` knows how to keep what consumers add to messages.
+        """``annotations`` knows how to keep what consumers add to messages, ``encodings`` are those of the messages
+        that are understood.
 
         Blocks, for long after an unclean stop. Raises StoreRefused, StoreDamaged, StoreFailure.
         """
@@ -58,7 +62,7 @@ class OpenData:
         self._clock = clock
         self._log = log
         self._said_at = clock().monotonic
-        self._folder = open_folder(path)
+        self._folder = open_folder(path, encodings)
         self._disk = FolderDisk(path, settings.open_files_max, marker=LOCK_FILE)
         self._definitions = DefinitionsDatabase(self._folder.definitions)
         self.storage = self._opened()
@@ -76,6 +80,9 @@ class OpenData:
             progress=self._say_progress,
         )
         self.lanes = (store.classic, store.quorum, store.streams)
+        if self._settings.sync_delay:
+            for lane in self.lanes:
+                lane.before_sync = partial(time.sleep, self._settings.sync_delay)  # in the lane's worker
         self._inline = {
             lane: InlineWrites(lane, self._disk, clock=self._clock, bytes_max=self._settings.inline_write_max)
             for lane in self.lanes

@@ -81,8 +81,9 @@ class FrontEnd(Protocol):
     def reading(self) -> bool:
         """False while the protocol wants the socket left alone (0.9.1 in flow)."""
 
-    def snapshot(self, kind: str) -> list[dict[str, object]]:
-        """This connection's own state: "connections" (one), "sessions", "links"; [] for kinds it does not know."""
+    def snapshot(self, kind: str, now: Now) -> list[dict[str, object]]:
+        """This connection's own state: "connections" (one), "sessions", "links", "channels"; [] for kinds it does not
+        know."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -249,7 +249,8 @@ class Peer:
         if not self.established and front_end.established:
             self._shared.connections.no_longer_pending(self)
             self.established = True
-            opened = {key: row[key] for row in front_end.snapshot("connections") for key in NAMES_LOGGED if key in row}
+            rows = front_end.snapshot("connections", now)
+            opened = {key: row[key] for row in rows for key in NAMES_LOGGED if key in row}
             self._shared.log.info("connection-established", protocol=self.protocol, **opened, **self._names())
         if front_end.finished or self._end_of_input:
             if self._unsent is None:
@@ -368,7 +369,7 @@ class Peer:
         rows: list[Snapshot] = []
         if self._front_end is not None:
             try:
-                rows = self._front_end.snapshot(kind)
+                rows = self._front_end.snapshot(kind, self._shared.clock())
             except Exception as error:  # a bug of ours, and not of the connection that is looking
                 self._fault(error, self._shared.clock())
         if kind != "connections":

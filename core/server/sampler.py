@@ -65,11 +65,11 @@ class Sampler:
         registry: AlarmRegistry,
         measures: Measures,
         clock: Callable[[], Now],
-        memory_sampled: Callable[[int, int], None],
+        memory_sampled: Callable[[int, int, Now], None],
         log: structlog.typing.FilteringBoundLogger,
         in_thread: InThread = in_thread,
     ) -> None:
-        """``memory_sampled`` is told the bytes used and the limit, each second."""
+        """``memory_sampled`` is told the bytes used, the limit and the time, each second."""
         self._convention = settings.unit_convention
         self._registry = registry
         self._measures = measures
@@ -149,7 +149,7 @@ class Sampler:
             self._log.warning("memory-monitoring-disabled", reason=str(error))
             return
         self._memory.sample(used)
-        self._memory_sampled(used, self._memory.limit)
+        self._memory_sampled(used, self._memory.limit, self._clock())
 
     def _worth_giving_back(self, used: int, now: float) -> bool:
         if now < self._give_back_from:

@@ -4,7 +4,8 @@
 name                        what
 ==========================  ===========================================================================================
 ``headgate.lock``           locked (flock) by whoever uses the folder; holds the process id of the broker
-``format.json``             format of the folder, product, and ``starts``, the generation that records carry
+``format.json``             format of the folder, product, ``starts``, the generation that records carry, and
+                            ``encodings``, the protocols in whose encoding there may be messages
 ``definitions.db``          see :mod:`core.store.definitions`
 ``queues/``                 the indexes of classic queues, a folder for each; those of queues that do not outlive the
                             broker, ``t1``, ``t2`` and so on, are removed at each start
@@ -25,10 +26,12 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
+from core.message import Origin
 from core.store.definitions import check_definitions
 from core.store.errors import StoreRefused
 from core.store.places import PERSISTENT, QUEUES, TRANSIENT
@@ -51,6 +54,16 @@ _ONLY_OURS = 0o700
 """Messages and the keys of passwords are nobody else's business."""
 
 
+class _Format(NamedTuple):
+    """What a format file says."""
+
+    starts: int
+    encodings: frozenset[str]
+
+
+_NEVER_STARTED = _Format(0, frozenset())
+
+
 class DataFolder:
     """A folder that this process has locked. ``generation`` counts its starts, from 1."""
 
@@ -70,19 +83,25 @@ class DataFolder:
         os.close(self._lock)
 
 
-def open_folder(path: Path) -> DataFolder:
-    """Lock the folder, count this start, make or clean what is in it. Raises StoreRefused."""
+def open_folder(path: Path, encodings: Iterable[Origin] = tuple(Origin)) -> DataFolder:
+    """Lock the folder, count this start, make or clean what is in it. Raises StoreRefused.
+
+    ``encodings`` are those that this broker understands; it must understand every message that may be there.
+    """
+    known = frozenset(origin.value for origin in encodings)
     with _explained(path):
         if not path.exists():
             path.mkdir(mode=_ONLY_OURS, parents=True)
-        _starts_so_far(path)
+        _check_encodings(path, _format_so_far(path), known)
         check_definitions(path / DEFINITIONS_FILE)
         lock = _lock(path, os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         try:
-            generation = _starts_so_far(path) + 1
+            found = _format_so_far(path)
+            _check_encodings(path, found, known)
+            generation = found.starts + 1
             os.ftruncate(lock, 0)
             os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
-            _write_format(path, generation)
+            _write_format(path, _Format(generation, found.encodings | known))
             _lay_out(path)
         except BaseException:
             os.close(lock)
@@ -96,7 +115,7 @@ def offline(path: Path) -> Iterator[Path]:
     with _explained(path):
         if not path.exists():
             raise StoreRefused(f"data folder {path} does not exist; name the folder of a broker")
-        if not _starts_so_far(path):
+        if not _format_so_far(path).starts:
             raise StoreRefused(f"data folder {path} is empty: no broker has used it; name the folder of a broker")
         try:
             lock = _lock(path, os.open(path / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC))
@@ -111,8 +130,8 @@ def offline(path: Path) -> Iterator[Path]:
 # --- whose it is -------------------------------------------------------------------------------------------------
 
 
-def _starts_so_far(path: Path) -> int:
-    """0 for a folder that may become ours. Raises StoreRefused for one that may not, OSError."""
+def _format_so_far(path: Path) -> _Format:
+    """No starts for a folder that may become ours. Raises StoreRefused for one that may not, OSError."""
     if not path.is_dir():
         raise StoreRefused(f"data folder {path} is not a folder; name another with data.folder or --data")
     names = sorted(os.listdir(path))
@@ -124,12 +143,12 @@ def _starts_so_far(path: Path) -> int:
                 f"data folder {path} is not a folder of Headgate: there is no {FORMAT_FILE}, but {shown}; "
                 "name another with data.folder or --data"
             )
-        return 0
+        return _NEVER_STARTED
     with (path / FORMAT_FILE).open("rb") as file:
-        return _starts(path, file.read(_FORMAT_BYTES_MAX))
+        return _format(path, file.read(_FORMAT_BYTES_MAX))
 
 
-def _starts(path: Path, text: bytes) -> int:
+def _format(path: Path, text: bytes) -> _Format:
     """Raises StoreRefused unless the format is ours and known."""
     try:
         found = json.loads(text)
@@ -148,7 +167,18 @@ def _starts(path: Path, text: bytes) -> int:
             f"data folder {path} has format {number}, and this version of Headgate knows formats up to {FORMAT}; "
             "start the version that wrote it, or name another folder with data.folder or --data"
         )
-    return starts
+    encodings = found.get("encodings", [Origin.AMQP10.value])  # all that there was before the key
+    return _Format(starts, frozenset(map(str, encodings)))
+
+
+def _check_encodings(path: Path, found: _Format, known: frozenset[str]) -> None:
+    """Raises StoreRefused when there may be messages that this broker cannot look into."""
+    if not found.encodings <= known:
+        raise StoreRefused(
+            f"data folder {path} may hold messages in the encoding of {' and '.join(sorted(found.encodings - known))},"
+            f" and this broker knows {' and '.join(sorted(known))} only; start it with `headgate serve`, or name"
+            " another folder with data.folder or --data"
+        )
 
 
 def _lock(path: Path, lock: int) -> int:
@@ -186,9 +216,10 @@ def _explained(path: Path) -> Iterator[None]:
 # --- what is in it -----------------------------------------------------------------------------------------------
 
 
-def _write_format(path: Path, starts: int) -> None:
+def _write_format(path: Path, now: _Format) -> None:
     """All of it or nothing, whenever the power goes."""
-    text = json.dumps({"format": FORMAT, "product": PRODUCT, "starts": starts}) + "\n"
+    said = {"format": FORMAT, "product": PRODUCT, "starts": now.starts, "encodings": sorted(now.encodings)}
+    text = json.dumps(said) + "\n"
     with (path / _NEW_FORMAT_FILE).open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()

@@ -28,11 +28,10 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple, TypeAlias
 
-import cbor2
-
 from core.message import Attributes, Origin, Route
 from core.store.places import SEGMENT_MESSAGES
 from core.store.record import HEADER_BYTES, Kind
+from core.store.route_codec import decode_route, encode_route
 
 _HEAD = Struct("<QIIdIBB2x")
 _DURABLE, _TRANSIENT, _TTL, _EXPIRES, _AMQP091, _REDELIVERED = 1, 2, 4, 8, 16, 32
@@ -73,7 +72,7 @@ def encode_head(
         | (_AMQP091 if attributes.origin is Origin.AMQP091 else 0)
         | (_REDELIVERED if attributes.redelivered else 0)
     )
-    way = b"" if route is None else cbor2.dumps([route.exchange, route.routing_keys])
+    way = b"" if route is None else encode_route(route)
     head = _HEAD.pack(first, count, attributes.ttl_ms or 0, expires_at or 0.0, len(way), flags, attributes.priority)
     return head + way
 
@@ -103,10 +102,7 @@ def decode_published(kind: Kind, offset: int, payload: bytes, known: KnownAttrib
             bool(flags & _REDELIVERED),
         )
         known[key] = attributes
-    route = None
-    if way_bytes:
-        exchange, keys = cbor2.loads(payload[_HEAD.size : sizes_at])
-        route = Route(exchange, tuple(keys))
+    route = decode_route(payload[_HEAD.size : sizes_at]) if way_bytes else None
     return Published(
         first,
         _numbers("I", payload[sizes_at:bodies_at]),

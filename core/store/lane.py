@@ -95,7 +95,7 @@ class Removal(NamedTuple):
 class SyncBatch:
     """Files to be synced, the folders that must keep their names, and then what may be removed."""
 
-    __slots__ = ("files", "folders", "number", "position", "removals")
+    __slots__ = ("before", "files", "folders", "number", "position", "removals")
 
     def __init__(
         self,
@@ -105,6 +105,7 @@ class SyncBatch:
         files: Sequence[str],
         folders: Sequence[str],
         removals: Sequence[Removal],
+        before: Callable[[], None] = lambda: None,
     ) -> None:
         self.number = number
         """The last write batch that it covers."""
@@ -112,9 +113,12 @@ class SyncBatch:
         self.files = files
         self.folders = folders
         self.removals = removals
+        self.before = before
 
     def run(self, disk: Disk) -> None:
         """In a worker. Raises StoreFailure; then nobody knows what the disk holds."""
+        if self.files:
+            self.before()
         for path in self.files:
             _attempt("sync", path, disk.sync)
         for folder in self.folders:
@@ -144,6 +148,8 @@ class Lane:
         self.generation = generation
         self.notify = notify
         """Called when there may be something to take that was not there before."""
+        self.before_sync: Callable[[], None] = lambda: None
+        """Called in the worker before each sync. Whoever drives the lane may set it, to have slow ones."""
         self.failed: StoreFailure | None = None
         self.staged = 0
         self.written = 0
@@ -338,6 +344,7 @@ class Lane:
             files=files,
             folders=self._take_folders(files),
             removals=self._take_removals(),
+            before=self.before_sync,
         )
         self._now = now
         self._sync_due = now + self._sync_interval_s

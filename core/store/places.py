@@ -38,6 +38,13 @@ class Stored(NamedTuple):
     ids: "array[int]"
 
 
+@dataclass(slots=True)
+class BodiesKept:
+    """How many bodies indexes have had the message store keep, since somebody last took note."""
+
+    count: int = 0
+
+
 @dataclass(eq=False, slots=True)
 class StoredRun:
     """Consecutive messages of a queue that are alike, with everything but their bodies: 12 to 16 bytes for each."""

@@ -35,6 +35,7 @@ from core.store.message_store import MessageStores
 from core.store.places import (
     SEGMENT_BITS,
     SEGMENT_MESSAGES,
+    BodiesKept,
     Embedded,
     Loaded,
     SegmentSummary,
@@ -94,6 +95,8 @@ class QueueIndex:
         """Segments that were loaded, as a whole or by portions: each portion counts."""
         self.body_reads = 0
         """Reads of bodies, each of as many as adjoin."""
+        self.kept = BodiesKept()
+        """May be one for all indexes of a queue."""
         self._folder = folder
         self._staging = staging
         self._bodies = bodies
@@ -168,6 +171,7 @@ class QueueIndex:
             payload = (head, b"".join(entries))
             return self._append(Kind.PUBLISH, first, stop - start, payload, sum(sizes), transient)
         ids = self._bodies.keep(run, start, stop, transient)
+        self.kept.count += stop - start
         payload = (head, encode_numbers(ids))
         number = first >> SEGMENT_BITS
         known = self._ids(number, self._segments.get(number) or self._begin(number))

@@ -283,7 +283,7 @@ class Recovery:
         tail = [TornTail(path, facts.end, size - facts.end)] if size > facts.end else []
         self._cuts += tail
         self._report_torn(holes + tail)
-        if unsynced or torn:
+        if unsynced or torn or not size:  # an empty one too: its number decides where numbering goes on
             self._unsynced.append(path)
         self._report.files += 1
         self._report.read_bytes += size

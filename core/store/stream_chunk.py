@@ -8,6 +8,7 @@ The payload of its record, little-endian::
     tag u8 = 1 | origin u8 | flags u8 | priority u8 | ttl_ms u32 | first offset u64 | stamp_ms u64
     messages u32 | bytes of the filter part u32
     filter part: distinct values u16, each as length u32 and UTF-8, then one u16 for each message (0: none)
+    where flag 8 is set: bytes of the route u32 | route
     size u32 of each message | bodies
 
 This module knows no file and no lane.
@@ -16,11 +17,13 @@ This module knows no file and no lane.
 from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from struct import Struct, unpack_from
 from typing import NamedTuple
 
-from core.message import Attributes, Origin
+from core.message import Attributes, Origin, Route
+from core.store.route_codec import decode_route, encode_route
 
 TAG = 1
 """First byte of the payload; the head of a segment has another."""
@@ -32,15 +35,25 @@ ENTRY_OVERHEAD_BYTES = 57
 """What a ``bytes`` object and its place in a list cost beside the content."""
 CHUNK_OVERHEAD_BYTES = 400
 
-KNOWN_ATTRIBUTES_MAX = 256
-"""Attributes that a reader keeps; more different ones hold something like a time-to-live that is never the same."""
+KNOWN_MAX = 256
+"""Attributes, and routes, that a reader keeps; more different ones hold something like a time-to-live or a routing key
+that is never the same."""
 
 _FIXED = Struct("<BBBBIQQII")
 _ATTRIBUTES = slice(1, 8)
 """Where the attributes are in it."""
-_DURABLE, _HAS_TTL, _REDELIVERED = 1, 2, 4
+_DURABLE, _HAS_TTL, _REDELIVERED, _HAS_ROUTE = 1, 2, 4, 8
+_ROUTE_SIZE = Struct("<I")
 _ORIGINS = (Origin.AMQP10, Origin.AMQP091)
 """By their number on disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What chunks have in common, one object for each, by its bytes: streams have few different ones."""
+
+    attributes: dict[bytes, Attributes] = field(default_factory=dict)
+    routes: dict[bytes, Route] = field(default_factory=dict)
 
 
 class Filters(NamedTuple):
@@ -62,7 +75,10 @@ class Filters(NamedTuple):
 class Chunk:
     """Messages with offsets from ``first`` up to before ``next``."""
 
-    __slots__ = ("_entries", "_payload", "attributes", "count", "filters", "first", "next", "size", "stamp_ms")
+    __slots__ = (
+        "_entries", "_payload", "attributes", "count", "filters", "first", "next", "route", "size",
+        "stamp_ms",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -72,6 +88,7 @@ class Chunk:
         *,
         stamp_ms: int,
         filters: Filters | None = None,
+        route: Route | None = None,
     ) -> None:
         self.first = first
         self.count = len(entries)
@@ -80,6 +97,8 @@ class Chunk:
         self.stamp_ms = stamp_ms
         """When it was appended: milliseconds since the epoch, never below those of an earlier chunk."""
         self.filters = filters
+        self.route = route
+        """How its messages came to the stream; None for straight into it, and from before routes were kept."""
         self.size = sum(map(len, entries))
         """Bytes of its messages; of the record, where it was read."""
         self._entries: list[bytes] | None = entries
@@ -122,21 +141,26 @@ def encode(chunk: Chunk) -> list[bytes]:
     entries = chunk.entries
     filters = b"" if chunk.filters is None else _encode_filters(chunk.filters)
     flags = _DURABLE * attributes.durable + _HAS_TTL * (attributes.ttl_ms is not None)
-    flags += _REDELIVERED * attributes.redelivered
+    flags += _REDELIVERED * attributes.redelivered + _HAS_ROUTE * (chunk.route is not None)
+    way = b""
+    if chunk.route is not None:
+        route = encode_route(chunk.route)
+        way = _ROUTE_SIZE.pack(len(route)) + route
     fixed = _FIXED.pack(
         TAG, _ORIGINS.index(attributes.origin), flags, attributes.priority, attributes.ttl_ms or 0,
         chunk.first, chunk.stamp_ms, chunk.count, len(filters),
     )  # fmt: skip
-    return [fixed, filters, Struct(f"<{chunk.count}I").pack(*map(len, entries)), *entries]
+    return [fixed, filters, way, Struct(f"<{chunk.count}I").pack(*map(len, entries)), *entries]
 
 
-def decode(payload: bytes, known: dict[bytes, Attributes] | None = None) -> Chunk:
+def decode(payload: bytes, known: Known | None = None) -> Chunk:
     """The chunk in a sound record's payload; its messages are cut out when they are asked for.
 
-    ``known`` keeps attributes by their bytes, for whoever reads much: streams have few different ones.
+    ``known`` is for whoever reads much.
     """
+    known = known or Known()
     _, origin, flags, priority, ttl_ms, first, stamp_ms, count, filter_bytes = _FIXED.unpack_from(payload)
-    attributes = None if known is None else known.get(payload[_ATTRIBUTES])
+    attributes = known.attributes.get(payload[_ATTRIBUTES])
     if attributes is None:
         attributes = Attributes(
             _ORIGINS[origin],
@@ -145,17 +169,32 @@ def decode(payload: bytes, known: dict[bytes, Attributes] | None = None) -> Chun
             ttl_ms if flags & _HAS_TTL else None,
             bool(flags & _REDELIVERED),
         )
-        if known is not None and len(known) < KNOWN_ATTRIBUTES_MAX:
-            known[payload[_ATTRIBUTES]] = attributes
-    chunk = Chunk(first, [], attributes, stamp_ms=stamp_ms)
+        if len(known.attributes) < KNOWN_MAX:
+            known.attributes[payload[_ATTRIBUTES]] = attributes
+    sizes_at = _FIXED.size + filter_bytes
+    route = None
+    if flags & _HAS_ROUTE:
+        (route_bytes,) = _ROUTE_SIZE.unpack_from(payload, sizes_at)
+        sizes_at += _ROUTE_SIZE.size + route_bytes
+        route = _route(payload[sizes_at - route_bytes : sizes_at], known.routes)
+    chunk = Chunk(first, [], attributes, stamp_ms=stamp_ms, route=route)
     chunk.count = count
     chunk.next = first + count
     chunk.size = len(payload)
     if filter_bytes:
         chunk.filters = _decode_filters(payload, _FIXED.size, count)
     chunk._entries = None
-    chunk._payload = (payload, _FIXED.size + filter_bytes)
+    chunk._payload = (payload, sizes_at)
     return chunk
+
+
+def _route(encoded: bytes, known: dict[bytes, Route]) -> Route:
+    route = known.get(encoded)
+    if route is None:
+        route = decode_route(encoded)
+        if len(known) < KNOWN_MAX:
+            known[encoded] = route
+    return route
 
 
 def _encode_filters(filters: Filters) -> bytes:

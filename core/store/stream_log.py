@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from core.message import Attributes
+from core.message import Attributes, Route
 from core.store.disk import Disk
 from core.store.errors import StoreFailure
 from core.store.lane import Lane
@@ -170,6 +170,7 @@ class StreamLog:
         *,
         stamp_ms: int,
         filter_values: Sequence[str | None] | None = None,
+        route: Route | None = None,
     ) -> int:
         """Stage messages that are alike, in as many chunks as they need. Returns the position to wait for.
 
@@ -182,7 +183,7 @@ class StreamLog:
             given = None if filter_values is None else Filters.of_messages(filter_values[start:stop])
             piece = entries if stop - start == len(entries) else entries[start:stop]
             newest = self._segments[-1].stamp_ms if self._segments else 0
-            chunk = Chunk(self.next, piece, attributes, stamp_ms=max(stamp_ms, newest), filters=given)
+            chunk = Chunk(self.next, piece, attributes, stamp_ms=max(stamp_ms, newest), filters=given, route=route)
             position = self._append(chunk)
         return position
 

@@ -20,12 +20,11 @@ from collections.abc import Callable
 from struct import Struct
 from typing import NamedTuple
 
-from core.message import Attributes
 from core.store.disk import Disk
 from core.store.errors import StoreFailure
 from core.store.record import Damaged, Found, record_bytes, scan
 from core.store.stream_chunk import TAG as CHUNK_TAG
-from core.store.stream_chunk import Chunk, decode
+from core.store.stream_chunk import Chunk, Known, decode
 
 HEAD_TAG = 0
 _HEAD = Struct("<B3xQIQQQ")
@@ -151,13 +150,13 @@ def head_payload(first: int, before: Segment | None) -> list[bytes]:
 class SegmentReader:
     """Reads segments of one stream, short reads in the loop. Keeps what it finds damaged, and nothing else."""
 
-    __slots__ = ("_attributes", "_disk", "damage", "damaged")
+    __slots__ = ("_disk", "_known", "damage", "damaged")
 
     DAMAGE_KEPT_MAX = 16
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._attributes: dict[bytes, Attributes] = {}
+        self._known = Known()
         self.damaged = 0
         """How often something damaged was met, once more for each reader."""
         self.damage: list[Damage] = []
@@ -205,7 +204,7 @@ class SegmentReader:
                 continue
             generation = max(generation, found.generation)
             if found.payload[0] == CHUNK_TAG:
-                chunk = decode(found.payload, self._attributes)
+                chunk = decode(found.payload, self._known)
                 segment.end = found.offset
                 segment.appended(chunk, found.end - found.offset)
                 last_chunk = chunk.first
@@ -231,7 +230,7 @@ class SegmentReader:
                         break
                     self._note(Damage(segment.path, found))
                 elif found.payload[0] == CHUNK_TAG:
-                    chunks.append(decode(found.payload, self._attributes))
+                    chunks.append(decode(found.payload, self._known))
                 end = found.end
             if cut is None or end > start:
                 if end < segment.readable:

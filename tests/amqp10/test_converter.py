@@ -3,7 +3,7 @@
 import pytest
 
 from amqp10.codec import format_codes as code
-from amqp10.converter import DESCRIBED_BYTES_MAX, PREVIEW_BYTES, MessageConverter
+from amqp10.converter import DESCRIBED_BYTES_MAX, MessageConverter
 from amqp10.sections import (
     AMQP_VALUE,
     APPLICATION_PROPERTIES,
@@ -17,8 +17,12 @@ from amqp10.sections import (
     scan,
 )
 from amqp10.types import Array, Symbol, UInt, ULong
+from core.amqp091.content import entry_of
+from core.amqp091.inspection import PREVIEW_BYTES
+from core.amqp091.properties import BasicProperties
+from core.amqp091.properties import encode_properties as encode_basic_properties
 from core.interface import Death, DeathReason
-from core.message import Origin
+from core.message import Attributes, Origin
 from tests.kit.wire import data_message
 
 CONVERTER = MessageConverter()
@@ -67,14 +71,41 @@ def test_keys_of_other_types_are_left_out():
     assert CONVERTER.routing_headers(entry, Origin.AMQP10) == {"a": 1}
 
 
-def test_other_protocols_are_not_looked_into():
-    assert CONVERTER.routing_headers(APPLICATION + BODY, Origin.AMQP091) == {}
+def basic_message(body: bytes = b"body", **properties) -> bytes:
+    """A message in 0.9.1 encoding."""
+    return entry_of(encode_basic_properties(BasicProperties(**properties)), body)
+
+
+def test_messages_of_the_other_protocol_are_looked_into_as_such():
+    entry = basic_message(message_id="m", headers={"colour": "red", "x-stream-filter-value": "eu"})
+    origin = Origin.AMQP091
+    assert CONVERTER.routing_headers(entry, origin) == {"colour": "red", "x-stream-filter-value": "eu"}
+    assert CONVERTER.filter_value(entry, origin) == "eu"
+    entry = CONVERTER.dead_lettered(entry, origin, DEATH)
+    assert CONVERTER.deaths(entry, origin) == [("q", DeathReason.REJECTED)]
+    assert CONVERTER.describe(entry, origin) == {
+        "message_id": "m",
+        "deaths": [{"queue": "q", "reason": "rejected", "count": 1}],
+        "body": b"body",
+    }
+
+
+def test_what_consumers_added_becomes_headers_of_the_other_protocol():
+    entry = CONVERTER.annotated(
+        basic_message(headers={"x-a": 1}), Origin.AMQP091, {Symbol("x-a"): UInt(2), "x-stream-offset": 7, ULong(1): 3}
+    )
+    assert CONVERTER.routing_headers(entry, Origin.AMQP091) == {"x-a": 2, "x-stream-offset": 7}
 
 
 def test_a_message_in_its_own_encoding_is_itself():
-    assert CONVERTER.render(BODY, Origin.AMQP10, Origin.AMQP10) is BODY
-    with pytest.raises(AssertionError):
-        CONVERTER.render(BODY, Origin.AMQP10, Origin.AMQP091)
+    assert CONVERTER.render(BODY, Attributes(Origin.AMQP10), Origin.AMQP10) is BODY
+    entry = basic_message()
+    assert CONVERTER.render(entry, Attributes(Origin.AMQP091), Origin.AMQP091) is entry
+
+
+def test_a_message_is_rendered_for_the_other_protocol():
+    assert CONVERTER.render(BODY, Attributes(Origin.AMQP10), Origin.AMQP091) == basic_message(delivery_mode=1)
+    assert CONVERTER.render(basic_message(), Attributes(Origin.AMQP091), Origin.AMQP10) == BODY
 
 
 @pytest.mark.parametrize(
@@ -94,7 +125,7 @@ def test_the_value_that_streams_filter_by(annotations, value):
 def test_a_message_without_annotations_has_no_filter_value():
     assert CONVERTER.filter_value(BODY, Origin.AMQP10) is None
     assert CONVERTER.filter_value(b"\x00", Origin.AMQP10) is None
-    assert CONVERTER.filter_value(BODY, Origin.AMQP091) is None
+    assert CONVERTER.filter_value(basic_message(), Origin.AMQP091) is None
 
 
 # --- what consumers have added
@@ -129,10 +160,14 @@ def test_modified_dead_letter_history():
     assert CONVERTER.describe(entry, Origin.AMQP10)["deaths"] == [{"queue": "q", "reason": "rejected", "count": 2}]
 
 
-@pytest.mark.parametrize(("entry", "origin"), [(b"\x00", Origin.AMQP10), (BODY, Origin.AMQP091)])
-def test_what_cannot_be_decoded_stays_as_it_is(entry, origin):
+@pytest.mark.parametrize(
+    ("entry", "origin", "body"),
+    [(b"\x00", Origin.AMQP10, b""), (entry_of(b"\x80\x00\x05", b"body"), Origin.AMQP091, b"body")],
+)
+def test_what_cannot_be_decoded_stays_as_it_is(entry, origin, body):
     assert CONVERTER.annotated(entry, origin, HISTORY) == entry
-    assert CONVERTER.describe(entry, origin) == {"message_id": None, "deaths": [], "body": b""}
+    assert CONVERTER.dead_lettered(entry, origin, DEATH) == entry
+    assert CONVERTER.describe(entry, origin) == {"message_id": None, "deaths": [], "body": body}
 
 
 # --- what people see

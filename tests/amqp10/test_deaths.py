@@ -124,7 +124,6 @@ def test_deaths_are_bounded():
 @pytest.mark.parametrize("entry", [b"\x00", b"\x00\x53\x72\xc1\x03\x02\xa1\x09" + BODY])
 def test_what_cannot_be_decoded_stays_as_it_is(entry):
     assert CONVERTER.dead_lettered(entry, Origin.AMQP10, death()) is entry
-    assert CONVERTER.dead_lettered(BODY, Origin.AMQP091, death()) is BODY
 
 
 @given(

@@ -19,7 +19,6 @@ from amqp10.serve import (
     amqp10_factory,
     connection_settings,
     front_end_settings,
-    headgate_version,
     refusal,
     serve,
 )
@@ -29,6 +28,7 @@ from core.config import Settings
 from core.config.amqp10 import Amqp10Settings, FlowReasonSettings
 from core.engine.broker import Broker
 from core.engine.settings import EngineSettings
+from core.process import headgate_version
 from core.server.frontends import FrontEndFactory, PeerInfo
 
 NOW = Now(100.0, 1_700_000_000.0)
@@ -165,6 +165,7 @@ def factory(*, anonymous: bool) -> FrontEndFactory:
         settings=configured(),
         broker=broker,
         control=BrokerControl(broker, version="test", pid=0),
+        converter=MessageConverter(),
         users=Users([], cache_seconds=0.0, monotonic=lambda: 0.0, random_bytes=bytes),
         anonymous=anonymous,
     )

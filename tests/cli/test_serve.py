@@ -7,9 +7,9 @@ import pytest
 from amqp10.cli.exits import Exit
 from amqp10.cli.main import run
 from amqp10.cli.serve import ready_line
-from amqp10.serve import headgate_version
 from core.access.passwords import hash_password
 from core.config import Settings, UserSettings, load
+from core.process import headgate_version
 
 
 def test_a_port_in_use(broker_url, capsys, tmp_path):

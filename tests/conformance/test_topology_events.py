@@ -225,7 +225,7 @@ def test_connections_can_be_listed():
     """list_connections (amqp_client_SUITE): of one node."""
     broker = InProcessBroker()
     peers = [broker.connect(container_id=f"container-{number}") for number in range(2)]
-    rows = [row for peer in peers for row in peer.front_end.snapshot("connections")]
+    rows = [row for peer in peers for row in peer.front_end.snapshot("connections", peer.broker.now)]
     assert [(row["container_id"], row["user"], row["protocol"]) for row in rows] == [
         ("container-0", "guest", "amqp-1.0"),
         ("container-1", "guest", "amqp-1.0"),

@@ -13,11 +13,14 @@ from amqp10.cli.exits import Exit
 from amqp10.cli.main import command_line
 from amqp10.errors import ErrorCondition
 from amqp10.frontend.reasons import Reason
+from core.amqp091.methods import METHODS
+from core.credit_flow.diagnosis import SlowStage
 from core.engine.arguments import QUEUE_ARGUMENTS
 from core.engine.policies import KEYS
 from core.interface import Action, DeathReason, Engine
 from core.store.folder import DEFINITIONS_FILE, FOLDERS, FORMAT_FILE, LOCK_FILE
 from core.store.record import Kind
+from docs import amqp091_tables
 from docs.generate import WHEN_REACHED, pages, settings_by_key
 
 ROOT = Path(__file__).parents[2]
@@ -119,6 +122,21 @@ def test_the_conditions_described_are_the_conditions_sent():
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ErrorCondition"
     }
     assert described == used
+
+
+def test_every_reply_code_of_amqp_0_9_1_says_when_it_is_sent():
+    assert {code.name for code in amqp091_tables.levels()} == set(amqp091_tables.WHEN_SENT)
+
+
+def test_what_is_said_of_methods_of_amqp_0_9_1_is_said_of_some():
+    known = {amqp091_tables.spelled(method) for method in METHODS.values()}
+    said = amqp091_tables.HERE.keys() | amqp091_tables.SENT_BY_THE_BROKER | amqp091_tables.SENT_BY_BOTH
+    assert said - known == set()
+
+
+def test_every_verdict_has_its_advice():
+    rows = table(DOCS / "operating" / "troubleshooting.md", "A publisher of AMQP 0.9.1 waits")
+    assert_none(stage for stage in SlowStage if f"The {stage.value} is the bottleneck" not in rows)
 
 
 def test_every_log_event_is_described():
@@ -232,7 +250,8 @@ def test_commands_that_pages_name_exist():
 
 
 def test_make_targets_that_pages_name_exist():
-    targets = set(re.findall(r"^([a-z-]+):", read(ROOT / "Makefile"), re.MULTILINE))
+    lines = re.findall(r"^([a-z][a-z -]+):", read(ROOT / "Makefile"), re.MULTILINE)
+    targets = {target for line in lines for target in line.split()}
     named = {target for page in PAGES for target in re.findall(r"(?:`|^)make ([a-z-]+)", read(page), re.MULTILINE)}
     assert named - targets == set()
 

@@ -28,6 +28,7 @@ PAGES = [
     pytest.param(TUTORIALS / "05-streams.md", marks=pytest.mark.interop),
     TUTORIALS / "06-dead-letters.md",
     TUTORIALS / "07-durable-queues-and-policies.md",
+    TUTORIALS / "08-two-protocols.md",
     OPERATING / "troubleshooting.md",
     OPERATING / "policies.md",
     OPERATING / "alarms.md",

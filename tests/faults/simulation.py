@@ -324,7 +324,7 @@ class World:
 
     def page(self) -> None:
         """Memory is short, or is not any more."""
-        self.broker.memory_sampled(self.rng.choice((0, 30, 60, 200)), 100)
+        self.broker.memory_sampled(self.rng.choice((0, 30, 60, 200)), 100, self._clock())
 
     def compact(self) -> None:
         """A step of housekeeping in the message stores."""

@@ -282,7 +282,8 @@ async def attacked_server(
     front_end: FrontEndSettings | None = None, **settings: object
 ) -> AsyncIterator[AttackedServer]:
     """A server with a queue "q" and a bystander; at the end the bystander has lost nothing, and no front end failed."""
-    broker = Broker(EngineSettings(), MessageConverter())
+    converter = MessageConverter()
+    broker = Broker(EngineSettings(), converter)
     broker.declare_queue(QueueDeclaration(name="q", arguments={}), None)
     users = Users([], cache_seconds=60.0, monotonic=lambda: 0.0, random_bytes=bytes)
     control = BrokerControl(broker, version="test", pid=0)
@@ -292,7 +293,12 @@ async def attacked_server(
         engine=broker,
         factories=[
             amqp10_factory(
-                settings=front_end or FrontEndSettings(), broker=broker, control=control, users=users, anonymous=False
+                settings=front_end or FrontEndSettings(),
+                broker=broker,
+                control=control,
+                converter=converter,
+                users=users,
+                anonymous=False,
             )
         ],
         log=structlog.wrap_logger(None, processors=[log]),

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from core.interface import Death, DeathReason, Snapshot
-from core.message import Origin
+from core.message import Attributes, Origin
 
 MARK = b"|"
 
@@ -16,7 +16,7 @@ class PlainConverter:
         deaths = _deaths(entry)
         return {"x-first-death-queue": deaths[-1][0]} if deaths else {}
 
-    def render(self, entry: bytes, origin: Origin, wanted: Origin) -> bytes:
+    def render(self, entry: bytes, attributes: Attributes, wanted: Origin) -> bytes:
         return entry
 
     def annotated(self, entry: bytes, origin: Origin, annotations: Mapping[object, object]) -> bytes:

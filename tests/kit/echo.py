@@ -158,7 +158,7 @@ class EchoFrontEnd:
     def connection_lost(self, now: Now) -> None:
         self._called("connection_lost")
 
-    def snapshot(self, kind: str) -> list[dict[str, object]]:
+    def snapshot(self, kind: str, now: Now) -> list[dict[str, object]]:
         if kind == "connections":
             return [{"container_id": "echo-client"}]
         return [{"identity": f"{self._info.identity}/1"}] if kind == "links" else []

@@ -21,6 +21,7 @@ from core.interface import (
     Publisher,
     QueueDeclaration,
     QueueTarget,
+    StreamOptions,
     Target,
 )
 from core.message import Attributes, Run
@@ -127,9 +128,20 @@ class Peer:
         self.next_confirm += len(entries)
         return range(first, self.next_confirm)
 
-    def consume(self, queue_name: str, n: int | None = None, *, priority: int = 0, exclusive: bool = False) -> Consumer:
+    def consume(
+        self,
+        queue_name: str,
+        n: int | None = None,
+        *,
+        priority: int = 0,
+        exclusive: bool = False,
+        getter: bool = False,
+        stream: StreamOptions | None = None,
+    ) -> Consumer:
         """Attach a consumer; with ``n`` also grant it that many messages."""
-        options = ConsumeOptions(priority=priority, exclusive=exclusive)
+        options = ConsumeOptions(
+            priority=priority, exclusive=exclusive, getter=getter, stream=stream or StreamOptions()
+        )
         consumer = self.broker.consume(queue_name, self.mailbox, self.owner, options, "consumer")
         if n is not None:
             self.broker.grant(consumer, n, False)

@@ -14,17 +14,18 @@ TURNS_MAX = 1000
 class KeptBroker:
     """One data folder over all its starts; ``peer`` is a connection to the broker that runs now."""
 
-    def __init__(self, converter: Converter | None = None) -> None:
+    def __init__(self, converter: Converter | None = None, settings: EngineSettings | None = None) -> None:
         self.disk = MemoryDisk()
         self._definitions = KeptDefinitions()
         self._converter = converter
+        self._settings = settings or EngineSettings()
         self._generation = 0
         self._start()
 
     def _start(self) -> None:
         self._generation += 1
         self.storage = open_storage(self.disk, self._definitions, self._generation)
-        self.broker = Broker(EngineSettings(), self._converter, storage=self.storage)
+        self.broker = Broker(self._settings, self._converter, storage=self.storage)
         self.peer = Peer(self.broker)
 
     def kill(self) -> None:

@@ -7,7 +7,7 @@ performatives and sees the frames that came back, decoded, in order.
 
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from amqp10.connection import Connection
 from amqp10.control_plane import BrokerControl
@@ -46,7 +46,7 @@ from core.engine.settings import EngineSettings
 from core.engine.storage import Storage
 from core.interface import Mailbox, QueueDeclaration, QueueTarget
 from core.message import Attributes, Run
-from core.server.frontends import PeerInfo
+from core.server.frontends import FrontEnd, PeerInfo
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.storage import KeptDefinitions, open_storage, work
 
@@ -75,6 +75,16 @@ class _LetIn:
         return Success("guest")
 
 
+class AnyPeer(Protocol):
+    """A client of either protocol."""
+
+    @property
+    def front_end(self) -> FrontEnd: ...
+
+    def flush(self) -> None:
+        """What the server does for a touched peer."""
+
+
 class InProcessBroker:
     """One broker; time stands still until the test moves it."""
 
@@ -90,12 +100,13 @@ class InProcessBroker:
         the test's own, and the test moves its lanes."""
         self.settings = settings or FrontEndSettings()
         self._own_storage = open_storage(MemoryDisk(), KeptDefinitions()) if durable else None
-        self.engine = Broker(engine or EngineSettings(), MessageConverter(), storage=storage or self._own_storage)
+        self.converter = MessageConverter()
+        self.engine = Broker(engine or EngineSettings(), self.converter, storage=storage or self._own_storage)
         self.control = BrokerControl(self.engine, version="test", pid=0)
         self.node = ManagementNode(self.engine, self.control)
         self.now = Now(1000.0, 1_700_000_000.0)
-        self.peers: list[WirePeer] = []
-        self._touched: list[WirePeer] = []
+        self.peers: list[AnyPeer] = []
+        self._touched: list[AnyPeer] = []
 
     def queue(self, name: str = "q", **arguments: object) -> str:
         """Declare a queue, ``x_queue_type="quorum"`` for one that is not classic; returns its address."""
@@ -159,7 +170,7 @@ class InProcessBroker:
             self.run()
         self._move(end)
 
-    def touch(self, peer: "WirePeer") -> None:
+    def touch(self, peer: "AnyPeer") -> None:
         """This peer has actions or output."""
         if peer not in self._touched:
             self._touched.append(peer)
@@ -205,6 +216,7 @@ class WirePeer:
             ),
             engine=broker.engine,
             topology=broker.engine,
+            converter=broker.converter,
             management=broker.node,
             settings=broker.settings,
             unique=lambda: f"u{len(self.front_end.connection.all_sessions)}",
@@ -467,7 +479,7 @@ class WirePeer:
         return any(each.error is not None and each.error.condition == condition for each in self.take(Detach))
 
 
-def _deadline(peer: WirePeer) -> float:
+def _deadline(peer: AnyPeer) -> float:
     """When a peer wants to be told the time; infinity for never."""
     deadline = None if peer.lost else peer.front_end.deadline()
     return inf if deadline is None else deadline

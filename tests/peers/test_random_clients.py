@@ -385,13 +385,18 @@ class World:
                 del self.consumers[link]
 
     def _check_snapshots(self, client: Client) -> None:
-        shown = {link["name"]: link for link in client.inner.wire.front_end.snapshot("links")}
+        shown = {
+            link["name"]: link for link in client.inner.wire.front_end.snapshot("links", client.inner.wire.broker.now)
+        }
         for link in client.inner.links:
             window = session_of(link).window
             stopped = window.announced == 0 if isinstance(link, ReceiverLink) else window.remote_incoming_window == 0
             difference = abs(int(str(shown[link.end.name]["link_credit"])) - link.credit.link_credit)
             assert difference <= int(stopped), "more than a delivery that is partly sent"
-        sessions = {session["channel"]: session for session in client.inner.wire.front_end.snapshot("sessions")}
+        sessions = {
+            session["channel"]: session
+            for session in client.inner.wire.front_end.snapshot("sessions", client.inner.wire.broker.now)
+        }
         for session in client.inner.sessions:
             assert session.incoming_channel is not None
             told = sessions[session.incoming_channel]

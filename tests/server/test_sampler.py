@@ -90,7 +90,7 @@ class Bench:
             registry=self.registry,
             measures=machine.measures(),
             clock=lambda: Now(machine.clock.current_time(), 0.0),
-            memory_sampled=lambda used, limit: self.told.append((used, limit)),
+            memory_sampled=lambda used, limit, now: self.told.append((used, limit)),
             log=structlog.wrap_logger(None, processors=[self._note], wrapper_class=structlog.BoundLogger),
             in_thread=at_once,
         )
@@ -369,7 +369,7 @@ async def test_a_disk_that_hangs_has_failed(nursery, mock_clock):
         registry=bench.registry,
         measures=bench.machine.measures(),
         clock=lambda: Now(trio.current_time(), 0.0),
-        memory_sampled=lambda used, limit: None,
+        memory_sampled=lambda used, limit, now: None,
         log=structlog.wrap_logger(None, processors=[bench._note], wrapper_class=structlog.BoundLogger),
         in_thread=in_thread,
     )

@@ -19,7 +19,10 @@ def bodies(deliveries: list[Delivery]) -> list[object]:
 def seen_by_the_broker(broker: StreamBroker) -> int:
     """The link credit that the broker believes the (only) consumer to have."""
     (link,) = [
-        row for served in broker.served for row in served.peer.front_end.snapshot("links") if row["direction"] == "out"
+        row
+        for served in broker.served
+        for row in served.peer.front_end.snapshot("links", served.peer.broker.now)
+        if row["direction"] == "out"
     ]
     assert isinstance(link["link_credit"], int)
     return link["link_credit"]

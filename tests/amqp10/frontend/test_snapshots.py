@@ -30,7 +30,8 @@ def linked() -> tuple[InProcessBroker, WirePeer]:
 
 
 def test_a_connection_before_its_open():
-    shown = only(WirePeer(InProcessBroker()).front_end.snapshot("connections"))
+    peer = WirePeer(InProcessBroker())
+    shown = only(peer.front_end.snapshot("connections", peer.broker.now))
     assert set(shown) == CONNECTION_KEYS
     assert (shown["container_id"], shown["state"], shown["sessions"], shown["user"]) == (None, "START", 0, "anonymous")
 
@@ -39,7 +40,7 @@ def test_a_connection():
     broker, peer = linked()
     broker.raise_alarm("memory")
     peer.front_end.output_backlog(77)
-    shown = only(peer.front_end.snapshot("connections"))
+    shown = only(peer.front_end.snapshot("connections", peer.broker.now))
     assert set(shown) == CONNECTION_KEYS
     assert shown["identity"] == "test-0"
     assert shown["protocol"] == "amqp-1.0"
@@ -55,7 +56,7 @@ def test_a_session():
     peer.grant(3, channel=2)
     for body in numbered(2):
         peer.transfer(body, channel=2)
-    shown = only(peer.front_end.snapshot("sessions"))
+    shown = only(peer.front_end.snapshot("sessions", peer.broker.now))
     assert (shown["identity"], shown["connection"], shown["channel"], shown["links"]) == ("test-0/2", "test-0", 2, 2)
     assert (shown["incoming_window"], shown["incoming_window_closed"], shown["next_incoming_id"]) == (48, False, 2)
     assert (shown["remote_incoming_window"], shown["next_outgoing_id"]) == (2**31 - 1 - 3, 3)
@@ -63,10 +64,10 @@ def test_a_session():
     broker.stall()
     peer.transfer(b"x", channel=2)
     peer.dispose(0, 1, channel=2, state=ACCEPTED)
-    shown = only(peer.front_end.snapshot("sessions"))
+    shown = only(peer.front_end.snapshot("sessions", peer.broker.now))
     assert (shown["unsettled_in"], shown["unsettled_out"]) == (1, 1)
     broker.raise_alarm()
-    shown = only(peer.front_end.snapshot("sessions"))
+    shown = only(peer.front_end.snapshot("sessions", peer.broker.now))
     assert (shown["incoming_window"], shown["incoming_window_closed"]) == (0, True)
 
 
@@ -75,7 +76,7 @@ def test_links_in_both_directions():
     broker.stall()
     peer.transfer(b"x", channel=2)
     peer.grant(40, channel=2)
-    incoming, outgoing = peer.front_end.snapshot("links")
+    incoming, outgoing = peer.front_end.snapshot("links", peer.broker.now)
     common = {"session": "test-0/2", "connection": "test-0", "state": "ATTACHED", "drain": False}
     assert incoming == common | {
         "identity": "test-0/2/0", "name": "out", "handle": 0, "direction": "in", "address": "/queues/q",
@@ -93,11 +94,11 @@ def test_a_link_that_is_attached_on_one_side_only():
     session = peer.front_end.connection.sessions[0]
     session.new_receiver("half")
     peer.attach_receiver("/management", handle=5, channel=2, properties={"paired": True})
-    half, management = peer.front_end.snapshot("links")[2:]
+    half, management = peer.front_end.snapshot("links", peer.broker.now)[2:]
     assert (half["address"], half["state"], half["direction"]) == (None, "DETACHED", "in")
     assert (management["address"], management["queue_grant"]) == ("/management", None)
 
 
 def test_what_it_knows_nothing_of():
     _, peer = linked()
-    assert peer.front_end.snapshot("queues") == []
+    assert peer.front_end.snapshot("queues", peer.broker.now) == []

@@ -320,7 +320,7 @@ class HeaderPerEntry:
         self.asked += 1
         return {"kind": chr(entry[0])}
 
-    def render(self, entry, origin, wanted):
+    def render(self, entry, attributes, wanted):
         return entry
 
 

@@ -41,6 +41,8 @@ def test_queues():
             "copies": None,
             "notice": None,
             "messages_waiting": 2,
+            "stage_credit_state": "running",
+            "stage_credit_held_up_by": [],
             "messages_ready": 5,
             "messages_unacknowledged": 3,
             "consumers": 1,

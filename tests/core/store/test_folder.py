@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from core.message import Origin
 from core.store.definitions import DefinitionsDatabase
 from core.store.errors import StoreRefused
 from core.store.folder import FOLDERS, FORMAT, FORMAT_FILE, LOCK_FILE, offline, open_folder
@@ -108,7 +109,8 @@ def test_a_folder_is_made_with_its_layout(tmp_path, name):
     with closing(open_folder(path)) as folder:
         assert (folder.path, folder.generation) == (path, 1)
         assert sorted(os.listdir(path)) == sorted([*FOLDERS, LOCK_FILE, FORMAT_FILE])
-        assert says(path) == {"format": FORMAT, "product": "headgate", "starts": 1}
+        encodings = ["amqp-0-9-1", "amqp-1.0"]
+        assert says(path) == {"format": FORMAT, "product": "headgate", "starts": 1, "encodings": encodings}
         assert (path / LOCK_FILE).read_text() == f"{os.getpid()}\n"
         assert folder.definitions == path / "definitions.db"
         assert path.stat().st_mode & 0o077 == 0
@@ -293,3 +295,23 @@ def test_there_is_nothing_to_look_at(tmp_path, make, text):
     with pytest.raises(StoreRefused, match=re.escape(f"data folder {path} {text}")), offline(path):
         pass
     assert path.exists() is make
+
+
+def test_messages_in_an_encoding_that_a_broker_does_not_know_keep_it_out(tmp_path):
+    open_folder(tmp_path, [Origin.AMQP091]).close()
+    open_folder(tmp_path, [Origin.AMQP091]).close()
+    open_folder(tmp_path).close()
+    before = says(tmp_path)
+    with pytest.raises(StoreRefused, match=r"may hold messages in the encoding of amqp-1.0, .*headgate serve"):
+        open_folder(tmp_path, [Origin.AMQP091])
+    assert says(tmp_path) == before
+    open_folder(tmp_path).close()
+
+
+def test_a_folder_from_before_there_were_two_encodings_holds_the_first(tmp_path):
+    open_folder(tmp_path).close()
+    (tmp_path / FORMAT_FILE).write_text(json.dumps({"format": FORMAT, "product": "headgate", "starts": 4}))
+    with pytest.raises(StoreRefused, match=r"amqp-1.0"):
+        open_folder(tmp_path, [Origin.AMQP091])
+    with closing(open_folder(tmp_path)) as folder:
+        assert folder.generation == 5

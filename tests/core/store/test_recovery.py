@@ -60,6 +60,16 @@ def test_all_survivors_are_redelivered_after_an_unclean_stop(harness: StoreHarne
     ]
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_numbers_go_on_above_an_empty_file_also_when_a_power_cut_would_take_it(harness: StoreHarness, seed: int):
+    first = harness.kill().queue_index("1").next_sequence_floor + SEGMENT_MESSAGES
+    harness.index.publish(first, portion(b"a"))
+    harness.write()
+    harness.disk.truncate(f"queues/1/0/{first // SEGMENT_MESSAGES}.idx", 0)
+    floor = harness.kill().queue_index("1").next_sequence_floor
+    assert harness.power_cut(Random(seed)).queue_index("1").next_sequence_floor >= floor
+
+
 def test_after_a_clean_stop_the_queue_says_what_was_delivered(harness: StoreHarness):
     harness.index.publish(0, portion(b"a", b"b", b"c"))
     harness.index.delivered_below = 2

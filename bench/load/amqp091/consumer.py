@@ -1,0 +1,131 @@
+"""The receiving end on a channel of its own: checks every delivery and acknowledges it, or says at once that it won't.
+
+A bulk consumer acknowledges what one read brought with one basic.ack (multiple), an unbatched one writes a basic.ack
+for each message. Checked are the order and completeness of sequence numbers (`ledger`), the whole body, and that the
+broker never has more than prefetch_count deliveries unacknowledged here.
+
+Deliveries of a run look alike: the first is taken apart frame by frame, those behind it are compared with it many at a
+time (`bench.load.delivery.DeliveryShape`). Sans-IO: `output` returns what the socket is to be given.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from bench.load.amqp091 import wire
+from bench.load.consumer import LATENCY_MICROSECONDS_MAX, latency_histogram
+from bench.load.delivery import DeliveryShape, Places, Run, numbers_of
+from bench.load.ledger import Ledger
+from bench.load.plan import Traffic
+from bench.load.wire import WireError
+
+_BODY_SIZE_AT = 4
+"""Within the payload of a header frame: behind class and weight."""
+_TAG_AT = 7 + 4 + 2
+"""Of the delivery-tag in a deliver frame: behind the frame's head, the ids, and our consumer tag of one byte."""
+
+
+class Consumer:
+    """One consuming channel. `settled` traffic is consumed with no_ack, which prefetch_count does not bind."""
+
+    def __init__(self, traffic: Traffic, *, channel: int, queue: str, prefetch_count: int) -> None:
+        self.channel = channel
+        self.ledger = Ledger()
+        self.latency = latency_histogram()
+        self.corrupted = 0
+        self.last_arrival_ns = 0
+        self._traffic = traffic
+        self._padding = traffic.padding()
+        self._bulk = traffic.shape == "bulk"
+        self._queue = queue
+        self._prefetch_count = prefetch_count
+        self._shape: DeliveryShape | None = None
+        self._to_start = False
+        self._delivered = 0  # the last delivery-tag, which counts from 1 on each channel
+        self._acknowledged = 0
+
+    def start(self, now_ns: int) -> None:
+        self._to_start = True
+        self.last_arrival_ns = now_ns
+
+    # What the broker sends
+
+    def deliveries(self, data: bytes, at: int, now_ns: int) -> int:
+        """Take the delivery at `at` and all like it behind; the position after them, `at` if one is incomplete."""
+        if self._shape is not None and (run := self._shape.run(data, at)) is not None:
+            self._take_run(run, now_ns)
+            return at + run.deliveries * self._shape.stride
+        return self._take_one(data, at, now_ns)
+
+    def _take_run(self, run: Run, now_ns: int) -> None:
+        self._count(run.first_id, run.deliveries, now_ns)
+        if run.scattered is None:
+            self.ledger.add(run.publisher, run.first_sequence, run.deliveries)
+        else:
+            for publisher, sequence in run.scattered:
+                self.ledger.add(publisher, sequence, 1)
+        for stamp in run.stamps:
+            self._record(stamp, now_ns)
+
+    def _take_one(self, data: bytes, at: int, now_ns: int) -> int:
+        """A delivery frame by frame: basic.deliver, the header, and as many body frames as it takes."""
+        if (deliver := wire.frame_at(data, at)) is None or (header := wire.frame_at(data, deliver[1])) is None:
+            return at
+        if header[0].kind != wire.HEADER_FRAME:
+            raise WireError(f"basic.deliver was followed by a frame of type {header[0].kind}")
+        size: int = struct.unpack_from(">Q", header[0].payload, _BODY_SIZE_AT)[0]
+        parts, end, missing = [], header[1], size
+        while missing > 0:
+            if (found := wire.frame_at(data, end)) is None:
+                return at
+            if found[0].kind != wire.BODY_FRAME:
+                raise WireError(f"{missing} bytes of a body are missing and a frame of type {found[0].kind} came")
+            parts.append(found[0].payload)
+            missing -= len(parts[-1])
+            end = found[1]
+        tag: int = struct.unpack_from(">Q", data, at + _TAG_AT)[0]
+        self._count(tag, 1, now_ns)
+        if self._take_body(b"".join(parts), now_ns) and len(parts) == 1:
+            low_half, behind = _TAG_AT + 4, _TAG_AT + 8
+            places = Places(low_half, behind, behind, end - at - 1 - size, self._traffic.settled)
+            self._shape = DeliveryShape(data[at:end], places, self._traffic)
+        return end
+
+    def _take_body(self, body: bytes, now_ns: int) -> bool:
+        """Check and note a body; whether it is one of ours."""
+        if len(body) != self._traffic.size or body[self._traffic.numbers_bytes :] != self._padding:
+            self.corrupted += 1
+            return False
+        publisher, sequence, stamp = numbers_of(body, self._traffic)
+        self.ledger.add(publisher, sequence, 1)
+        if stamp is not None:
+            self._record(stamp, now_ns)
+        return True
+
+    def _count(self, first_tag: int, count: int, now_ns: int) -> None:
+        if first_tag != self._delivered + 1:
+            raise WireError(f"delivery-tag {first_tag} came after {self._delivered}")
+        self._delivered += count
+        self.last_arrival_ns = now_ns
+        unacknowledged = self._delivered - self._acknowledged
+        if not self._traffic.settled and 0 < self._prefetch_count < unacknowledged:
+            raise WireError(f"{unacknowledged} deliveries are unacknowledged, prefetch_count is {self._prefetch_count}")
+
+    def _record(self, stamp_ns: int, now_ns: int) -> None:
+        microseconds = (now_ns - stamp_ns) // 1000
+        self.latency.record_value(min(max(microseconds, 1), LATENCY_MICROSECONDS_MAX))
+
+    # What we send
+
+    def output(self) -> list[bytes]:
+        """What is due, one item per system call of an unbatched consumer."""
+        if self._to_start:
+            self._to_start = False
+            return [wire.consume(self.channel, self._queue, no_ack=self._traffic.settled)]
+        first, last = self._acknowledged + 1, self._delivered
+        self._acknowledged = last
+        if self._traffic.settled or first > last:
+            return []
+        if self._bulk:
+            return [wire.ack(self.channel, last, multiple=True)]
+        return [wire.ack(self.channel, tag, multiple=False) for tag in range(first, last + 1)]

@@ -1,0 +1,138 @@
+"""The sending end on a channel of its own: publishes made as stencils, sent as far as the socket and our limits allow.
+
+AMQP 0.9.1 gives a publisher no link credit: what holds it up is a socket that takes nothing. Publish numbers count
+from 1 with confirm.select, sequence numbers from 0. A bulk publisher hands many publishes to one system call, an
+unbatched one each publish (method, header and body together).
+
+Sans-IO: `burst` returns what the socket is to be given, one item per system call.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from bench.load.amqp091 import wire
+from bench.load.amqp091.confirms import Confirms
+from bench.load.plan import Application, Traffic
+from bench.load.publisher import BURST_BYTES_MAX, BURST_FRAMES_MAX
+from bench.load.stencil import Stencil
+from bench.load.wire import WireError
+
+_SEQUENCE_LOW = 8
+_STAMP = 12
+
+
+class Publisher:
+    """One publishing channel.
+
+    burst_max: messages in one burst; 0 for as many as 128 KiB hold. Few where another publisher or a consumer shares
+    the connection, so that they take turns.
+    """
+
+    def __init__(
+        self, application: Application, traffic: Traffic, *, channel: int, frame_max: int, burst_max: int = 0
+    ) -> None:
+        self.publisher = application.publisher
+        self.queue = application.publish_to
+        self.channel = channel
+        self._traffic = traffic
+        self._batch = application.batch
+        body = struct.pack(">IQ", self.publisher, 0) + bytes(traffic.numbers_bytes - _STAMP) + traffic.padding()
+        if frame_max < wire.FRAME_EXTRA + traffic.numbers_bytes:
+            raise WireError(f"frames of {frame_max} bytes are too small for this generator")
+        data, self._body_at = wire.publish(channel, self.queue, body, durable=traffic.durable, frame_max=frame_max)
+        fitting = max(1, BURST_BYTES_MAX // len(data))
+        self._stencil = Stencil(data, min(burst_max or fitting, fitting))
+        self._bulk = traffic.shape == "bulk"
+        self._confirming = not traffic.settled
+        self._confirms = Confirms()
+        self._start_ns = -1
+        self._end_ns = -1
+        self._stopped = False
+        self.sent = 0
+        self.refused = 0
+        self.last_progress_ns = 0
+
+    def start(self, now_ns: int) -> None:
+        self._start_ns = self.last_progress_ns = now_ns
+        self._end_ns = now_ns + int(self._traffic.seconds * 1e9)
+
+    @property
+    def confirmed(self) -> int:
+        return self._confirms.count
+
+    @property
+    def finished(self) -> bool:
+        """Everything is sent, and confirmed where that is asked for."""
+        return self._stopped and (not self._confirming or self.confirmed >= self.sent)
+
+    @property
+    def unconfirmed(self) -> int:
+        """Messages without a confirm, and confirms too many. Anything but 0 is a fault."""
+        return abs(self.sent - self.confirmed) + self._confirms.repeated if self._confirming else 0
+
+    # What the broker says
+
+    def acks(self, data: bytes, at: int, now_ns: int) -> int:
+        """Take the complete basic.ack at `at` and those like it behind; the position after them."""
+        self.last_progress_ns = now_ns
+        return self._confirms.take(data, at, self.sent)
+
+    def nack(self, number: int, *, multiple: bool) -> None:
+        """The broker refused one message, or all up to it that have no confirm yet."""
+        before = self.confirmed
+        self._confirms.confirm(number, multiple=multiple, sent=self.sent)
+        self.refused += self.confirmed - before
+
+    # What we send
+
+    def _allowed(self) -> int:
+        """How many messages our own limits let through, whatever the time."""
+        count = min(self._traffic.messages_max - self.sent, self._stencil.capacity)
+        if self._confirming and self._traffic.in_flight:
+            count = min(count, self._traffic.in_flight - (self.sent - self.confirmed))
+        if self._confirming and self._batch:
+            count = min(count, (self.confirmed // self._batch + 1) * self._batch - self.sent)
+        return max(0, count)
+
+    def ready(self, now_ns: int) -> int:
+        """How many messages may go now."""
+        if self._stopped or self._start_ns < 0:
+            return 0
+        if self.sent >= self._traffic.messages_max or (not self._traffic.rate and now_ns >= self._end_ns):
+            self._stopped = True
+            return 0
+        allowed = self._allowed()
+        return min(allowed, self._due(now_ns) - self.sent) if self._traffic.rate else allowed
+
+    def wake_ns(self) -> int | None:
+        """When something has to happen without the broker: the next message, or the end."""
+        if self._stopped or self._start_ns < 0:
+            return None
+        if self._traffic.rate:
+            return self._intended_ns(self.sent) if self._allowed() else None
+        return self._end_ns
+
+    def burst(self, now_ns: int) -> list[memoryview]:
+        """What to send now, an item per system call; valid until the next call."""
+        count = self.ready(now_ns)
+        if not count:
+            return []
+        if not self._bulk:
+            count = min(count, BURST_FRAMES_MAX)
+        numbers = range(self.sent, self.sent + count)
+        self._stencil.write((self._body_at + _SEQUENCE_LOW,), numbers, width=4)
+        if self._traffic.stamped:
+            stamps = [self._intended_ns(number) for number in numbers]
+            self._stencil.write((self._body_at + _STAMP,), stamps, width=8)
+        self.sent += count
+        self.last_progress_ns = now_ns
+        view = self._stencil.take(count)
+        stride = self._stencil.stride
+        return [view] if self._bulk else [view[at : at + stride] for at in range(0, len(view), stride)]
+
+    def _intended_ns(self, sequence: int) -> int:
+        return self._start_ns + int(sequence * 1e9 / self._traffic.rate)
+
+    def _due(self, now_ns: int) -> int:
+        return int((now_ns - self._start_ns) * self._traffic.rate / 1e9) + 1

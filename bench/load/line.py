@@ -1,0 +1,155 @@
+"""A connection in the loop of a load process: the socket, the protocol's endpoint, and what is still to be written.
+
+Every write is non-blocking, and an endpoint is asked for more only when all it wanted to write is written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from socket import socket
+from typing import Final, Protocol
+
+from hdrh.histogram import HdrHistogram
+
+from bench.load.amqp091.endpoint import Endpoint as Endpoint091
+from bench.load.amqp091.endpoint import channels
+from bench.load.amqp091.handshake import Conversation as Conversation091
+from bench.load.handshake import READ_BYTES, Conversation
+from bench.load.ledger import Ledger
+from bench.load.plan import Application, Traffic
+from bench.load.sessions import Sessions
+from bench.load.wire import WireError
+
+KEEP_ALIVE_NS: Final = 5 * 10**9
+"""An empty frame after this long without sending; brokers want one within 10 s or more."""
+
+
+class AnyPublisher(Protocol):
+    """What the loop wants to know of a publisher, whichever protocol it speaks."""
+
+    publisher: int
+    sent: int
+    refused: int
+    last_progress_ns: int
+
+    @property
+    def confirmed(self) -> int: ...
+    @property
+    def finished(self) -> bool: ...
+    @property
+    def unconfirmed(self) -> int: ...
+
+
+class AnyConsumer(Protocol):
+    """What the loop wants to know of a consumer."""
+
+    ledger: Ledger
+    latency: HdrHistogram
+    corrupted: int
+    last_arrival_ns: int
+
+
+class AnyEndpoint(Protocol):
+    """One connection, sans-IO."""
+
+    keep_alive: bytes
+
+    @property
+    def publishers(self) -> Sequence[AnyPublisher]: ...
+    @property
+    def consumers(self) -> Sequence[AnyConsumer]: ...
+    @property
+    def attached(self) -> bool: ...
+    def start(self, now_ns: int) -> None: ...
+    def receive_data(self, data: bytes, now_ns: int) -> None: ...
+    def output(self, now_ns: int) -> list[bytes | memoryview]: ...
+    def ready_to_publish(self, now_ns: int) -> bool: ...
+    def wake_ns(self) -> int | None: ...
+
+
+class AnyConversation(Protocol):
+    """What got the connection open, and closes it."""
+
+    rest: bytes
+    socket: socket
+
+    def close(self) -> None: ...
+
+
+class Line:
+    """A socket with its endpoint."""
+
+    def __init__(self, conversation: AnyConversation, endpoint: AnyEndpoint) -> None:
+        self._conversation = conversation
+        self._pending: deque[bytes | memoryview] = deque()
+        self._last_write_ns = time.monotonic_ns()
+        self.socket = conversation.socket
+        self.socket.setblocking(False)
+        self.endpoint = endpoint
+        self.endpoint.receive_data(conversation.rest, self._last_write_ns)
+        conversation.rest = b""
+
+    def read(self) -> None:
+        try:
+            data = self.socket.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        if not data:
+            raise WireError("the broker closed the socket without a word")
+        self.endpoint.receive_data(data, time.monotonic_ns())
+
+    def write(self, now_ns: int) -> None:
+        """Write what is pending, or what the endpoint wants now, as far as the socket takes it."""
+        if not self._pending:
+            self._pending.extend(self.endpoint.output(now_ns))
+            if not self._pending and now_ns - self._last_write_ns >= KEEP_ALIVE_NS:
+                self._pending.append(self.endpoint.keep_alive)
+            if self._pending:
+                self._last_write_ns = now_ns
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what is pending, as far as the socket takes it."""
+        while self._pending:
+            piece = self._pending[0]
+            try:
+                written = self.socket.send(piece)
+            except BlockingIOError:
+                return
+            if written < len(piece):
+                self._pending[0] = memoryview(piece)[written:]
+            else:
+                self._pending.popleft()
+
+    @property
+    def blocked(self) -> bool:
+        return bool(self._pending)
+
+    def close(self) -> None:
+        self._conversation.close()
+
+
+def opened_10(
+    url: str, traffic: Traffic, applications: Sequence[Application], *, name: str, max_frame_size: int
+) -> tuple[Line, dict[str, str]]:
+    """An AMQP 1.0 connection with a session for each application, and what the broker says it is."""
+    conversation = Conversation(url, max_frame_size=max_frame_size, container_id=name)
+    more = [conversation.begin(channel) for channel in range(1, len(applications))]
+    broker = {key: value for key, value in conversation.properties.items() if isinstance(value, str)}
+    return Line(conversation, Sessions(applications, traffic, [conversation.session, *more])), broker
+
+
+def opened_091(
+    url: str, traffic: Traffic, applications: Sequence[Application], *, name: str, max_frame_size: int
+) -> tuple[Line, dict[str, str]]:
+    """The same over AMQP 0.9.1, with channels in place of sessions."""
+    conversation = Conversation091(url, name=name, frame_max=max_frame_size)
+    for number, one in enumerate(applications):
+        publishing, consuming = channels(number)
+        if one.publish_to:
+            conversation.open_channel(publishing, confirms=not traffic.settled)
+        if one.consume_from:
+            conversation.open_channel(consuming, prefetch_count=one.link_credit)
+    return Line(conversation, Endpoint091(applications, traffic, conversation.frame_max)), conversation.properties

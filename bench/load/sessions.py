@@ -1,0 +1,77 @@
+"""Several sessions on one AMQP 1.0 connection, each with its own endpoint: they share the socket, nothing else.
+
+So a link without link credit, or a session whose window is used up, never holds up its neighbours. Only the first may
+consume. Sans-IO, and used like the one endpoint of an ordinary connection.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from bench.load import wire
+from bench.load.endpoint import Endpoint, Session
+from bench.load.plan import Application, Traffic
+
+
+class Sessions:
+    """The endpoints of a connection, one or more, by the broker's channels."""
+
+    keep_alive = wire.EMPTY_FRAME
+
+    def __init__(self, applications: Sequence[Application], traffic: Traffic, sessions: Sequence[Session]) -> None:
+        self._endpoints = {
+            session.remote_channel: Endpoint(application, traffic, session, channel=channel)
+            for channel, (application, session) in enumerate(zip(applications, sessions, strict=True))
+        }
+        self._rest = b""
+        self._only = next(iter(self._endpoints.values()))
+        endpoints = self._endpoints.values()
+        self.publishers = [one.publisher for one in endpoints if one.publisher]
+        self.consumers = [one.consumer for one in endpoints if one.consumer]
+
+    @property
+    def attached(self) -> bool:
+        return all(one.attached for one in self._endpoints.values())
+
+    def start(self, now_ns: int) -> None:
+        """Publish and consume from now on."""
+        for one in self._endpoints.values():
+            one.start(now_ns)
+
+    def receive_data(self, data: bytes, now_ns: int) -> None:
+        """Give each endpoint its frames; an incomplete one waits for the next read."""
+        if len(self._endpoints) == 1:
+            self._only.receive_data(data, now_ns)
+            return
+        if self._rest:
+            data = self._rest + data
+        at, end, begin, current = 0, len(data), 0, 0
+        while end - at >= 8:
+            size, channel = struct.unpack_from(">I2xH", data, at)
+            if at + size > end:
+                break
+            if channel != current:
+                self._give(current, data[begin:at], now_ns)
+                begin, current = at, channel
+            at += size
+        self._give(current, data[begin:at], now_ns)
+        self._rest = data[at:]
+
+    def _give(self, channel: int, frames: bytes, now_ns: int) -> None:
+        if not frames:
+            return
+        if channel not in self._endpoints:
+            raise wire.WireError(f"the broker sent a frame on channel {channel}, where it has no session")
+        self._endpoints[channel].receive_data(frames, now_ns)
+
+    def output(self, now_ns: int) -> list[bytes | memoryview]:
+        """What to write now, in turns of one burst; the items are valid until the next call."""
+        return [piece for one in self._endpoints.values() for piece in one.output(now_ns)]
+
+    def ready_to_publish(self, now_ns: int) -> bool:
+        return any(one.ready_to_publish(now_ns) for one in self._endpoints.values())
+
+    def wake_ns(self) -> int | None:
+        """When `output` has to be asked again although nothing arrived."""
+        return min((time for one in self._endpoints.values() if (time := one.wake_ns()) is not None), default=None)

@@ -1,0 +1,113 @@
+"""What one client process is told to do on its one connection, and what it reports: plain data, a line of JSON each."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from bench.load.ledger import Range
+from bench.load.plan import Application, Protocol, Traffic
+
+Client = Literal["own", "pika", "proton"]
+
+SAMPLE_SECONDS = 0.1
+"""Between two readings of the counters."""
+BODY_BYTES = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One connection's work.
+
+    publish_to: a queue for each publisher; each of them sends durable messages of 12 bytes, as fast as it may.
+    batch: how many messages a publisher sends before it waits for the confirms of all of them; 0: nothing is confirmed,
+      and in AMQP 1.0 everything is sent settled.
+    consume_from: a queue to consume from at the same time, if any, with acknowledgements.
+    backlog: how many messages that queue holds; when they are consumed, the run is over.
+    link_credit: of the consumer; in AMQP 0.9.1 the prefetch_count.
+    """
+
+    url: str
+    protocol: Protocol
+    client: Client = "own"
+    publish_to: tuple[str, ...] = ()
+    batch: int = 0
+    consume_from: str = ""
+    backlog: int = 0
+    link_credit: int = 200
+    seconds: float = 10.0
+
+    @property
+    def traffic(self) -> Traffic:
+        return Traffic(
+            size=BODY_BYTES, settled=not self.batch, durable=True, seconds=self.seconds, messages=2**32 - 1
+        )  # fmt: skip
+
+    @property
+    def applications(self) -> tuple[Application, ...]:
+        """A session, or a pair of channels, for each publisher; the consumer shares the first."""
+        return tuple(
+            Application(
+                publisher=number + 1,
+                publish_to=queue,
+                consume_from="" if number else self.consume_from,
+                link_credit=self.link_credit,
+                batch=self.batch,
+                protocol=self.protocol,
+            )
+            for number, queue in enumerate(self.publish_to or ("",))
+        )
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(line: str) -> Job:
+        fields = json.loads(line)
+        return Job(**{**fields, "publish_to": tuple(fields["publish_to"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The counters after so many seconds: of each publisher, and of the consumer."""
+
+    seconds: float
+    published: tuple[int, ...]
+    consumed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What came of a job.
+
+    samples: every 0.1 s; the last is the end of the run. Published are messages confirmed, or sent where nothing is.
+    sent: what each publisher had sent when the connection was silent again.
+    received: ranges of sequence numbers by publisher, in order of arrival.
+    faults: why this is no result; empty when it is one.
+    """
+
+    samples: tuple[Sample, ...]
+    sent: tuple[int, ...]
+    received: dict[int, list[Range]]
+    faults: str = ""
+
+    @property
+    def end(self) -> Sample:
+        return self.samples[-1]
+
+    def to_json(self) -> str:
+        return json.dumps({"event": "report", **asdict(self)})
+
+    @staticmethod
+    def of(event: dict[str, object]) -> Report:
+        """From the event that `to_json` made."""
+        fields = json.loads(json.dumps(event))
+        return Report(
+            samples=tuple(
+                Sample(one["seconds"], tuple(one["published"]), one["consumed"]) for one in fields["samples"]
+            ),
+            sent=tuple(fields["sent"]),
+            received={int(name): [(a, b) for a, b in ranges] for name, ranges in fields["received"].items()},
+            faults=fields["faults"],
+        )

@@ -1,0 +1,152 @@
+"""One run: queues declared, a source filled, a client process sent off, and what became of the messages.
+
+A run is void when messages went missing, came twice, out of order or changed, were refused, or when a queue does not
+hold what it should. Brakes are read while the client is still connected.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from bench.broker import Broker
+from bench.load.ledger import judge
+from bench.load.management import Management
+from bench.load.plan import Application, Protocol, Traffic
+from bench.load.wire import WireError
+from bench.together.job import BODY_BYTES, Job, Report
+from bench.trial import LoadProcess, TrialError, conduct, running
+
+QueueKind = Literal["classic", "quorum"]
+
+FILLER = 1000
+"""The publisher id of what fills a source, which none of a job's publishers has."""
+FILL_SECONDS = 3600.0
+FILL_IN_FLIGHT = 5000
+COUNT_PATIENCE_SECONDS = 20.0
+"""For messages on their way into a queue after the connection is closed."""
+COUNT_PAUSE_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Brakes:
+    """What held the reader of the AMQP 0.9.1 connection up."""
+
+    blocks: int
+    blocked_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run: what the client reports, what the queues hold, and the brakes if the broker tells of them.
+
+    taken, seconds: what was in each queue when the time was over, and when that was: what a socket still holds then
+      does not count. counts: what was there when everything had come to rest.
+    """
+
+    report: Report
+    taken: dict[str, int]
+    seconds: float
+    counts: dict[str, int]
+    brakes: Brakes | None
+
+
+@contextlib.contextmanager
+def queues(broker: Broker, kinds: Mapping[str, QueueKind]) -> Iterator[None]:
+    """Durable queues by name, fresh, and gone afterwards."""
+    try:
+        with Management(broker.url) as management:
+            for name, kind in kinds.items():
+                management.delete_queue(name)
+                management.declare_queue(name, queue_type=kind)
+        yield
+    finally:
+        with Management(broker.url) as management:
+            for name in kinds:
+                management.delete_queue(name)
+
+
+def fill(broker: Broker, queue: str, messages: int, protocol: Protocol) -> None:
+    """So many durable messages, in the protocol in which they are consumed, so that none has to be converted."""
+    traffic = Traffic(
+        size=BODY_BYTES, durable=True, messages=messages, seconds=FILL_SECONDS, in_flight=FILL_IN_FLIGHT
+    )  # fmt: skip
+    application = Application(publisher=FILLER, publish_to=queue, protocol=protocol)
+    with running(broker, traffic, [[application]]) as processes:
+        outcome = conduct(processes)
+    if outcome.sent != {FILLER: messages} or any(outcome.faults.values()):
+        raise TrialError(f"{queue} could not be filled: {outcome.sent} of {messages} sent, {outcome.faults}")
+
+
+def run_job(broker: Broker, job: Job) -> Outcome:
+    """Have a client process do the job."""
+    names = [*job.publish_to, *([job.consume_from] if job.consume_from else [])]
+    with Management(broker.url) as management, LoadProcess(job, "bench.together") as process:
+        process.expect("ready")
+        begin = time.monotonic()
+        process.go(time.monotonic_ns())
+        process.expect("over")
+        taken = {name: management.message_count(name) for name in names}
+        seconds = time.monotonic() - begin
+        report = Report.of(process.expect("report"))
+        brakes = brakes_of(broker) if job.protocol == "0.9.1" else None
+    wanted = dict(zip(job.publish_to, report.sent, strict=True))
+    counts = {name: settled_count(broker, name, wanted.get(name)) for name in names}
+    return Outcome(report, taken, seconds, counts, brakes)
+
+
+def brakes_of(broker: Broker) -> Brakes | None:
+    """Of all connections that have stage credit: during a run that is one. None when the broker does not tell."""
+    if not broker.name.startswith("Headgate"):
+        return None
+    try:
+        with Management(broker.url) as management:
+            rows = management.connections()
+    except WireError:
+        return None
+    blocks = [count for row in rows if isinstance(count := row.get("stage_credit_blocks"), int)]
+    seconds = [time for row in rows if isinstance(time := row.get("stage_credit_blocked_seconds"), int | float)]
+    return Brakes(sum(blocks), float(sum(seconds))) if blocks else None
+
+
+def settled_count(broker: Broker, queue: str, wanted: int | None) -> int:
+    """Messages ready in the queue, when it holds what is wanted or does not change any more."""
+    deadline = time.monotonic() + COUNT_PATIENCE_SECONDS
+    before = -1
+    with Management(broker.url) as management:
+        while (count := management.message_count(queue)) != wanted and time.monotonic() < deadline:
+            if wanted is None and count == before:
+                break
+            before = count
+            time.sleep(COUNT_PAUSE_SECONDS)
+    return count
+
+
+def faults_of(job: Job, outcome: Outcome) -> str:
+    """Why the run is no result; empty when it is one."""
+    found = [outcome.report.faults] if outcome.report.faults else []
+    end = outcome.report.end
+    for queue, sent, published in zip(job.publish_to, outcome.report.sent, end.published, strict=True):
+        least = published if job.batch else sent  # what has no confirm may be lost with the connection
+        if not least <= outcome.counts[queue] <= sent:
+            found.append(f"{least} to {sent} should be in queue {queue}, {outcome.counts[queue]} are")
+    if job.consume_from:
+        found += _consumer_faults(job, outcome)
+    return "; ".join(found)
+
+
+def _consumer_faults(job: Job, outcome: Outcome) -> list[str]:
+    """The consumer must have got the head of the backlog in order, and the rest must be in the queue.
+
+    A message may be in both: its acknowledgement was still under way when the connection was closed.
+    """
+    consumed = sum(count for _, count in outcome.report.received.get(FILLER, []))
+    verdict = judge({FILLER: consumed}, [outcome.report.received])
+    left = outcome.counts[job.consume_from]
+    found = [] if verdict.clean else [str(verdict)]
+    if not job.backlog - consumed <= left <= job.backlog - consumed + 2 * job.link_credit:
+        found.append(f"{consumed} of {job.backlog} consumed, but {left} left in the queue")
+    return found

@@ -1,0 +1,110 @@
+"""``python -m core``: a broker for AMQP 0.9.1 alone, over the same engine; for comparison runs.
+
+It knows no AMQP 1.0, so it refuses a data folder in which messages in that encoding may be.
+"""
+
+import secrets
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import trio
+from cyclopts import App, Parameter
+
+from core.access.users import Users
+from core.amqp091.factory import amqp091_factory, amqp091_settings
+from core.amqp091.inspection import Inspection
+from core.config import ConfigError, Settings, load
+from core.engine.broker import Broker
+from core.engine.quorum.annotations import PlainAnnotations
+from core.errors import Invalid
+from core.message import Origin
+from core.process import headgate_version, serve
+from core.server.frontends import FrontEndFactory
+from core.server.run import Server
+from core.server.sampler import Sampler
+from core.store.errors import StoreDamaged, StoreFailure, StoreRefused
+
+USAGE, DAMAGED, DISK_FAILED = 2, 8, 9
+"""Exit codes: those of ``headgate serve``."""
+
+
+class Amqp091Alone:
+    """:class:`core.process.Protocols`."""
+
+    def __init__(self) -> None:
+        self.converter = Inspection()
+        self.annotations = PlainAnnotations()  # nobody adds any: only AMQP 1.0 consumers could
+        self.encodings = (Origin.AMQP091,)
+
+    def front_ends(self, settings: Settings, broker: Broker, users: Users) -> Sequence[FrontEndFactory]:
+        """One."""
+        return [
+            amqp091_factory(
+                settings=amqp091_settings(settings, version=headgate_version()),
+                engine=broker,
+                topology=broker,
+                converter=self.converter,
+                users=users,
+                random_bytes=secrets.token_bytes,
+            )
+        ]
+
+    def started(self, server: Server, sampler: Sampler) -> None:
+        """Nobody shows anything."""
+
+
+def broker(
+    *,
+    config: Annotated[Path | None, Parameter(help="The configuration, a TOML file. Default: none.")] = None,
+    listen: Annotated[tuple[str, ...], Parameter(help="HOST:PORT to listen on; may be given several times.")] = (),
+    data: Annotated[Path | None, Parameter(help="The data folder.")] = None,
+) -> None:
+    """Run a broker for AMQP 0.9.1 alone until it is interrupted or terminated. The whole broker is `headgate serve`.
+
+    For example:
+
+        python -m core --listen 127.0.0.1:5674 --data /tmp/headgate091
+    """
+    overrides: dict[str, object] = {}
+    if listen:
+        overrides["server.listen"] = list(listen)
+    if data is not None:
+        overrides["data.folder"] = str(data)
+    try:
+        settings = load(config, overrides)
+    except ConfigError as error:
+        _give_up(USAGE, "the configuration cannot be used:\n  " + "\n  ".join(error.problems))
+    try:
+        trio.run(partial(serve, settings, Amqp091Alone(), ready=_ready))
+    except* (StoreRefused, Invalid, OSError) as group:
+        _give_up(USAGE, _text(group))
+    except* StoreDamaged as group:
+        _give_up(DAMAGED, _text(group))
+    except* StoreFailure as group:
+        _give_up(DISK_FAILED, _text(group))
+
+
+def _ready(addresses: Sequence[tuple[str, int]]) -> None:
+    shown = " and ".join(f"{host}:{port}" for host, port in addresses)
+    print(f"Headgate for AMQP 0.9.1 is ready at {shown}", flush=True)
+
+
+def _text(group: BaseExceptionGroup[BaseException]) -> str:
+    first: BaseException = group
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return str(first)
+
+
+def _give_up(code: int, text: str) -> NoReturn:
+    print(f"headgate: {text}", file=sys.stderr)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    app = App(name="python -m core")
+    app.default(broker)
+    app()

@@ -1,0 +1,72 @@
+"""The SASL mechanism AMQPLAIN: name and password in the clear, as a field table of AMQP 0.9.1.
+
+No standard has it; AMQP brokers spoke it before PLAIN, and clients still offer it. The response is the inside of
+a table, without the length before it: the fields ``LOGIN`` and ``PASSWORD``, long strings both. Nothing else is
+understood, so that no table reader is needed here: one of another type ends the attempt.
+"""
+
+from dataclasses import dataclass
+
+from core.access.exchange import FAILURE, Reply, SaslExchange, success
+from core.access.mechanisms import NAME_BYTES_MAX, PASSWORD_BYTES_MAX
+from core.access.users import Users
+
+FIELDS_MAX = 8
+"""There are two. Some clients might say more about themselves, but none so much."""
+
+_LONG_STRING = ord("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Amqplain:
+    """Name and password in the clear, in a field table."""
+
+    users: Users
+    loopback: bool
+    name: str = "AMQPLAIN"
+
+    def start(self) -> SaslExchange:
+        """A fresh attempt."""
+        return _AmqplainExchange(self.users, self.loopback)
+
+
+@dataclass(slots=True)
+class _AmqplainExchange:
+    users: Users
+    loopback: bool
+    fresh: bool = True
+
+    def respond(self, response: bytes) -> Reply:
+        fresh, self.fresh = self.fresh, False
+        if fresh and not response:
+            return "challenge", b""
+        fields = long_strings(response)
+        if fields is None or "LOGIN" not in fields or "PASSWORD" not in fields:
+            return FAILURE
+        login, password = fields["LOGIN"], fields["PASSWORD"]
+        if len(login) > NAME_BYTES_MAX or len(password) > PASSWORD_BYTES_MAX:
+            return FAILURE
+        try:
+            name = login.decode()
+            right = self.users.password_is_right(name, password.decode(), loopback=self.loopback)
+        except UnicodeDecodeError:
+            return FAILURE
+        return success(name) if right else FAILURE
+
+
+def long_strings(fields: bytes) -> dict[str, bytes] | None:
+    """The fields of a table that has long strings only, each once; None for anything else [0-9-1 4.2.5.5]."""
+    found: dict[str, bytes] = {}
+    position = 0
+    while position < len(fields):
+        type_at = position + 1 + fields[position]
+        value_at = type_at + 5
+        if value_at > len(fields) or fields[type_at] != _LONG_STRING or len(found) == FIELDS_MAX:
+            return None
+        stop = value_at + int.from_bytes(fields[type_at + 1 : value_at])
+        name = fields[position + 1 : type_at].decode("ascii", errors="replace")
+        if stop > len(fields) or name in found:
+            return None
+        found[name] = fields[value_at:stop]
+        position = stop
+    return found

@@ -1,0 +1,290 @@
+"""The channels of one connection: opened, used, closed, and what each has of a content [0-9-1 2.2.5, 4.2.6].
+
+A channel that we closed drops everything until the peer has answered; one that the peer closed drops everything until
+we have. Where the closes cross, the peer answers ours or does not, as it likes, before it opens the number again.
+
+Of contents that are not complete, a channel holds ``max_message_size`` at most, and all together hold
+``partial_content_bytes_max``; a content above is skipped without being kept. Channels are at most ``channel_max``.
+
+This module must not know bytes that are not frames yet, the state of the connection, or what a method means beyond the
+life of channels and the frames of contents.
+"""
+
+from collections.abc import Callable
+from enum import Enum, auto
+from struct import Struct
+
+from core.amqp091.assembly import ContentAssembly
+from core.amqp091.codec import decode_method
+from core.amqp091.errors import ChannelFault, ConnectionFault, ReplyCode
+from core.amqp091.events import AcksReceived, ChannelClosed, ChannelOpened, Event, MethodReceived, PublishesReceived
+from core.amqp091.framing import Frame, FrameType
+from core.amqp091.methods import (
+    AccessRequest,
+    BasicAck,
+    BasicCancel,
+    BasicConsume,
+    BasicGet,
+    BasicNack,
+    BasicPublish,
+    BasicQos,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicReject,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelFlow,
+    ChannelFlowOk,
+    ChannelOpen,
+    ChannelOpenOk,
+    ConfirmSelect,
+    ExchangeBind,
+    ExchangeDeclare,
+    ExchangeDelete,
+    ExchangeUnbind,
+    Method,
+    QueueBind,
+    QueueDeclare,
+    QueueDelete,
+    QueuePurge,
+    QueueUnbind,
+    TxCommit,
+    TxRollback,
+    TxSelect,
+)
+
+_FROM_CLIENTS = (
+    AccessRequest,
+    BasicCancel,
+    BasicConsume,
+    BasicGet,
+    BasicNack,
+    BasicQos,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicReject,
+    ConfirmSelect,
+    ExchangeBind,
+    ExchangeDeclare,
+    ExchangeDelete,
+    ExchangeUnbind,
+    QueueBind,
+    QueueDeclare,
+    QueueDelete,
+    QueuePurge,
+    QueueUnbind,
+    TxCommit,
+    TxRollback,
+    TxSelect,
+)
+"""Methods that are the front end's business. Besides them a client sends publish, ack, flow and close, and nothing else
+on a channel that is open."""
+
+
+class _State(Enum):
+    OPEN = auto()
+    CLOSE_SENT = auto()
+    """Everything is dropped but channel.close-ok, and channel.close, which is answered."""
+    CROSSED = auto()
+    """As CLOSE_SENT, and the peer has closed the channel as well, before it saw our close: it may answer that one, or
+    take the number as free. So channel.open is understood, too."""
+    CLOSE_RECEIVED = auto()
+    """Everything is dropped; channel.close-ok is owed."""
+
+
+class _Channel:
+    __slots__ = ("assembly", "state")
+
+    def __init__(self) -> None:
+        self.state = _State.OPEN
+        self.assembly: ContentAssembly | None = None
+
+
+class Channels:
+    """All channels but 0."""
+
+    def __init__(
+        self,
+        *,
+        max_message_size: int,
+        partial_content_bytes_max: int,
+        send: Callable[[int, Method], None],
+        report: Callable[[Event], None],
+    ) -> None:
+        """``send`` puts a method on a channel into the output; ``report`` takes what happened."""
+        self._max_message_size = max_message_size
+        self._partial_content_bytes_max = partial_content_bytes_max
+        self._send = send
+        self._report = report
+        self._channels: dict[int, _Channel] = {}
+        self._partial_bytes = 0
+
+    # --- what the front end says --------------------------------------------------------------------------------------
+
+    def is_open(self, channel: int) -> bool:
+        """Frames may be sent on it: it was opened, no close of ours has gone, and no answer to the peer's."""
+        known = self._channels.get(channel)
+        return known is not None and known.state in (_State.OPEN, _State.CLOSE_RECEIVED)
+
+    def between_contents(self, channel: int) -> bool:
+        """A method of the peer's is welcome there."""
+        known = self._channels.get(channel)
+        return known is not None and known.state is _State.OPEN and known.assembly is None
+
+    def fail(self, channel: int, fault: ChannelFault) -> None:
+        """Close a channel for this fault. Nothing is done for one that we closed already."""
+        known = self._channels.get(channel)
+        if known is None or known.state in (_State.CLOSE_SENT, _State.CROSSED):
+            return
+        if known.state is _State.CLOSE_RECEIVED:
+            self.accept_close(channel)
+            return
+        self._drop_content(known)
+        known.state = _State.CLOSE_SENT
+        close = ChannelClose(
+            reply_code=fault.code,
+            reply_text=fault.reply_text,
+            class_id=fault.class_id,
+            method_id=fault.method_id,
+        )
+        self._send(channel, close)
+        self._report(ChannelClosed(channel, by_peer=False))
+
+    def accept_close(self, channel: int) -> None:
+        """Answer the peer's channel.close. Nothing is done where none is open."""
+        known = self._channels.get(channel)
+        if known is not None and known.state is _State.CLOSE_RECEIVED:
+            del self._channels[channel]
+            self._send(channel, ChannelCloseOk())
+
+    def clear(self) -> None:
+        """The connection is over, and every channel with it."""
+        self._channels.clear()
+        self._partial_bytes = 0
+
+    # --- what the peer says -------------------------------------------------------------------------------------------
+
+    def frame_received(self, frame: Frame) -> None:
+        """Take the next frame. Raises ConnectionFault."""
+        known = self._channels.get(frame.channel)
+        if known is None:
+            self._take_open(frame)
+        elif known.state is _State.OPEN:
+            try:
+                if frame.frame_type is FrameType.METHOD:
+                    self._take_method(known, frame)
+                else:
+                    self._take_content(known, frame)
+            except ChannelFault as fault:
+                self.fail(frame.channel, fault)
+        else:
+            self._take_late(known, frame)
+
+    def _take_open(self, frame: Frame) -> None:
+        if method_id(frame) != ChannelOpen.ID:
+            raise ConnectionFault(ReplyCode.CHANNEL_ERROR, f"channel {frame.channel} is not open", *method_id(frame))
+        decode_method(frame.payload)
+        self._channels[frame.channel] = _Channel()
+        self._send(frame.channel, ChannelOpenOk())
+        self._report(ChannelOpened(frame.channel))
+
+    def _take_late(self, known: _Channel, frame: Frame) -> None:
+        """One that the peer sent before it saw our close, or answers it with; or after a close of its own."""
+        method = method_id(frame)
+        if known.state is _State.CLOSE_RECEIVED:
+            if method == ChannelOpen.ID:
+                text = f"channel {frame.channel} is opened before its close has been answered"
+                raise ConnectionFault(ReplyCode.CHANNEL_ERROR, text, *method)
+        elif method == ChannelCloseOk.ID:
+            del self._channels[frame.channel]
+        elif method == ChannelClose.ID:
+            known.state = _State.CROSSED
+            self._send(frame.channel, ChannelCloseOk())
+        elif method == ChannelOpen.ID and known.state is _State.CROSSED:
+            self._take_open(frame)
+
+    def _take_method(self, known: _Channel, frame: Frame) -> None:
+        """Raises ChannelFault and ConnectionFault."""
+        if known.assembly is not None:
+            raise known.assembly.unexpected("a method")
+        channel = frame.channel
+        method = decode_method(frame.payload)
+        match method:
+            case BasicPublish():
+                if method.immediate:
+                    raise ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "immediate=true", *method.ID)
+                known.assembly = ContentAssembly(method)
+            case BasicAck():
+                self._report(AcksReceived(channel, [_acknowledged(method)]))
+            case ChannelFlow():
+                if not method.active:
+                    raise ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "active=false", *method.ID)
+                self._send(channel, ChannelFlowOk(active=True))
+            case ChannelClose():
+                known.state = _State.CLOSE_RECEIVED
+                self._report(ChannelClosed(channel, by_peer=True))
+            case ChannelOpen():
+                raise ConnectionFault(ReplyCode.CHANNEL_ERROR, f"channel {channel} is open already", *method.ID)
+            case _ if isinstance(method, _FROM_CLIENTS):
+                self._report(MethodReceived(channel, method))
+            case _:
+                text = f"{type(method).__name__} is not for clients to send on channel {channel}, which is open"
+                raise ConnectionFault(ReplyCode.COMMAND_INVALID, text, *method.ID)
+
+    def _take_content(self, known: _Channel, frame: Frame) -> None:
+        """Raises ChannelFault and ConnectionFault."""
+        assembly = known.assembly
+        if assembly is None:
+            text = f"a content frame on channel {frame.channel}, where a method is expected"
+            raise ConnectionFault(ReplyCode.UNEXPECTED_FRAME, text)
+        if frame.frame_type is FrameType.HEADER:
+            assembly.header_received(frame.payload, self._max_message_size)
+        else:
+            assembly.body_received(frame.payload)
+            self._partial_bytes += len(frame.payload)
+        if assembly.complete:
+            self._drop_content(known)
+            self._report(_published(frame.channel, assembly))
+        elif self._partial_bytes > self._partial_content_bytes_max:
+            raise ChannelFault(
+                ReplyCode.CONTENT_TOO_LARGE,
+                f"more than {self._partial_content_bytes_max} bytes of contents that are not complete",
+                *BasicPublish.ID,
+            )
+
+    def _drop_content(self, known: _Channel) -> None:
+        if known.assembly is not None:
+            self._partial_bytes -= known.assembly.held_bytes
+            known.assembly = None
+
+
+_METHOD_ID = Struct(">HH")
+
+
+def method_id(frame: Frame) -> tuple[int, int]:
+    """Class id and method id of a frame that is not decoded; (0, 0) where there are none."""
+    if frame.frame_type is not FrameType.METHOD or len(frame.payload) < _METHOD_ID.size:
+        return 0, 0
+    class_id, number = _METHOD_ID.unpack_from(frame.payload)
+    return class_id, number
+
+
+def _acknowledged(method: BasicAck) -> tuple[int, int]:
+    """The range of delivery tags, as ``AcksReceived`` has it. Raises ChannelFault for tag 0 alone, which nobody has."""
+    if method.multiple:
+        return 0, method.delivery_tag
+    if method.delivery_tag == 0:
+        raise ChannelFault(ReplyCode.PRECONDITION_FAILED, "unknown delivery tag 0", *method.ID)
+    return method.delivery_tag, method.delivery_tag
+
+
+def _published(channel: int, assembly: ContentAssembly) -> PublishesReceived:
+    publish = assembly.publish
+    return PublishesReceived(
+        channel,
+        publish.exchange,
+        publish.routing_key,
+        publish.mandatory,
+        assembly.properties,
+        [assembly.entry()],
+    )

@@ -1,0 +1,176 @@
+"""Methods to payloads of method frames and back [0-9-1 4.2.4, 4.2.5].
+
+For each method a layout is made once, from its dataclass: a reader and a writer for each field. For whatever payload
+comes, decoding raises nothing but ConnectionFault: NOT_IMPLEMENTED for a method that does not exist (RabbitMQ drops
+the connection without a word then), SYNTAX_ERROR for bytes that are not its fields, too few or too many. The text names
+the field.
+"""
+
+import dataclasses
+import re
+import struct
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar, cast
+
+from core.amqp091.domains import Domain
+from core.amqp091.errors import ConnectionFault, EncodeError, ReplyCode
+from core.amqp091.methods import METHODS, Method
+from core.amqp091.table import (
+    decode_long_string,
+    decode_short_string,
+    decode_table,
+    encode_long_string,
+    encode_short_string,
+    encode_table,
+)
+
+Reader = Callable[[bytes, int], tuple[object, int]]
+"""(data, position) to (value, position behind it). Where the data is cut: IndexError, struct.error or the fault."""
+Writer = Callable[[bytearray, object], None]
+"""Appends the encoding of a value."""
+
+UNENCODABLE = (struct.error, TypeError, AttributeError)
+"""What a value of the wrong type or out of range raises in Python's own packers."""
+
+_parse_id = struct.Struct(">HH").unpack_from
+_ID_BYTES = 4
+
+
+def encode_method(method: Method) -> bytes:
+    """The payload of a method frame. Raises EncodeError for a field without an encoding, naming it."""
+    layout = _LAYOUTS[method.ID]
+    out = bytearray(layout.prefix)
+    name = ""
+    try:
+        for name, _, write in layout.fields:
+            write(out, getattr(method, name))
+    except (EncodeError, *UNENCODABLE) as fault:
+        raise EncodeError(f"{layout.name}, {name}: {fault}") from None
+    return bytes(out)
+
+
+def decode_method(payload: bytes) -> Method:
+    """The method of a whole payload. Raises ConnectionFault only."""
+    if len(payload) < _ID_BYTES:
+        raise ConnectionFault(ReplyCode.SYNTAX_ERROR, f"a method frame of {len(payload)} bytes names no method")
+    class_id, method_id = _parse_id(payload)
+    layout = _LAYOUTS.get((class_id, method_id))
+    if layout is None:
+        raise ConnectionFault(
+            ReplyCode.NOT_IMPLEMENTED, f"there is no method {class_id}.{method_id}", class_id, method_id
+        )
+    values = {}
+    position = _ID_BYTES
+    name = "end"
+    try:
+        for name, read, _ in layout.fields:
+            values[name], position = read(payload, position)
+    except (IndexError, struct.error):
+        text = f"{layout.name}, {name}: cut at offset {len(payload)}"
+        raise ConnectionFault(ReplyCode.SYNTAX_ERROR, text, class_id, method_id) from None
+    except ConnectionFault as fault:
+        raise ConnectionFault(fault.code, f"{layout.name}, {name}: {fault.text}", class_id, method_id) from None
+    if position != len(payload):
+        text = f"{layout.name}: its fields end at offset {position}, its frame at {len(payload)}"
+        raise ConnectionFault(ReplyCode.SYNTAX_ERROR, text, class_id, method_id)
+    return layout.type(**values)
+
+
+def method_name(method: Method | type[Method]) -> str:
+    """The name by which the specification calls it, such as ``basic.get-ok``."""
+    return _LAYOUTS[method.ID].name
+
+
+V = TypeVar("V")
+
+
+def _fixed(form: str) -> tuple[Reader, Writer]:
+    packed = struct.Struct(form)
+    parse, pack, size = packed.unpack_from, packed.pack, packed.size
+
+    def read(data: bytes, position: int) -> tuple[object, int]:
+        return parse(data, position)[0], position + size
+
+    def write(out: bytearray, value: object) -> None:
+        out += pack(value)
+
+    return read, write
+
+
+def _sized(decode: Callable[[bytes, int], tuple[V, int]], encode: Callable[[V], bytes]) -> tuple[Reader, Writer]:
+    def write(out: bytearray, value: object) -> None:
+        out += encode(cast("V", value))
+
+    return decode, write
+
+
+DOMAINS: Mapping[Domain, tuple[Reader, Writer]] = {
+    Domain.OCTET: _fixed(">B"),
+    Domain.SHORT: _fixed(">H"),
+    Domain.LONG: _fixed(">I"),
+    Domain.LONG_LONG: _fixed(">Q"),
+    Domain.TIMESTAMP: _fixed(">Q"),
+    Domain.SHORT_STRING: _sized(decode_short_string, encode_short_string),
+    Domain.LONG_STRING: _sized(decode_long_string, encode_long_string),
+    Domain.TABLE: _sized(decode_table, encode_table),
+}
+"""How every domain but the bit is read and written."""
+
+
+def _bit(place: int, *, is_last: bool) -> tuple[Reader, Writer]:
+    """The bit in that place of an octet; the first makes the octet, the last steps behind it."""
+    step = 1 if is_last else 0
+
+    def read(data: bytes, position: int) -> tuple[object, int]:
+        return data[position] >> place & 1 == 1, position + step
+
+    def write(out: bytearray, value: object) -> None:
+        if place == 0:
+            out.append(0)
+        if value:
+            out[-1] |= 1 << place
+
+    return read, write
+
+
+class _Layout(NamedTuple):
+    """How a method is encoded: class id and method id, then its fields."""
+
+    type: type[Method]
+    name: str
+    prefix: bytes
+    fields: tuple[tuple[str, Reader, Writer], ...]
+
+
+def _layout(method: type[Method]) -> _Layout:
+    domains = domains_of(method)
+    fields = []
+    place = 0
+    for index, (name, domain) in enumerate(domains):
+        if domain is Domain.BIT:
+            # No method has more than eight bits in a row, so none of them begins a second octet.
+            is_last = index + 1 == len(domains) or domains[index + 1][1] is not Domain.BIT
+            fields.append((name, *_bit(place, is_last=is_last)))
+            place = 0 if is_last else place + 1
+        else:
+            fields.append((name, *DOMAINS[domain]))
+    class_name, *words = re.findall("[A-Z][a-z]*", method.__name__)
+    name = f"{class_name}.{'-'.join(words)}".lower()
+    return _Layout(method, name, struct.pack(">HH", *method.ID), tuple(fields))
+
+
+def domains_of(type_: type) -> list[tuple[str, Domain]]:
+    """The fields of a dataclass that is annotated with domains, in their order."""
+    return [(field.name, _domain(field.type)) for field in dataclasses.fields(type_)]
+
+
+def _domain(hint: object) -> Domain:
+    """The domain of an annotation, also of one that may be None."""
+    for candidate in (hint, *getattr(hint, "__args__", ())):
+        for mark in getattr(candidate, "__metadata__", ()):
+            if isinstance(mark, Domain):
+                return mark
+    raise AssertionError(f"{hint} has no domain")
+
+
+_LAYOUTS: Mapping[tuple[int, int], _Layout] = {id_: _layout(method) for id_, method in METHODS.items()}

@@ -1,0 +1,516 @@
+"""One AMQP 0.9.1 connection of a server, sans-IO: bytes and the time go in, events and bytes come out [0-9-1 2.2.4].
+
+Usage: ``receive_data`` with what the socket brought, ``next_event`` until it gives None (or until enough has been done:
+``input_left`` then says that there is more), answering events by calling the connection's methods, then
+``data_to_send``. Parsing is lazy: the bytes behind an event are looked at when the next event is asked for.
+``deadline`` and ``tick`` are for heartbeats and time-outs. ``fail_channel``, ``close``, ``tick`` and ``receive_eof``
+may leave an event, too.
+
+Nothing is raised for what a peer does. A peer's fault closes its channel, or the connection, with the code and the
+text that name it, and comes out as an event. What follows our close is dropped until the peer has answered it: on a
+channel everything but channel.close-ok, on the connection everything but connection.close-ok.
+
+Bounds: of what is not parsed, one frame and one read; of contents that are not complete, ``max_message_size`` for each
+channel and ``partial_content_bytes_max`` in all; of channels, ``channel_max``. The output is bounded by the owner, who
+looks at ``output_bytes`` and takes in no more.
+
+This module must not know queues, the engine, users, or what time it is.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum, auto
+from struct import Struct
+
+from core.access.exchange import SaslMechanism
+from core.amqp091 import ack_run
+from core.amqp091.channels import Channels, method_id
+from core.amqp091.codec import decode_method
+from core.amqp091.errors import ChannelFault, ConnectionFault, ReplyCode
+from core.amqp091.events import AcksReceived, ConnectionClosed, ConnectionOpened, Event, PublishesReceived
+from core.amqp091.framing import (
+    FRAME_HEADER_BYTES,
+    FRAME_OVERHEAD_BYTES,
+    HEARTBEAT_FRAME,
+    PROTOCOL_HEADER,
+    Frame,
+    FrameType,
+    method_frame,
+    read_frame,
+)
+from core.amqp091.methods import (
+    BasicAck,
+    BasicPublish,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
+    Method,
+)
+from core.amqp091.negotiation import ConnectionSettings, Negotiation
+from core.amqp091.negotiation import Stage as NegotiationStage
+from core.amqp091.properties import decode_properties
+from core.amqp091.publish_run import PublishRunParser
+from core.amqp091.receive_buffer import ReceiveBuffer
+from core.amqp091.table import FieldTable
+
+__all__ = ["Connection", "ConnectionSettings"]
+
+_FRAME_EXCESS_BYTES = 8
+"""By so much a frame may be larger than agreed: some clients count without the overhead. RabbitMQ lets them, too."""
+_LOST_GRACE_S = 1.0
+"""After a frame that cannot be right nothing can be read, not even connection.close-ok. So long the peer may take to
+read our connection.close before the socket goes; RabbitMQ gives as much."""
+
+_SIZE_AT = 3
+"""In a frame, behind type and channel [0-9-1 4.2.3]."""
+_HEAD = Struct(">BHII")
+"""Frame type, channel, size, class id and method id in one: how every method frame begins."""
+_PUBLISH, _ACK = (class_id << 16 | method for class_id, method in (BasicPublish.ID, BasicAck.ID))
+_METHOD_FRAME = int(FrameType.METHOD)
+
+
+class _State(Enum):
+    NEGOTIATING = auto()
+    OPEN = auto()
+    CLOSE_SENT = auto()
+    """Everything is dropped but connection.close-ok, and connection.close, which is answered."""
+    CLOSE_RECEIVED = auto()
+    """Everything is dropped; connection.close-ok is owed."""
+    LOST = auto()
+    """As CLOSE_SENT, but nothing can be read."""
+    FINISHED = auto()
+
+
+class _LostInput(Exception):
+    """A frame that cannot be right: nobody knows where the next one begins."""
+
+    def __init__(self, fault: ConnectionFault) -> None:
+        super().__init__(fault)
+        self.fault = fault
+
+
+class Connection:
+    """The server's side of a connection, with its channels."""
+
+    def __init__(self, settings: ConnectionSettings, mechanisms: Sequence[SaslMechanism]) -> None:
+        """``mechanisms`` are offered in this order."""
+        self.settings = settings
+        self._negotiation = Negotiation(settings, mechanisms)
+        self._state = _State.NEGOTIATING
+        self._buffer = ReceiveBuffer()
+        self._events: deque[Event] = deque()
+        self._output: list[bytes] = []
+        self._output_bytes = 0
+        self._channels = Channels(
+            max_message_size=settings.max_message_size,
+            partial_content_bytes_max=settings.partial_content_bytes_max,
+            send=self._write_method,
+            report=self._events.append,
+        )
+        self._publish_runs: PublishRunParser | None = None
+        """None before limits are agreed and a publish has come."""
+        self._input_left = False
+        self._heard_at = 0.0
+        self._spoke_at = 0.0
+        self._heartbeats_paused = False
+        self._silence_forgiven = False
+        self._close_by: float | None = None
+
+    # --- the owner's side ---------------------------------------------------------------------------------------------
+
+    def receive_data(self, data: bytes, now: float) -> None:
+        """Take bytes from the peer. Ask for events next."""
+        self._heard_at = now
+        if self._deaf:
+            return  # nobody will ever look at it
+        self._buffer.feed(data)
+        self._input_left = True
+
+    def receive_eof(self) -> None:
+        """The peer will send nothing more, whether it said so or not. What it sent before has been taken."""
+        self._report_closed(0, "the peer closed the socket", by_peer=True)
+        self._finish()
+
+    def next_event(self, publishes_max: Callable[[int], int], now: float) -> Event | None:
+        """The next event, or None when the bytes so far hold no more.
+
+        ``publishes_max`` gives the most messages, one or more, that a run of this channel may have.
+        """
+        while not self._events:
+            if not self._advance(publishes_max, now):
+                self._input_left = False
+                return None
+        return self._events.popleft()
+
+    @property
+    def input_left(self) -> bool:
+        """There may be an event yet. Receive no more before ``next_event`` has given None."""
+        return self._input_left or bool(self._events)
+
+    def data_to_send(self, now: float) -> bytes:
+        """All output so far, joined; b"" when there is none."""
+        if not self._output:
+            return b""
+        output = b"".join(self._output)
+        self._output.clear()
+        self._output_bytes = 0
+        self._spoke_at = now
+        return output
+
+    @property
+    def output_bytes(self) -> int:
+        """What ``data_to_send`` would give now."""
+        return self._output_bytes
+
+    def deadline(self) -> float | None:
+        """The monotonic time at which ``tick`` has something to do."""
+        times = [self._negotiation.refuse_at, self._close_by]
+        if self._heartbeat_s:
+            times += [self._heard_at + 2 * self._heartbeat_s, self._spoke_at + self._heartbeat_s / 2]
+        return min((time for time in times if time is not None), default=None)
+
+    def tick(self, now: float) -> None:
+        """A deadline has come: a refused login to tell, a heartbeat to send, a peer that is silent.
+
+        Ask for events next.
+        """
+        if self._close_by is not None and now >= self._close_by:
+            self.accept_close()
+            self._finish()
+        if self._negotiation.refuse_at is not None and now >= self._negotiation.refuse_at:
+            self._negotiation.refuse_at = None
+            self._refuse(now)
+        if self._heartbeat_s and now >= self._heard_at + 2 * self._heartbeat_s:
+            self._silence(now)
+        if self._heartbeat_s and now >= self._spoke_at + self._heartbeat_s / 2:
+            self._spoke_at = now
+            if not self._output:  # else what waits will say that we are alive
+                self.write(HEARTBEAT_FRAME)
+
+    @property
+    def heartbeats_paused(self) -> bool:
+        """While the peer's socket is not read, its silence is no fault. We go on sending."""
+        return self._heartbeats_paused
+
+    @heartbeats_paused.setter
+    def heartbeats_paused(self, paused: bool) -> None:
+        self._heartbeats_paused = paused
+        self._silence_forgiven = True
+
+    @property
+    def finished(self) -> bool:
+        """Nothing more will be read; the socket can go once the output has gone."""
+        return self._state is _State.FINISHED
+
+    @property
+    def opened(self) -> bool:
+        """The negotiation is over, and no close has gone or come."""
+        return self._state is _State.OPEN
+
+    @property
+    def identity(self) -> str:
+        """Who the peer has proved to be; "" before that."""
+        return self._negotiation.identity
+
+    @property
+    def virtual_host(self) -> str:
+        """The one that the peer opened; "" before that."""
+        return self._negotiation.virtual_host
+
+    @property
+    def client_properties(self) -> FieldTable:
+        """What the peer says about itself; {} before it has."""
+        return self._negotiation.client_properties
+
+    @property
+    def client_capabilities(self) -> Mapping[str, object]:
+        """The extensions of which the peer says that it has them (True) or not."""
+        return self._negotiation.client_capabilities
+
+    @property
+    def frame_max(self) -> int:
+        """Bytes of the largest frame that both sides take. Never 0."""
+        return self._negotiation.frame_max
+
+    @property
+    def channel_max(self) -> int:
+        """The highest channel number; 0 before it is agreed."""
+        return self._negotiation.channel_max
+
+    @property
+    def heartbeat_s(self) -> int:
+        """The agreed heartbeat; 0 for none."""
+        return self._negotiation.heartbeat_s
+
+    # --- what the front end says --------------------------------------------------------------------------------------
+
+    def channel_is_open(self, channel: int) -> bool:
+        """Frames may be sent on it: it was opened, no close of ours has gone, and no answer to the peer's."""
+        return self._channels.is_open(channel)
+
+    def send(self, channel: int, method: Method) -> None:
+        """Send a method; on a channel that is closed it is dropped, for the peer has no use for it."""
+        if channel == 0 or self.channel_is_open(channel):
+            self.write(method_frame(channel, method))
+
+    def write(self, data: bytes) -> None:
+        """Send whole frames, of channels that are open."""
+        if self._serving:
+            self._write(data)
+
+    def fail_channel(self, channel: int, fault: ChannelFault) -> None:
+        """Close a channel for this fault; what the peer has sent on it until it answers is dropped. Where the peer has
+        closed it before, that is answered instead; nothing is done where it is closed already."""
+        self._channels.fail(channel, fault)
+
+    def accept_channel_close(self, channel: int) -> None:
+        """Answer the peer's channel.close: what came before it has been done."""
+        self._channels.accept_close(channel)
+
+    def close(self, fault: ConnectionFault, now: float) -> None:
+        """Close the connection for this fault; all that the peer sends until it answers is dropped. Nothing is done for
+        one that is closed already."""
+        if not self._serving:
+            return
+        self._report_closed(fault.code, fault.text, by_peer=False)
+        if self._negotiation.stage is NegotiationStage.HEADER:
+            self._finish()  # nobody there who would understand
+            return
+        self._write_method(0, _close_method(fault))
+        self._state = _State.CLOSE_SENT
+        self._close_by = now + self.settings.close_time_out_ms / 1000
+
+    def accept_close(self) -> None:
+        """Answer the peer's connection.close: what came before it has been done. The connection is finished then."""
+        if self._state is _State.CLOSE_RECEIVED:
+            self._write_method(0, ConnectionCloseOk())
+            self._finish()
+
+    def close_for_a_bug(self) -> bytes:
+        """A connection.close with internal-error, whatever state a bug of ours has left; b"" where none is expected."""
+        if self._state is not _State.OPEN:
+            return b""
+        fault = ConnectionFault(ReplyCode.INTERNAL_ERROR, "the broker has failed; its log says how")
+        return method_frame(0, _close_method(fault))
+
+    # --- input --------------------------------------------------------------------------------------------------------
+
+    def _advance(self, publishes_max: Callable[[int], int], now: float) -> bool:
+        """Take the next thing from the buffer. False: it holds nothing whole."""
+        if self._deaf:
+            self._buffer.clear()
+            return False
+        try:
+            if self._negotiation.stage is NegotiationStage.HEADER:
+                return self._take_header(now)
+            if self._state is _State.OPEN and self._take_run(publishes_max):
+                return True
+            frame = self._next_frame()
+            if frame is None:
+                return False
+            if frame.channel == 0:
+                self._take_connection_frame(frame, now)
+            elif self._state is not _State.CLOSE_SENT:
+                self._take_channel_frame(frame)
+        except _LostInput as lost:
+            self.close(lost.fault, now)
+            self._state = _State.LOST
+            self._close_by = now + _LOST_GRACE_S
+        except ConnectionFault as fault:
+            self.close(fault, now)
+        return True
+
+    def _take_header(self, now: float) -> bool:
+        header = self._buffer.take(len(PROTOCOL_HEADER))
+        if header is None:
+            return False
+        if header == PROTOCOL_HEADER:
+            self._write_method(0, self._negotiation.start())
+        else:
+            self._write(PROTOCOL_HEADER)
+            self._report_closed(0, f"protocol header {header!r} is not accepted here", by_peer=False)
+            self._finish()
+        return True
+
+    def _next_frame(self) -> Frame | None:
+        """Step behind the next frame; None while it is not whole. Raises _LostInput."""
+        buffer = self._buffer
+        try:
+            frame = read_frame(buffer.data, buffer.position, self._negotiation.frame_max + _FRAME_EXCESS_BYTES)
+        except ConnectionFault as fault:
+            raise _LostInput(fault) from fault
+        if frame is not None:
+            buffer.position = frame.end
+            return frame
+        size_at, size_end = buffer.position + _SIZE_AT, buffer.position + FRAME_HEADER_BYTES
+        if size_end <= len(buffer.data):
+            buffer.wait_for(FRAME_OVERHEAD_BYTES + int.from_bytes(buffer.data[size_at:size_end]))
+        else:
+            buffer.wait_for(FRAME_HEADER_BYTES)
+        return None
+
+    def _take_channel_frame(self, frame: Frame) -> None:
+        if self._state is _State.NEGOTIATING:
+            text = f"a frame on channel {frame.channel} of a connection that is not open yet"
+            raise ConnectionFault(ReplyCode.COMMAND_INVALID, text)
+        if frame.channel > self.channel_max:
+            text = f"channel {frame.channel} is above the negotiated channel_max ({self.channel_max})"
+            raise ConnectionFault(ReplyCode.NOT_ALLOWED, text)
+        self._channels.frame_received(frame)
+
+    def _take_run(self, publishes_max: Callable[[int], int]) -> bool:
+        """Take like frames at the head of the buffer by the fast path, if it understands them."""
+        data, position = self._buffer.data, self._buffer.position
+        if len(data) - position < _HEAD.size:
+            return False
+        frame_type, channel, _, method = _HEAD.unpack_from(data, position)
+        if frame_type != _METHOD_FRAME or not self._channels.between_contents(channel):
+            return False
+        if method == _PUBLISH:
+            return self._take_publish_run(publishes_max(channel))
+        if method == _ACK:
+            return self._take_ack_run()
+        return False
+
+    def _take_publish_run(self, publishes_max: int) -> bool:
+        data = self._buffer.data
+        if self._publish_runs is None:
+            self._publish_runs = PublishRunParser(
+                frame_max=self.frame_max,
+                body_max=self.settings.max_message_size,
+                properties_valid=_properties_are_valid,
+            )
+        run = self._publish_runs.parse(data, self._buffer.position, len(data), publishes_max)
+        if run is None:
+            return False
+        self._buffer.position = run.end_position
+        self._events.append(
+            PublishesReceived(run.channel, run.exchange, run.routing_key, run.mandatory, run.properties, run.entries)
+        )
+        return True
+
+    def _take_ack_run(self) -> bool:
+        data = self._buffer.data
+        run = ack_run.parse(data, self._buffer.position, len(data))
+        if run is None:
+            return False
+        self._buffer.position = run.end_position
+        self._events.append(AcksReceived(run.channel, run.ranges))
+        return True
+
+    # --- channel 0 ----------------------------------------------------------------------------------------------------
+
+    def _take_connection_frame(self, frame: Frame, now: float) -> None:
+        if frame.frame_type is FrameType.HEARTBEAT:
+            return
+        if self._state is _State.CLOSE_SENT:
+            self._take_after_close(frame)
+            return
+        if frame.frame_type is not FrameType.METHOD:
+            raise ConnectionFault(ReplyCode.CHANNEL_ERROR, "a content frame on channel 0, which has no contents")
+        method = decode_method(frame.payload)
+        if isinstance(method, ConnectionClose):
+            # py-amqp closes with 0, which is no reply code, and means success.
+            self._report_closed(method.reply_code or ReplyCode.REPLY_SUCCESS, method.reply_text, by_peer=True)
+            self._state = _State.CLOSE_RECEIVED
+            self._close_by = now + self.settings.close_time_out_ms / 1000
+        elif self._state is _State.NEGOTIATING:
+            self._negotiate(method, now)
+        elif isinstance(method, ConnectionUpdateSecret):
+            self._write_method(0, ConnectionUpdateSecretOk())  # nothing of ours expires
+        else:
+            raise ConnectionFault(
+                ReplyCode.COMMAND_INVALID, f"{type(method).__name__} on channel 0 of an open connection", *method.ID
+            )
+
+    def _negotiate(self, method: Method, now: float) -> None:
+        answer = self._negotiation.method_received(method, now)
+        if answer is not None:
+            self._write_method(0, answer)
+        if isinstance(method, ConnectionOpen):
+            self._state = _State.OPEN
+            self._events.append(ConnectionOpened(method))
+
+    def _take_after_close(self, frame: Frame) -> None:
+        """Whatever the peer sent before it saw our connection.close is dropped."""
+        match method_id(frame):
+            case ConnectionCloseOk.ID:
+                self._finish()
+            case ConnectionClose.ID:  # the closes have crossed; ours will be answered, too, or the socket will end
+                self._write_method(0, ConnectionCloseOk())
+
+    def _refuse(self, now: float) -> None:
+        fault = self._negotiation.refusal()
+        if fault is not None:
+            self.close(fault, now)
+            return
+        self._report_closed(ReplyCode.ACCESS_REFUSED, "the login was refused", by_peer=False)
+        self._finish()
+
+    # --- the rest -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _serving(self) -> bool:
+        """No close has gone or come, and the end has not."""
+        return self._state in (_State.NEGOTIATING, _State.OPEN)
+
+    @property
+    def _deaf(self) -> bool:
+        """What comes now is not looked at, and never will be."""
+        if self._state is _State.NEGOTIATING:
+            return self._negotiation.stage is NegotiationStage.NOTHING
+        return self._state in (_State.CLOSE_RECEIVED, _State.LOST, _State.FINISHED)
+
+    @property
+    def _heartbeat_s(self) -> int:
+        """0 when no heartbeats are due, in either direction."""
+        return self._negotiation.heartbeat_s if self._serving else 0
+
+    def _silence(self, now: float) -> None:
+        if self._heartbeats_paused or self._silence_forgiven:
+            self._silence_forgiven = self._heartbeats_paused
+            self._heard_at = now
+            return
+        self._report_closed(
+            0, f"no byte for {2 * self._heartbeat_s} s; the heartbeat is {self._heartbeat_s} s", by_peer=False
+        )
+        self._finish()
+
+    def _report_closed(self, reply_code: int, reply_text: str, *, by_peer: bool) -> None:
+        """The connection serves no longer. Said once."""
+        if not self._serving:
+            return
+        self._channels.clear()
+        self._events.append(ConnectionClosed(reply_code, reply_text, by_peer))
+
+    def _finish(self) -> None:
+        self._state = _State.FINISHED
+        self._close_by = None
+        self._negotiation.refuse_at = None
+        self._buffer.clear()
+
+    def _write_method(self, channel: int, method: Method) -> None:
+        self._write(method_frame(channel, method))
+
+    def _write(self, data: bytes) -> None:
+        self._output.append(data)
+        self._output_bytes += len(data)
+
+
+def _close_method(fault: ConnectionFault) -> ConnectionClose:
+    return ConnectionClose(
+        reply_code=fault.code,
+        reply_text=fault.reply_text,
+        class_id=fault.class_id,
+        method_id=fault.method_id,
+    )
+
+
+def _properties_are_valid(properties: bytes) -> bool:
+    try:
+        decode_properties(properties, 0, len(properties))
+    except ConnectionFault:
+        return False
+    return True

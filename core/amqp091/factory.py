@@ -1,0 +1,100 @@
+"""Where AMQP 0.9.1 joins a process: its settings, its mechanisms, and what answers the first eight bytes."""
+
+import platform
+import random
+from collections.abc import Callable
+
+from core.access.amqplain import Amqplain
+from core.access.exchange import SaslMechanism
+from core.access.mechanisms import Plain
+from core.access.users import Users
+from core.amqp091.connection import Connection
+from core.amqp091.errors import ReplyCode
+from core.amqp091.framing import PROTOCOL_HEADER, method_frame
+from core.amqp091.frontend.front_end import Amqp091FrontEnd
+from core.amqp091.frontend.settings import FrontEndSettings
+from core.amqp091.methods import ConnectionClose
+from core.amqp091.negotiation import ConnectionSettings, Negotiation
+from core.config import Settings
+from core.credit_flow.flow import StageCreditSpec
+from core.interface import Converter, Engine, Mailbox, Topology
+from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
+
+COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.1.0"
+"""What our server-properties say: the dialect, not the maker, as in the open of AMQP 1.0."""
+REFUSAL_DELAY_S = (1.0, 3.0)
+"""A refused login is told after a random time between these: guessing is slow, and costs us nothing."""
+UNIQUE_BYTES = 16
+"""Of names that nobody can guess."""
+OTHER_VERSIONS = (b"AMQP\x01\x01", b"AMQP\x00\x00\x08", b"AMQP\x00\x00\x09\x00", b"AMQP\x00\x00\x0a")
+"""How the headers of 0.8, 0.9 and 0.10 begin: their peers learn which version there is [0-9-1 4.2.2]."""
+
+
+def amqp091_settings(settings: Settings, *, version: str) -> FrontEndSettings:
+    """The part of the configuration that AMQP 0.9.1 needs, in its own words. ``version`` is the broker's own."""
+    own = settings.amqp091
+    credit = settings.stage_credit
+    return FrontEndSettings(
+        connection=ConnectionSettings(
+            frame_max=own.frame_max,
+            channel_max=own.channel_max,
+            heartbeat_s=own.heartbeat,
+            max_message_size=own.max_message_size,
+            partial_content_bytes_max=own.partial_content_bytes_max,
+            close_time_out_ms=round(own.close_time_out * 1000),
+            product=COMPATIBLE_PRODUCT,
+            version=COMPATIBLE_VERSION,
+            platform=f"Python {platform.python_version()}",
+            information=f"Headgate {version}",
+            cluster_name="headgate",
+            refusal_delay_s=lambda: random.uniform(*REFUSAL_DELAY_S),
+        ),
+        stage_credit=StageCreditSpec(credit.initial, credit.more_after),
+        channel_messages_per_turn=settings.engine.stage_messages_per_turn.channel,
+        events_per_turn_max=own.events_per_turn_max,
+        waiting_methods_max=own.waiting_methods_max,
+        max_queue_credit=own.max_queue_credit,
+        unsent_bytes_max=own.unsent_bytes_max,
+        transaction_bytes_max=own.transaction_bytes_max,
+        consumers_max=own.consumers_max,
+    )
+
+
+def amqp091_factory(
+    *,
+    settings: FrontEndSettings,
+    engine: Engine,
+    topology: Topology,
+    converter: Converter,
+    users: Users,
+    random_bytes: Callable[[int], bytes],
+) -> FrontEndFactory:
+    """AMQP 0.9.1 for the server's accept loop."""
+
+    def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
+        mechanisms: list[SaslMechanism] = [Plain(users, info.loopback), Amqplain(users, info.loopback)]
+        return Amqp091FrontEnd(
+            info,
+            mailbox=Mailbox(notify),
+            connection=Connection(settings.connection, mechanisms),
+            engine=engine,
+            topology=topology,
+            converter=converter,
+            settings=settings,
+            unique=lambda: random_bytes(UNIQUE_BYTES).hex(),
+            wake=notify,
+        )
+
+    return FrontEndFactory(
+        name="amqp-0-9-1",
+        accepts=lambda preface: preface == PROTOCOL_HEADER or preface.startswith(OTHER_VERSIONS),
+        make=make,
+        refusal=lambda reason: refusal(settings.connection, reason),
+    )
+
+
+def refusal(settings: ConnectionSettings, reason: str) -> bytes:
+    """Start, and close with the reason: for a peer that cannot be served. Nothing it says is waited for."""
+    start = Negotiation(settings, ()).start()
+    close = ConnectionClose(reply_code=ReplyCode.RESOURCE_ERROR, reply_text=f"RESOURCE_ERROR - {reason}")
+    return method_frame(0, start) + method_frame(0, close)

@@ -1,0 +1,287 @@
+"""One channel: a stage between the reader and the queues, and the order in which its methods are answered.
+
+What the reader hands in is taken on strictly in order, as many publishes in a turn as the stage's budget allows. While
+a method waits for the engine (basic.get, tx.commit), or the budget is used up, what follows waits here. So a consumer's
+acknowledgements wait behind publishes: that is 0.9.1, and why one slow target holds up everything on a connection.
+
+A publish that is taken on is acknowledged to the reader (stage credit). What waits is bounded: publishes by the stage
+credit, other methods by ``waiting_methods_max``, above which the reader stops too.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+
+from core.amqp091 import methods
+from core.amqp091.errors import ChannelFault, ConnectionFault, ProtocolError, ReplyCode
+from core.amqp091.events import AcksReceived, MethodReceived, PublishesReceived
+from core.amqp091.frontend.consumers import ConsumerMethods
+from core.amqp091.frontend.consuming import REQUEUED, Consuming
+from core.amqp091.frontend.definitions import Definitions
+from core.amqp091.frontend.publishing import Publishing
+from core.amqp091.frontend.replies import channel_fault
+from core.amqp091.frontend.shared import Shared
+from core.amqp091.methods import Method
+from core.clock import Now
+from core.credit_flow.flow import CreditFlow
+from core.errors import EngineError
+from core.interface import Disposal
+
+Work = PublishesReceived | AcksReceived | MethodReceived
+
+LOOKS_AT_QUEUES = (methods.QueueDeclare, methods.QueuePurge, methods.QueueDelete)
+"""What these find in a queue includes everything that the channel has published before: they wait for the queues' next
+turn."""
+
+
+class Channel:
+    """An open channel. Raises ChannelFault and ConnectionFault for what its peer may not do."""
+
+    __slots__ = (
+        "_answers",
+        "_budget",
+        "_queues_behind",
+        "_settlements",
+        "_shared",
+        "_stage",
+        "_subscriptions",
+        "consuming",
+        "definitions",
+        "number",
+        "publishing",
+        "released",
+        "stage_credit",
+        "waiting_publishes",
+    )
+
+    def __init__(self, number: int, shared: Shared) -> None:
+        self.number = number
+        self.stage_credit = CreditFlow(f"{shared.identity}/{number}", shared.settings.stage_credit)
+        self.publishing = Publishing(number, shared, self.stage_credit)
+        self.consuming = Consuming(number, shared)
+        self.definitions = Definitions(shared)
+        self.waiting_publishes = 0
+        """Messages in the stage."""
+        self.released = False
+        self._shared = shared
+        self._subscriptions = ConsumerMethods(shared, self.consuming, self.definitions)
+        self._stage: deque[Work] = deque()
+        self._budget = self._messages_per_turn
+        self._queues_behind = False
+        """Something was published since the queues' last turn."""
+        self._settlements: list[Callable[[], None]] | None = None
+        """Acknowledgements of a transaction; None outside of transaction mode."""
+        self._answers: dict[type[Method], Callable[..., Method | None]] = {
+            methods.ConfirmSelect: self._select_confirms,
+            methods.TxSelect: self._select_transactions,
+            methods.TxRollback: self._roll_back,
+            methods.BasicReject: self._reject,
+            methods.BasicNack: self._nack,
+            methods.BasicRecover: self._recover,
+            methods.BasicRecoverAsync: self._recover_async,
+            methods.AccessRequest: lambda method: methods.AccessRequestOk(),
+        }
+
+    @property
+    def reader(self) -> CreditFlow:
+        """Whoever sends to this channel."""
+        return self._shared.reader
+
+    @property
+    def _messages_per_turn(self) -> int:
+        return self._shared.settings.channel_messages_per_turn
+
+    @property
+    def waiting(self) -> bool:
+        """A method waits for the engine's answer."""
+        return self.consuming.getting or self.publishing.committing
+
+    @property
+    def idle(self) -> bool:
+        """Everything that came was taken on and answered."""
+        return not (self._stage or self.waiting)
+
+    # --- the stage ---------------------------------------------------------------------------------------------
+
+    def take(self, work: Work, now: Now) -> None:
+        """Something new from the reader: at once when nothing is before it."""
+        if self._stage or self.waiting:
+            self._put(work)
+        elif isinstance(work, PublishesReceived):
+            if not self._take_publishes(work, now) and self._messages_per_turn:
+                self._shared.wake()
+        elif self._waits_for_queues(work):
+            self._put(work)
+            self._shared.wake()
+        else:
+            self._do(work, now)
+
+    def turn(self, now: Now) -> bool:
+        """A new turn, with its budget. Returns True when something waits for the next one."""
+        self._budget = self._messages_per_turn
+        self._queues_behind = False
+        self._look_at_commit()
+        stage = self._stage
+        while stage and not self.waiting and not self.released and not self._waits_for_queues(stage[0]):
+            work = stage.popleft()
+            if isinstance(work, PublishesReceived):
+                self.waiting_publishes -= len(work.entries)
+                if not self._take_publishes(work, now, in_front=True):
+                    break
+            else:
+                self._shared.waiting_methods -= 1
+                self._do(work, now)
+        return bool(stage) and not self.waiting and self._messages_per_turn > 0
+
+    def _waits_for_queues(self, work: Work) -> bool:
+        return self._queues_behind and isinstance(work, MethodReceived) and isinstance(work.method, LOOKS_AT_QUEUES)
+
+    def _put(self, work: Work, *, in_front: bool = False) -> None:
+        if isinstance(work, PublishesReceived):
+            self.waiting_publishes += len(work.entries)
+        else:
+            self._shared.waiting_methods += 1
+        if in_front:
+            self._stage.appendleft(work)
+        else:
+            self._stage.append(work)
+
+    def _take_publishes(self, work: PublishesReceived, now: Now, *, in_front: bool = False) -> bool:
+        """Take on what the budget allows; the rest waits. Returns True when all of it was taken on."""
+        count = len(work.entries)
+        rest = None
+        if count > self._budget:
+            taken = self._budget
+            rest = replace(work, entries=work.entries[taken:])
+            self._put(rest, in_front=in_front)
+            if not taken:
+                return False
+            work.entries, count = work.entries[:taken], taken
+        self._budget -= count
+        self._queues_behind = True
+        self.stage_credit.ack(self._shared.reader, count)
+        self.publishing.received(work, now)
+        return rest is None
+
+    # --- methods -----------------------------------------------------------------------------------------------
+
+    def _do(self, work: AcksReceived | MethodReceived, now: Now) -> None:
+        if isinstance(work, AcksReceived):
+            try:
+                self._settle(lambda: self.consuming.acknowledge(work.ranges))
+            except ProtocolError as fault:
+                raise located(fault, methods.BasicAck()) from fault
+            return
+        method = work.method
+        try:
+            answer = self._answer(method, now)
+        except EngineError as error:
+            raise located(channel_fault(error), method) from error
+        except ProtocolError as fault:
+            raise located(fault, method) from fault
+        if answer is not None and not getattr(method, "no_wait", False):
+            self._shared.connection.send(self.number, answer)
+
+    def _answer(self, method: Method, now: Now) -> Method | None:
+        if self.definitions.knows(method):
+            return self.definitions.answer(method)
+        if isinstance(method, methods.BasicConsume):
+            self._consume(method, now)
+            return None
+        if isinstance(method, methods.TxCommit):
+            self._commit(now)
+            return None
+        if self._subscriptions.knows(method):
+            return self._subscriptions.answer(method)
+        answer = self._answers.get(type(method))
+        if answer is None:
+            raise ConnectionFault(ReplyCode.COMMAND_INVALID, f"a client may not send {type(method).__name__}")
+        return answer(method)
+
+    def _consume(self, method: methods.BasicConsume, now: Now) -> None:
+        """basic.consume: its answer goes out before the first delivery."""
+        consumption = self._subscriptions.consume(method, now)
+        if not method.no_wait:
+            answer = methods.BasicConsumeOk(consumer_tag=consumption.consumer_tag)
+            self._shared.connection.send(self.number, answer)
+        self.consuming.ask(consumption)
+
+    def _select_confirms(self, method: methods.ConfirmSelect) -> Method:
+        self.publishing.confirm_from_now_on()
+        return methods.ConfirmSelectOk()
+
+    # --- acknowledgements ----------------------------------------------------------------------------------------
+
+    def _settle(self, settlement: Callable[[], None]) -> None:
+        """Now, or with the transaction."""
+        if self._settlements is None:
+            settlement()
+        elif len(self._settlements) >= self._shared.settings.transaction_acks_max:
+            raise ChannelFault(
+                ReplyCode.PRECONDITION_FAILED,
+                f"the transaction has more than {len(self._settlements)} acknowledgements; commit it earlier",
+            )
+        else:
+            self._settlements.append(settlement)
+
+    def _reject(self, method: methods.BasicReject) -> None:
+        how = REQUEUED if method.requeue else Disposal.REJECTED
+        self._settle(lambda: self.consuming.settle(method.delivery_tag, how, multiple=False))
+
+    def _nack(self, method: methods.BasicNack) -> None:
+        how = REQUEUED if method.requeue else Disposal.REJECTED
+        self._settle(lambda: self.consuming.settle(method.delivery_tag, how, multiple=method.multiple))
+
+    def _recover(self, method: methods.BasicRecover) -> Method:
+        self._recover_async(method)
+        return methods.BasicRecoverOk()
+
+    def _recover_async(self, method: methods.BasicRecover | methods.BasicRecoverAsync) -> None:
+        if not method.requeue:
+            raise ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "basic.recover with requeue=false")
+        self.consuming.recover()
+
+    # --- transactions --------------------------------------------------------------------------------------------
+
+    def _select_transactions(self, method: methods.TxSelect) -> Method:
+        self.publishing.begin_transactions()
+        if self._settlements is None:
+            self._settlements = []
+        return methods.TxSelectOk()
+
+    def _commit(self, now: Now) -> None:
+        """tx.commit; it is answered when everything in it is safe."""
+        self.publishing.commit(now)
+        settlements, self._settlements = self._settlements or [], []
+        for settlement in settlements:
+            settlement()
+        self._look_at_commit()
+
+    def _roll_back(self, method: methods.TxRollback) -> Method:
+        self.publishing.rollback()
+        self._settlements = []
+        return methods.TxRollbackOk()
+
+    def _look_at_commit(self) -> None:
+        if self.publishing.committed():
+            self._shared.connection.send(self.number, methods.TxCommitOk())
+
+    # --- the end -------------------------------------------------------------------------------------------------
+
+    def release(self) -> None:
+        """The channel is over: what was not acknowledged goes back to its queues, what was not taken on is dropped."""
+        if self.released:
+            return
+        self.released = True
+        self._shared.waiting_methods -= sum(not isinstance(work, PublishesReceived) for work in self._stage)
+        self._stage.clear()
+        self._shared.reply_queues.pop(self.number, None)
+        self.publishing.release()
+        self.consuming.release()
+        self.stage_credit.end()
+
+
+def located(fault: ProtocolError, method: Method) -> ProtocolError:
+    """The fault with the method that caused it."""
+    fault.class_id, fault.method_id = method.ID
+    return fault

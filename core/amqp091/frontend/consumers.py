@@ -1,0 +1,165 @@
+"""basic.qos, basic.consume, basic.cancel and basic.get: who consumes, from where, and how [0-9-1 1.8.3]."""
+
+from collections.abc import Callable, Mapping
+
+from core.amqp091 import methods
+from core.amqp091.errors import ChannelFault, ConnectionFault, ReplyCode, quote
+from core.amqp091.frontend.consuming import Consuming, Consumption
+from core.amqp091.frontend.definitions import Definitions
+from core.amqp091.frontend.direct_reply import DIRECT_REPLY_TO, is_reply_queue, reply_queue_name
+from core.amqp091.frontend.shared import Shared
+from core.amqp091.methods import Method
+from core.amqp091.table import Timestamp
+from core.clock import Now
+from core.errors import Invalid, Locked
+from core.interface import AGE_SECONDS, ConsumeOptions, StreamOptions, StreamPosition
+
+CONSUMER_TAG_PREFIX = "amq.ctag-"
+PRIORITIES = range(-(2**31), 2**31)
+
+
+class ConsumerMethods:
+    """One channel's way to consumers. Raises EngineError, ChannelFault and ConnectionFault."""
+
+    __slots__ = ("_answers", "_consuming", "_definitions", "_shared")
+
+    def __init__(self, shared: Shared, consuming: Consuming, definitions: Definitions) -> None:
+        self._shared = shared
+        self._consuming = consuming
+        self._definitions = definitions
+        self._answers: Mapping[type[Method], Callable[..., Method | None]] = {
+            methods.BasicQos: self._qos,
+            methods.BasicCancel: self._cancel,
+            methods.BasicGet: self._get,
+        }
+
+    def knows(self, method: Method) -> bool:
+        """True for what is answered here."""
+        return type(method) in self._answers
+
+    def answer(self, method: Method) -> Method | None:
+        """Do it, and return the answer."""
+        return self._answers[type(method)](method)
+
+    def _qos(self, method: methods.BasicQos) -> Method:
+        if method.prefetch_size:
+            raise ConnectionFault(ReplyCode.NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})")
+        if method.global_:
+            self._consuming.channel_prefetch_count = method.prefetch_count
+            self._consuming.ask_all()
+        else:
+            self._consuming.prefetch_count = method.prefetch_count
+        return methods.BasicQosOk()
+
+    def consume(self, method: methods.BasicConsume, now: Now) -> Consumption:
+        """Attach a consumer, which gets nothing yet."""
+        shared, consuming = self._shared, self._consuming
+        if method.consumer_tag in consuming.by_tag:
+            raise ConnectionFault(ReplyCode.NOT_ALLOWED, f"attempt to reuse consumer tag {quote(method.consumer_tag)}")
+        if shared.consumers >= shared.settings.consumers_max:
+            raise ChannelFault(
+                ReplyCode.PRECONDITION_FAILED,
+                f"the connection has {shared.consumers} consumers, and may have no more (consumers_max)",
+            )
+        consumption = Consumption(
+            shared,
+            consumer_tag=method.consumer_tag or CONSUMER_TAG_PREFIX + shared.unique(),
+            no_ack=method.no_ack,
+            prefetch_count=consuming.prefetch_count,
+        )
+        queue = self._definitions.named(method.queue)
+        if queue == DIRECT_REPLY_TO:
+            queue = self._reply_queue(method)
+        info = shared.topology.queue_info(queue, shared.owner)
+        stream = self._stream_options(method, now) if info.type == "stream" else StreamOptions()
+        options = ConsumeOptions(
+            priority=_priority(method.arguments),
+            exclusive=method.exclusive,
+            stream=stream,
+            consumer_timeout_ms=_consumer_timeout_ms(method.arguments),
+        )
+        try:
+            consuming.consume(queue, consumption, options)
+        except Locked as error:  # the queue is ours, so it is another consumer that stands in the way
+            raise ChannelFault(ReplyCode.ACCESS_REFUSED, str(error)) from error
+        return consumption
+
+    def _reply_queue(self, method: methods.BasicConsume) -> str:
+        shared = self._shared
+        if not method.no_ack:
+            raise ChannelFault(ReplyCode.PRECONDITION_FAILED, "reply consumer cannot acknowledge")
+        if self._consuming.channel in shared.reply_queues:
+            raise ChannelFault(ReplyCode.PRECONDITION_FAILED, "reply consumer already set")
+        name = reply_queue_name(shared.unique())
+        shared.topology.declare_dynamic_queue(name, shared.owner)
+        shared.reply_queues[self._consuming.channel] = name
+        return name
+
+    def _cancel(self, method: methods.BasicCancel) -> Method:
+        consumption = self._consuming.by_tag.get(method.consumer_tag)
+        consumer = consumption.consumer if consumption is not None else None
+        if consumer is not None and is_reply_queue(consumer.queue_name):
+            self._shared.reply_queues.pop(self._consuming.channel, None)
+        self._consuming.cancel(method.consumer_tag)
+        return methods.BasicCancelOk(consumer_tag=method.consumer_tag)
+
+    def _get(self, method: methods.BasicGet) -> None:
+        """basic.get: answered when the engine has replied."""
+        queue = self._definitions.named(method.queue)
+        if self._shared.topology.queue_info(queue, self._shared.owner).type == "stream":
+            raise ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "basic.get from a stream; use basic.consume")
+        self._consuming.get(queue, no_ack=method.no_ack)
+
+    def _stream_options(self, method: methods.BasicConsume, now: Now) -> StreamOptions:
+        if method.no_ack:
+            raise ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "no_ack is not supported by streams")
+        if not self._consuming.prefetch_count:
+            raise ChannelFault(ReplyCode.PRECONDITION_FAILED, "consumer prefetch count is not set for a stream")
+        arguments = method.arguments
+        return StreamOptions(
+            position=_position(arguments.get("x-stream-offset", "next"), now),
+            filter_values=_filter_values(arguments.get("x-stream-filter", [])),
+            match_unfiltered=bool(arguments.get("x-stream-match-unfiltered", False)),
+        )
+
+
+def _priority(arguments: Mapping[str, object]) -> int:
+    priority = arguments.get("x-priority", 0)
+    if not isinstance(priority, int) or isinstance(priority, bool) or priority not in PRIORITIES:
+        raise Invalid(f"x-priority is {quote(str(priority))}; it must be a whole number of 32 bits")
+    return priority
+
+
+def _consumer_timeout_ms(arguments: Mapping[str, object]) -> int | None:
+    timeout = arguments.get("x-consumer-timeout")
+    if timeout is None:
+        return None
+    if not isinstance(timeout, int) or isinstance(timeout, bool) or timeout < 1:
+        raise Invalid(f"x-consumer-timeout is {quote(str(timeout))}; it must be a number of milliseconds above 0")
+    return timeout
+
+
+def _position(offset: object, now: Now) -> StreamPosition | int | float:
+    """Where x-stream-offset says to begin. Raises Invalid."""
+    if isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0:
+        return offset
+    if isinstance(offset, Timestamp):
+        return float(offset.seconds)
+    if isinstance(offset, str):
+        if offset in {position.value for position in StreamPosition}:
+            return StreamPosition(offset)
+        count, unit = offset[:-1], offset[-1:]
+        if unit in AGE_SECONDS and count.isascii() and count.isdigit() and len(count) <= 9:
+            return now.wall - int(count) * AGE_SECONDS[unit]
+    raise Invalid(
+        f"x-stream-offset is {quote(str(offset))}; it must be first, last, next, an offset, a timestamp or an age such"
+        " as 7D or 1h"
+    )
+
+
+def _filter_values(values: object) -> tuple[str, ...]:
+    """Raises Invalid."""
+    found = [values] if isinstance(values, str) else values
+    if not isinstance(found, list) or not all(isinstance(value, str) for value in found):
+        raise Invalid("x-stream-filter must be a string or an array of strings")
+    return tuple(found)

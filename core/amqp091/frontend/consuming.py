@@ -1,0 +1,359 @@
+"""Consuming on one channel: prefetch becomes queue grants, deliveries become basic.deliver, and basic.get.
+
+The engine holds at most one batch of a consumer's room: at most 256 messages, at most what the prefetch-count leaves,
+and none while too much waits for the socket. A batch that is half used is replaced when there is room, so a queue that
+has messages never waits for an acknowledgement that the prefetch-count does not ask for.
+
+A prefetch-count of the whole channel (global) is shared by its consumers: each may hold a grant for all that is left,
+and what arrives beyond it goes back to its queue as never sent. Who is passed over so is the first when there is room.
+
+Acknowledgements are by delivery-tag, which the channel counts from 1; the engine's delivery numbers are per consumer.
+``Unacked`` knows which is which.
+"""
+
+from collections.abc import Sequence
+
+from core.amqp091.deliver_run import encode_run
+from core.amqp091.errors import ChannelFault, ReplyCode, cut
+from core.amqp091.framing import content_frames, method_frame
+from core.amqp091.frontend.rendering import rendered
+from core.amqp091.frontend.shared import Shared
+from core.amqp091.methods import BasicCancel, BasicGetEmpty, BasicGetOk
+from core.amqp091.unacked import Piece, Unacked, UnknownDeliveryTag
+from core.interface import ConsumeOptions, Consumer, Delivered, Disposal, GrantReply
+from core.message import Return
+
+UNSENT = Return(unsent=True)
+REQUEUED = Return(delivery_failed=True)
+"""basic.nack, basic.reject and basic.recover: counts as a failed attempt, so that a poisonous message ends
+somewhere."""
+GETTERS_KEPT = 64
+"""Queues from which a channel may basic.get without making an attachment anew."""
+
+
+class Consumption:
+    """One consumer of a channel, or its way to basic.get from one queue."""
+
+    __slots__ = ("_shared", "cancelled", "consumer", "consumer_tag", "getter", "granted", "no_ack", "prefetch_count")
+
+    def __init__(
+        self, shared: Shared, *, consumer_tag: str, no_ack: bool, prefetch_count: int = 0, getter: bool = False
+    ) -> None:
+        self._shared = shared
+        self.consumer_tag = consumer_tag
+        self.no_ack = no_ack
+        self.prefetch_count = prefetch_count
+        """0 for no limit."""
+        self.getter = getter
+        """For basic.get: it asks for nothing by itself."""
+        self.consumer: Consumer | None = None
+        self.granted = 0
+        """What the engine holds of it."""
+        self.cancelled = False
+        """Nothing more comes; what was delivered can still be acknowledged."""
+
+    def ask(self, unacked: int, channel_room: int | None) -> bool:
+        """Set the queue grant anew, if that is due. False while the socket is behind: ask again later.
+
+        ``unacked`` is what this consumer holds, ``channel_room`` what the channel's prefetch-count leaves.
+        """
+        consumer = self.consumer
+        if consumer is None or self.cancelled or self.getter:
+            return True
+        room = self._shared.settings.max_queue_credit
+        if self.prefetch_count and not self.no_ack:
+            room = min(room, self.prefetch_count - unacked)
+        if channel_room is not None and not self.no_ack:
+            room = min(room, channel_room)
+        if room <= 0 or self.granted > room // 2:
+            return True
+        if self._shared.congested:
+            return False
+        self.granted = room
+        self._shared.engine.grant(consumer, room, False)
+        return True
+
+
+class Consuming:
+    """The consumers' side of one channel."""
+
+    __slots__ = (
+        "_getters",
+        "_getting",
+        "_got",
+        "_hungry",
+        "_passed_over",
+        "_shared",
+        "_unacked",
+        "by_tag",
+        "channel",
+        "channel_prefetch_count",
+        "prefetch_count",
+    )
+
+    def __init__(self, channel: int, shared: Shared) -> None:
+        self.channel = channel
+        self._shared = shared
+        self.by_tag: dict[str, Consumption] = {}
+        self.prefetch_count = 0
+        """For consumers that come from now on."""
+        self.channel_prefetch_count = 0
+        self._unacked: Unacked[Consumption] = Unacked()
+        self._hungry: dict[Consumption, None] = {}
+        """Those that ask when the socket has taken what waits."""
+        self._passed_over: dict[Consumption, None] = {}
+        """Those whose deliveries went back because the channel had no room."""
+        self._getters: dict[str, Consumption] = {}
+        self._getting: Consumption | None = None
+        """The one that basic.get waits for."""
+        self._got: Delivered | None = None
+
+    @property
+    def unacked(self) -> int:
+        """Messages delivered and not acknowledged."""
+        return self._unacked.total
+
+    @property
+    def getting(self) -> bool:
+        """A basic.get is not answered."""
+        return self._getting is not None
+
+    # --- consumers ---------------------------------------------------------------------------------------------
+
+    def consume(self, queue: str, consumption: Consumption, options: ConsumeOptions) -> None:
+        """Attach a consumer, which gets nothing before :meth:`start`. Raises EngineError."""
+        shared = self._shared
+        consumption.consumer = shared.engine.consume(queue, shared.mailbox, shared.owner, options, (self, consumption))
+        self.by_tag[consumption.consumer_tag] = consumption
+        shared.consumers += 1
+
+    def ask(self, consumption: Consumption) -> None:
+        """Let the queue hand out what there is room for."""
+        if not consumption.ask(self._unacked.count(consumption), self._channel_room()):
+            self._hungry[consumption] = None
+        elif self._hungry:
+            self._hungry.pop(consumption, None)
+
+    def ask_all(self) -> None:
+        """There may be room in the channel. Those that were passed over come first, and alone: the others follow when
+        the queues have answered these."""
+        if self._channel_room() == 0:
+            return
+        passed_over, self._passed_over = self._passed_over, {}
+        for consumption in passed_over:
+            consumption.granted = 0
+        for consumption in passed_over or self.by_tag.values():
+            self.ask(consumption)
+
+    def socket_ready(self) -> None:
+        """What waited for the socket is gone."""
+        hungry, self._hungry = self._hungry, {}
+        for consumption in hungry:
+            self.ask(consumption)
+
+    @property
+    def hungry(self) -> bool:
+        """Some consumer waits for the socket."""
+        return bool(self._hungry)
+
+    def cancel(self, consumer_tag: str) -> None:
+        """basic.cancel: nothing more is delivered; what was delivered stays the channel's. An unknown tag is fine."""
+        consumption = self.by_tag.pop(consumer_tag, None)
+        if consumption is None or consumption.consumer is None:
+            return
+        self._shared.consumers -= 1
+        consumption.cancelled = True
+        self._forget_wishes(consumption)
+        keeps = self._unacked.count(consumption) > 0
+        self._shared.engine.cancel(consumption.consumer, requeue=not keeps)
+
+    def queue_gone(self, consumption: Consumption) -> bool:
+        """The queue was deleted. True for a consumer that has to be told."""
+        self._unacked.forget(consumption)
+        consumption.consumer = None
+        self._forget_wishes(consumption)
+        if consumption is self._getting:
+            self._end_get(BasicGetEmpty())
+        if self.by_tag.get(consumption.consumer_tag) is consumption:
+            del self.by_tag[consumption.consumer_tag]
+            self._shared.consumers -= 1
+            return True
+        self._getters = {name: getter for name, getter in self._getters.items() if getter is not consumption}
+        return False
+
+    def _forget_wishes(self, consumption: Consumption) -> None:
+        self._hungry.pop(consumption, None)
+        self._passed_over.pop(consumption, None)
+
+    def tell_cancelled(self, consumption: Consumption) -> None:
+        """basic.cancel from the server, for clients that know it."""
+        self._shared.connection.send(self.channel, BasicCancel(consumer_tag=consumption.consumer_tag, no_wait=True))
+
+    # --- deliveries --------------------------------------------------------------------------------------------
+
+    def delivered(self, consumption: Consumption, action: Delivered) -> None:
+        """Send what the queue handed out."""
+        if consumption is self._getting:
+            self._got = action
+            return
+        consumer = consumption.consumer
+        if consumer is None:
+            return
+        count = len(action.entries)
+        consumption.granted -= count
+        if not consumption.no_ack:
+            room = self._channel_room()
+            if room is not None and count > room:
+                self._shared.engine.settle(consumer, action.first + room, action.first + count - 1, UNSENT)
+                del action.entries[room:]
+                count = room
+                self._passed_over[consumption] = None
+        if not count or consumption.cancelled:
+            return
+        tag = self._tags(consumption, action.first, count)
+        exchange, routing_key = self._way(action)
+        self._shared.connection.write(
+            encode_run(
+                self.channel,
+                consumption.consumer_tag,
+                tag,
+                not action.first_acquirer,
+                exchange,
+                routing_key,
+                rendered(action, self._shared.converter),
+                self._shared.connection.frame_max,
+            )
+        )
+        if consumption.no_ack:
+            self._shared.engine.settle(consumer, action.first, action.first + count - 1, Disposal.ACCEPTED)
+        if consumption.granted <= self._shared.settings.max_queue_credit // 2:
+            self._hungry[consumption] = None
+
+    def _tags(self, consumption: Consumption, first: int, count: int) -> int:
+        if consumption.no_ack:
+            return self._unacked.skip(count)
+        return self._unacked.append(consumption, first, count)
+
+    @staticmethod
+    def _way(action: Delivered) -> tuple[str, str]:
+        """Exchange and routing key of a delivery. AMQP 1.0 knows longer routing keys than 0.9.1 can tell."""
+        route = action.route
+        return ("", action.consumer.queue_name) if route is None else (route.exchange, cut(route.routing_keys[0]))
+
+    def _channel_room(self) -> int | None:
+        if not self.channel_prefetch_count:
+            return None
+        got = sum(self._unacked.count(getter) for getter in self._getters.values())
+        return max(0, self.channel_prefetch_count - self._unacked.total + got)
+
+    # --- basic.get ---------------------------------------------------------------------------------------------
+
+    def get(self, queue: str, *, no_ack: bool) -> None:
+        """Ask for one message; the answer is sent when the engine has replied. Raises EngineError."""
+        getter = self._getters.pop(queue, None)
+        if getter is None:
+            self._drop_getters()
+            getter = Consumption(self._shared, consumer_tag="", no_ack=no_ack, getter=True)
+            shared = self._shared
+            options = ConsumeOptions(getter=True)
+            getter.consumer = shared.engine.consume(queue, shared.mailbox, shared.owner, options, (self, getter))
+        self._getters[queue] = getter
+        getter.no_ack = no_ack
+        self._getting = getter
+        assert getter.consumer is not None
+        self._shared.engine.grant(getter.consumer, 1, True)
+
+    def replied(self, consumption: Consumption, action: GrantReply) -> None:
+        """The queue answered a grant."""
+        if consumption is not self._getting:
+            if self.channel_prefetch_count:
+                self.ask_all()
+            return
+        got, self._got = self._got, None
+        if got is None:
+            self._end_get(BasicGetEmpty())
+            return
+        self._getting = None
+        exchange, routing_key = self._way(got)
+        method = BasicGetOk(
+            delivery_tag=self._tags(consumption, got.first, 1),
+            redelivered=not got.first_acquirer,
+            exchange=exchange,
+            routing_key=routing_key,
+            message_count=action.available,
+        )
+        connection = self._shared.connection
+        entry = rendered(got, self._shared.converter)[0]
+        frames = content_frames(self.channel, entry, connection.frame_max)
+        connection.write(method_frame(self.channel, method) + frames)
+        if consumption.no_ack and consumption.consumer is not None:
+            self._shared.engine.settle(consumption.consumer, got.first, got.first, Disposal.ACCEPTED)
+
+    def _end_get(self, answer: BasicGetEmpty) -> None:
+        self._getting = self._got = None
+        self._shared.connection.send(self.channel, answer)
+
+    def _drop_getters(self) -> None:
+        """Forget the oldest ways to get that hold nothing."""
+        for queue, getter in list(self._getters.items()):
+            if len(self._getters) < GETTERS_KEPT:
+                return
+            if not self._unacked.count(getter) and getter.consumer is not None:
+                self._shared.engine.cancel(getter.consumer)
+                del self._getters[queue]
+
+    # --- acknowledgements --------------------------------------------------------------------------------------
+
+    def settle(self, delivery_tag: int, disposal: Disposal | Return, *, multiple: bool) -> None:
+        """basic.ack, basic.nack, basic.reject. Raises ChannelFault for an unknown delivery-tag."""
+        try:
+            pieces = self._unacked.take_up_to(delivery_tag) if multiple else self._unacked.take(delivery_tag)
+        except UnknownDeliveryTag as unknown:
+            raise ChannelFault(ReplyCode.PRECONDITION_FAILED, str(unknown)) from unknown
+        self._dispose(pieces, disposal)
+
+    def acknowledge(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """A run of basic.ack, in ranges of delivery-tags; a first of 0 stands for all up to the last."""
+        for first, last in ranges:
+            try:
+                pieces = self._unacked.take_range(first, last) if first else self._unacked.take_up_to(last)
+            except UnknownDeliveryTag as unknown:
+                self._dispose(unknown.taken, Disposal.ACCEPTED)
+                raise ChannelFault(ReplyCode.PRECONDITION_FAILED, str(unknown)) from unknown
+            self._dispose(pieces, Disposal.ACCEPTED)
+
+    def recover(self) -> None:
+        """basic.recover: everything that is not acknowledged goes back to its queue, and comes again."""
+        self._dispose(self._unacked.take_all(), REQUEUED)
+
+    def _dispose(self, pieces: list[Piece[Consumption]], disposal: Disposal | Return) -> None:
+        engine = self._shared.engine
+        touched: dict[Consumption, None] = {}
+        for consumption, first, last in pieces:
+            if consumption.consumer is not None:
+                engine.settle(consumption.consumer, first, last, disposal)
+                touched[consumption] = None
+        for consumption in touched:
+            if not consumption.cancelled:
+                if not self.channel_prefetch_count:
+                    self.ask(consumption)
+            elif not self._unacked.count(consumption) and consumption.consumer is not None:
+                engine.cancel(consumption.consumer)
+                consumption.consumer = None
+        if self.channel_prefetch_count and pieces:
+            self.ask_all()
+
+    def release(self) -> None:
+        """The channel is over: what is not acknowledged goes back to its queues, in order."""
+        engine = self._shared.engine
+        cancelled = {piece[0]: None for piece in self._unacked.take_all() if piece[0].cancelled}
+        for consumption in (*cancelled, *self.by_tag.values(), *self._getters.values()):
+            if consumption.consumer is not None:
+                engine.cancel(consumption.consumer)
+                consumption.consumer = None
+        self._shared.consumers -= len(self.by_tag)
+        self.by_tag.clear()
+        self._getters.clear()
+        self._hungry.clear()
+        self._passed_over.clear()
+        self._getting = self._got = None

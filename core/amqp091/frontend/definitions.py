@@ -1,0 +1,175 @@
+"""Exchange and queue methods: what a channel declares, binds, purges and deletes [0-9-1 1.6, 1.7].
+
+The rules are the topology's; here stand the ways in which 0.9.1 asks: passive declarations, names that the server
+chooses, the queue that was declared last, conditions of a delete.
+"""
+
+from collections.abc import Callable, Mapping
+
+from core.amqp091 import methods
+from core.amqp091.errors import ChannelFault, ConnectionFault, ReplyCode, quote
+from core.amqp091.frontend.direct_reply import DIRECT_REPLY_TO, is_reply_queue
+from core.amqp091.frontend.shared import Shared
+from core.amqp091.methods import Method
+from core.errors import Locked, NotFound
+from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
+
+NAME_PREFIX = "amq.gen-"
+"""Of queues that the server names, as RabbitMQ's."""
+
+
+class Definitions:
+    """One channel's way to the topology. Raises EngineError, ChannelFault and ConnectionFault, as the rules say."""
+
+    __slots__ = ("_answers", "_shared", "last_declared")
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self.last_declared = ""
+        """The queue that a method means which names none [0-9-1 1.7.2.1]."""
+        self._answers: Mapping[type[Method], Callable[..., Method]] = {
+            methods.ExchangeDeclare: self._declare_exchange,
+            methods.ExchangeDelete: self._delete_exchange,
+            methods.ExchangeBind: self._bind_exchange,
+            methods.ExchangeUnbind: self._unbind_exchange,
+            methods.QueueDeclare: self._declare_queue,
+            methods.QueueBind: self._bind_queue,
+            methods.QueueUnbind: self._unbind_queue,
+            methods.QueuePurge: self._purge_queue,
+            methods.QueueDelete: self._delete_queue,
+        }
+
+    def knows(self, method: Method) -> bool:
+        """True for a method of the classes exchange and queue."""
+        return type(method) in self._answers
+
+    def answer(self, method: Method) -> Method:
+        """Do it, and return the answer; whether it is sent is the caller's affair (no_wait)."""
+        return self._answers[type(method)](method)
+
+    def named(self, queue: str) -> str:
+        """The queue that a method means. Raises ChannelFault when it names none and none was declared."""
+        name = queue or self.last_declared
+        if not name:
+            raise ChannelFault(ReplyCode.NOT_FOUND, "no previously declared queue")
+        return name
+
+    # --- exchanges -------------------------------------------------------------------------------------------------
+
+    def _declare_exchange(self, method: methods.ExchangeDeclare) -> Method:
+        if method.passive:
+            self._shared.topology.exchange_info(method.exchange)
+            return methods.ExchangeDeclareOk()
+        try:
+            kind = ExchangeType(method.type)
+        except ValueError:
+            known = ", ".join(kind.value for kind in ExchangeType)
+            text = f"unknown exchange type {quote(method.type)}; there are {known}"
+            raise ConnectionFault(ReplyCode.COMMAND_INVALID, text) from None
+        self._shared.topology.declare_exchange(
+            ExchangeDeclaration(
+                name=method.exchange,
+                type=kind,
+                durable=method.durable,
+                auto_delete=method.auto_delete,
+                internal=method.internal,
+                arguments=method.arguments,
+            )
+        )
+        return methods.ExchangeDeclareOk()
+
+    def _delete_exchange(self, method: methods.ExchangeDelete) -> Method:
+        topology = self._shared.topology
+        if method.if_unused and topology.exchange_in_use(method.exchange):
+            raise ChannelFault(ReplyCode.PRECONDITION_FAILED, f"exchange {quote(method.exchange)} in use")
+        topology.delete_exchange(method.exchange)
+        return methods.ExchangeDeleteOk()
+
+    def _bind_exchange(self, method: methods.ExchangeBind) -> Method:
+        self._shared.topology.bind(_edge(method), self._shared.owner)
+        return methods.ExchangeBindOk()
+
+    def _unbind_exchange(self, method: methods.ExchangeUnbind) -> Method:
+        self._shared.topology.unbind(_edge(method), self._shared.owner)
+        return methods.ExchangeUnbindOk()
+
+    # --- queues ----------------------------------------------------------------------------------------------------
+
+    def _declare_queue(self, method: methods.QueueDeclare) -> Method:
+        shared = self._shared
+        topology = shared.topology
+        if method.passive:
+            return self._look_up(self.named(method.queue))
+        if method.queue == DIRECT_REPLY_TO:
+            return methods.QueueDeclareOk(queue=method.queue)
+        name = method.queue or NAME_PREFIX + shared.unique()
+        declaration = QueueDeclaration(
+            name=name,
+            durable=method.durable,
+            exclusive=method.exclusive,
+            auto_delete=method.auto_delete,
+            arguments=method.arguments,
+        )
+        info, _ = topology.declare_queue(declaration, shared.owner, named_by_broker=not method.queue)
+        self.last_declared = name
+        return methods.QueueDeclareOk(queue=name, message_count=info.ready, consumer_count=info.consumers)
+
+    def _look_up(self, name: str) -> Method:
+        """A passive declaration: is it there?"""
+        if name == DIRECT_REPLY_TO:
+            return methods.QueueDeclareOk(queue=name)
+        try:
+            info = self._shared.topology.queue_info(name, self._shared.owner)
+        except Locked:
+            if not is_reply_queue(name):
+                raise
+            return methods.QueueDeclareOk(queue=name, consumer_count=1)  # whoever answers may ask whether anybody waits
+        self.last_declared = name
+        return methods.QueueDeclareOk(queue=name, message_count=info.ready, consumer_count=info.consumers)
+
+    def _bind_queue(self, method: methods.QueueBind) -> Method:
+        self._shared.topology.bind(self._binding(method), self._shared.owner)
+        return methods.QueueBindOk()
+
+    def _unbind_queue(self, method: methods.QueueUnbind) -> Method:
+        self._shared.topology.unbind(self._binding(method), self._shared.owner)
+        return methods.QueueUnbindOk()
+
+    def _binding(self, method: methods.QueueBind | methods.QueueUnbind) -> Binding:
+        queue = self.named(method.queue)
+        # a method that names neither queue nor key means the last queue's name for both [0-9-1 1.7.2.3]
+        key = queue if not method.queue and not method.routing_key else method.routing_key
+        return Binding(
+            source=method.exchange,
+            destination=queue,
+            destination_is_queue=True,
+            binding_key=key,
+            arguments=method.arguments,
+        )
+
+    def _purge_queue(self, method: methods.QueuePurge) -> Method:
+        purged = self._shared.topology.purge_queue(self.named(method.queue), self._shared.owner)
+        return methods.QueuePurgeOk(message_count=purged)
+
+    def _delete_queue(self, method: methods.QueueDelete) -> Method:
+        topology, owner = self._shared.topology, self._shared.owner
+        name = self.named(method.queue)
+        try:
+            info = topology.queue_info(name, owner)
+        except NotFound:
+            return methods.QueueDeleteOk(message_count=0)
+        if method.if_unused and info.consumers:
+            raise ChannelFault(ReplyCode.PRECONDITION_FAILED, f"queue {quote(name)} in use: {info.consumers} consumers")
+        if method.if_empty and info.ready:
+            raise ChannelFault(ReplyCode.PRECONDITION_FAILED, f"queue {quote(name)} not empty: {info.ready} messages")
+        return methods.QueueDeleteOk(message_count=topology.delete_queue(name, owner))
+
+
+def _edge(method: methods.ExchangeBind | methods.ExchangeUnbind) -> Binding:
+    return Binding(
+        source=method.source,
+        destination=method.destination,
+        destination_is_queue=False,
+        binding_key=method.routing_key,
+        arguments=method.arguments,
+    )

@@ -1,0 +1,339 @@
+"""AMQP 0.9.1 on one accepted connection: events to channels, actions to channels, and whether the reader may read.
+
+Here is only who is who, and what ends with what. Publishing, consuming and definitions are the channels'.
+
+The reader is the first stage of the chain that a publish passes. It stops, which leaves the peer's bytes in the socket,
+when one of its channels has used up its stage credit, when too many methods wait behind a channel or too many answers
+for the socket, and under an alarm once a publish has come: until then the connection is only *blocking*, and may
+consume, declare and acknowledge. A peer that is blocked by an alarm is told so, if it can be [connection.blocked].
+While the reader stops, the peer's silence is no fault.
+
+Order within one call: the actions that wait are taken before new bytes are.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from core.amqp091.connection import Connection
+from core.amqp091.errors import ChannelFault, ConnectionFault, ReplyCode
+from core.amqp091.events import (
+    AcksReceived,
+    ChannelClosed,
+    ChannelOpened,
+    ConnectionClosed,
+    ConnectionOpened,
+    Event,
+    MethodReceived,
+    PublishesReceived,
+)
+from core.amqp091.frontend.channel import Channel
+from core.amqp091.frontend.consuming import Consuming, Consumption
+from core.amqp091.frontend.publishing import Publishing
+from core.amqp091.frontend.settings import FrontEndSettings
+from core.amqp091.frontend.shared import Shared
+from core.amqp091.frontend.snapshots import channel_snapshot, connection_snapshot
+from core.amqp091.frontend.throttle import Throttle
+from core.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
+from core.clock import Now
+from core.credit_flow.flow import CreditFlow
+from core.interface import (
+    Action,
+    AlarmChanged,
+    Cancelled,
+    Confirmed,
+    Converter,
+    Delivered,
+    Engine,
+    GrantReply,
+    Mailbox,
+    TakenBack,
+    Topology,
+)
+from core.server.frontends import PeerInfo
+
+BLOCKED_CAPABILITY = "connection.blocked"
+CANCEL_CAPABILITY = "consumer_cancel_notify"
+
+
+class Amqp091FrontEnd:
+    """The :class:`core.server.frontends.FrontEnd` for AMQP 0.9.1."""
+
+    def __init__(
+        self,
+        info: PeerInfo,
+        *,
+        mailbox: Mailbox,
+        connection: Connection,
+        engine: Engine,
+        topology: Topology,
+        converter: Converter,
+        settings: FrontEndSettings,
+        unique: Callable[[], str],
+        wake: Callable[[], None],
+    ) -> None:
+        """``unique`` gives the part of a name that nobody can guess; ``wake`` asks for another turn."""
+        self.info = info
+        self.connection = connection
+        self.reader = CreditFlow(info.identity, settings.stage_credit, unblocked=wake)
+        self.throttle = Throttle(self.reader)
+        self.channels: dict[int, Channel] = {}
+        self._shared = Shared(
+            identity=info.identity,
+            owner=self,
+            engine=engine,
+            topology=topology,
+            converter=converter,
+            mailbox=mailbox,
+            connection=connection,
+            reader=self.reader,
+            settings=settings,
+            unique=unique,
+            wake=wake,
+        )
+        self._closing: dict[Channel, None] = {}
+        """Channels that the peer has closed, with work left from before."""
+        self._close_due = False
+        """The peer has closed the connection; what came before is being done."""
+        self._now = Now(0.0, 0.0)
+
+    # --- the server's side -------------------------------------------------------------------------------------------
+
+    def receive_data(self, data: bytes, now: Now) -> None:
+        if self._shared.mailbox:
+            self.take_actions(now)
+        self.connection.receive_data(data, now.monotonic)
+        self._read(now)
+
+    def receive_eof(self, now: Now) -> None:
+        self.connection.receive_eof()
+        self._read(now)
+
+    def take_actions(self, now: Now) -> None:
+        self._now = now
+        for action in self._shared.mailbox.take():
+            self._take_action(action)
+        for channel in list(self.channels.values()):
+            if channel.idle:
+                continue
+            if self._within(channel, partial(channel.turn, now)):
+                self._shared.wake()
+        self._see_to_closing(now)
+        self._read(now)
+
+    def data_to_send(self, now: Now) -> bytes:
+        data = self.connection.data_to_send(now.monotonic)
+        if data and self.connection.input_left:
+            self._shared.wake()  # it may have been the output that kept us from reading
+        if not self._shared.backlog_bytes:
+            for channel in self.channels.values():
+                if channel.consuming.hungry:
+                    channel.consuming.socket_ready()
+        return data
+
+    def output_backlog(self, waiting_bytes: int) -> None:
+        self._shared.backlog_bytes = waiting_bytes
+
+    def deadline(self) -> float | None:
+        return self.connection.deadline()
+
+    def tick(self, now: Now) -> None:
+        self._see_to_heartbeats()
+        self.connection.tick(now.monotonic)
+        self._read(now)
+
+    def shut_down(self, reason: str, now: Now) -> None:
+        self.connection.close(ConnectionFault(ReplyCode.CONNECTION_FORCED, reason), now.monotonic)
+        self._release_all()
+
+    def last_words(self) -> bytes:
+        return self.connection.close_for_a_bug()
+
+    def connection_lost(self, now: Now) -> None:
+        self._release_all()
+        self._shared.engine.unsubscribe(self._shared.mailbox, self)
+
+    @property
+    def finished(self) -> bool:
+        return self.connection.finished
+
+    @property
+    def established(self) -> bool:
+        return self.connection.opened
+
+    @property
+    def reading(self) -> bool:
+        return not (self._held_up or self.connection.input_left)
+
+    def snapshot(self, kind: str, now: Now) -> list[dict[str, object]]:
+        match kind:
+            case "connections":
+                return [connection_snapshot(self, now)]
+            case "channels":
+                return [channel_snapshot(self.info, channel, now) for channel in self.channels.values()]
+            case _:
+                return []
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _held_up(self) -> bool:
+        """Nothing more is to be taken from the peer for now; the end of its connection always is."""
+        shared = self._shared
+        return self.connection.opened and (
+            self.throttle.blocked or shared.flooded or shared.waiting_methods > shared.settings.waiting_methods_max
+        )
+
+    def _see_to_heartbeats(self) -> None:
+        """While we do not read, the peer's silence is no fault, whatever keeps us from it."""
+        if self.connection.heartbeats_paused is not self._held_up:
+            self.connection.heartbeats_paused = self._held_up
+
+    def _read(self, now: Now) -> None:
+        """Answer what has come in, as far as the stages take it, and not too much of it in one turn."""
+        self._now = now
+        left = self._shared.settings.events_per_turn_max
+        while left and not self._held_up:
+            event = self.connection.next_event(self._room, now.monotonic)
+            if event is None:
+                break
+            left -= 1
+            self._answer(event, now)
+        if not left:
+            self._shared.wake()
+        self._see_to_heartbeats()
+
+    def _room(self, number: int) -> int:
+        """How many publishes a channel may be sent at once: the reader stops exactly where its stage credit ends, and
+        under an alarm after one."""
+        channel = self.channels.get(number)
+        if channel is None or self.throttle.alarms:
+            return 1
+        return max(1, self.reader.room(channel.stage_credit))
+
+    def _answer(self, event: Event, now: Now) -> None:
+        match event:
+            case PublishesReceived():
+                channel = self.channels[event.channel]
+                self.reader.send(channel.stage_credit, len(event.entries), now.monotonic)
+                if self.throttle.publish_received():
+                    self._tell_blocked()
+                self._within(channel, partial(channel.take, event, now))
+            case AcksReceived() | MethodReceived():
+                channel = self.channels[event.channel]
+                self._within(channel, partial(channel.take, event, now))
+            case ConnectionOpened():
+                self.throttle.alarms = self._shared.engine.subscribe(self._shared.mailbox)
+            case ChannelOpened():
+                self.channels[event.channel] = Channel(event.channel, self._shared)
+            case ChannelClosed():
+                self._channel_closed(event)
+            case ConnectionClosed():
+                self._close_due = event.by_peer and event.reply_code != 0
+                if not self._close_due:
+                    self._release_all()
+        if self._close_due or self._closing:
+            self._see_to_closing(now)
+
+    def _within(self, channel: Channel, work: Callable[[], object]) -> object:
+        """Let a channel work. A fault of its peer ends the channel, or the connection."""
+        if channel.released:
+            return None
+        try:
+            return work()
+        except ChannelFault as fault:
+            self._release(channel)
+            self.connection.fail_channel(channel.number, fault)
+        except ConnectionFault as fault:
+            self.connection.close(fault, self._now.monotonic)
+            self._release_all()
+        return None
+
+    # --- the ends of channels and connection -------------------------------------------------------------------------
+
+    def _channel_closed(self, event: ChannelClosed) -> None:
+        channel = self.channels.get(event.channel)
+        if not event.by_peer:
+            if channel is not None:
+                self._release(channel)
+        elif channel is None:
+            self.connection.accept_channel_close(event.channel)
+        else:
+            self._closing[channel] = None
+
+    def _see_to_closing(self, now: Now) -> None:
+        """What the peer has closed ends when everything before the close is done, and told."""
+        if self._shared.mailbox:
+            return
+        for channel in [channel for channel in self._closing if channel.idle]:
+            self._release(channel)
+            self.connection.accept_channel_close(channel.number)
+        if self._close_due and all(channel.idle for channel in self.channels.values()):
+            self._close_due = False
+            self._release_all()
+            self.connection.accept_close()
+
+    def _release(self, channel: Channel) -> None:
+        self._closing.pop(channel, None)
+        self.channels.pop(channel.number, None)
+        channel.release()
+
+    def _release_all(self) -> None:
+        for channel in list(self.channels.values()):
+            self._release(channel)
+
+    # --- actions ---------------------------------------------------------------------------------------------------
+
+    def _take_action(self, action: Action) -> None:
+        match action:
+            case Confirmed():
+                publishing = action.publisher.reference
+                assert isinstance(publishing, Publishing)
+                publishing.confirmed(action)
+            case Delivered():
+                consuming, consumption = _consumer(action.consumer.reference)
+                consuming.delivered(consumption, action)
+            case GrantReply():
+                consuming, consumption = _consumer(action.consumer.reference)
+                consuming.replied(consumption, action)
+            case TakenBack():
+                self._taken_back(action)
+            case Cancelled():
+                consuming, consumption = _consumer(action.consumer.reference)
+                if consuming.queue_gone(consumption) and self._can(CANCEL_CAPABILITY):
+                    consuming.tell_cancelled(consumption)
+            case AlarmChanged():
+                self._alarms_changed(action.alarms)
+            case _:
+                pass  # 0.9.1 has no word for the others
+
+    def _taken_back(self, action: TakenBack) -> None:
+        """A delivery was not acknowledged in time: the channel is closed, as RabbitMQ does."""
+        consuming, _ = _consumer(action.consumer.reference)
+        channel = self.channels.get(consuming.channel)
+        if channel is not None and channel.consuming is consuming:
+            self._release(channel)
+            text = f"delivery acknowledgement on channel {channel.number} timed out"
+            self.connection.fail_channel(channel.number, ChannelFault(ReplyCode.PRECONDITION_FAILED, text))
+
+    def _alarms_changed(self, alarms: frozenset[str]) -> None:
+        told = self.throttle.told
+        self.throttle.alarms = alarms
+        if told and not self.throttle.told:
+            if self._can(BLOCKED_CAPABILITY):
+                self.connection.send(0, ConnectionUnblocked())
+            self._shared.wake()
+
+    def _tell_blocked(self) -> None:
+        if self._can(BLOCKED_CAPABILITY):
+            self.connection.send(0, ConnectionBlocked(reason=self.throttle.reason))
+
+    def _can(self, capability: str) -> bool:
+        return self.connection.client_capabilities.get(capability) is True
+
+
+def _consumer(reference: object) -> tuple[Consuming, Consumption]:
+    assert isinstance(reference, tuple)
+    consuming, consumption = reference
+    assert isinstance(consuming, Consuming)
+    assert isinstance(consumption, Consumption)
+    return consuming, consumption

@@ -1,0 +1,374 @@
+"""Publishing on one channel: runs for the engine, its answers as confirms and returns, and transactions.
+
+What messages of one exchange, routing key and property list have in common (durable, priority, time-to-live, further
+keys) is found out once and kept: a *shape*. The engine answers every message; a channel in confirm mode passes the
+answers on [confirm.select], any other throws them away.
+
+Publishes of a transaction stand here until tx.commit, which is answered when the engine has answered them all.
+
+Numbers: the engine gets the channel's own count of publishes, from 0. A confirm's delivery-tag counts from 1 since
+confirm.select.
+"""
+
+import struct
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from core.amqp091.content import body_of, entry_of
+from core.amqp091.errors import ChannelFault, ReplyCode
+from core.amqp091.events import PublishesReceived
+from core.amqp091.framing import content_frames, method_frame
+from core.amqp091.frontend.direct_reply import DIRECT_REPLY_TO
+from core.amqp091.frontend.replies import channel_fault
+from core.amqp091.frontend.shared import Shared
+from core.amqp091.methods import BasicReturn
+from core.amqp091.properties import BasicProperties, decode_properties, encode_properties
+from core.clock import Now
+from core.credit_flow.flow import CreditFlow
+from core.errors import EngineError, NotFound
+from core.interface import Confirmed, ExchangeTarget, Outcome, Publisher, QueueTarget, Target
+from core.message import Attributes, Origin, Run
+
+SHAPES_KEPT = 128
+"""Distinct exchanges, keys and property lists of one channel that are kept; a property list may be large."""
+SHAPE_BYTES_MAX = 4096
+"""Of a property list that is kept."""
+PERSISTENT = 2
+TTL_MS_MAX = 2**32 - 1
+"""RabbitMQ's limit of a time-to-live."""
+
+_CONFIRM = struct.Struct(">BHIHHQBB")
+_ACK, _NACK = 80, 120
+_CONFIRM_BYTES = 13
+"""Of the payload of basic.ack and basic.nack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What publishes of one exchange, routing key and property list have in common."""
+
+    target: Target
+    attributes: Attributes
+    routing_keys: tuple[str, ...]
+    properties: bytes | None
+    """Another property list for the message, where it must not stay as it came."""
+    passing: bool
+    """It holds no longer than the channel's direct reply-to consumer."""
+
+
+@dataclass(slots=True)
+class Returnable:
+    """Mandatory messages that are not answered: they may have to go back."""
+
+    first: int
+    exchange: str
+    routing_key: str
+    entries: list[bytes]
+
+
+class Answered:
+    """Which of the channel's publishes the engine has answered."""
+
+    __slots__ = ("_above", "below")
+
+    def __init__(self) -> None:
+        self.below = 0
+        """All before this one are answered."""
+        self._above: dict[int, int] = {}
+        """Ranges that are answered beyond a gap: their first and last."""
+
+    def add(self, first: int, last: int) -> None:
+        """These are answered now, and were not before."""
+        if first != self.below:
+            self._above[first] = last
+            return
+        self.below = last + 1
+        while (beyond := self._above.pop(self.below, None)) is not None:
+            self.below = beyond + 1
+
+
+class Publishing:
+    """The publisher's side of one channel."""
+
+    __slots__ = (
+        "_answered",
+        "_channel",
+        "_commits",
+        "_confirm_base",
+        "_published",
+        "_publisher",
+        "_rejection",
+        "_returnable",
+        "_shapes",
+        "_shared",
+        "_stage_credit",
+        "_transaction",
+        "_transaction_bytes",
+    )
+
+    def __init__(self, channel: int, shared: Shared, stage_credit: CreditFlow) -> None:
+        self._channel = channel
+        self._shared = shared
+        self._stage_credit = stage_credit
+        self._publisher: Publisher | None = None
+        self._shapes: dict[tuple[str, str, bytes], Shape] = {}
+        self._published = 0
+        self._answered = Answered()
+        self._confirm_base: int | None = None
+        """The number of publishes before confirm.select."""
+        self._returnable: deque[Returnable] = deque()
+        self._transaction: list[tuple[PublishesReceived, Shape]] | None = None
+        self._transaction_bytes = 0
+        self._commits = False
+        self._rejection: str | None = None
+        """Why a message of the transaction was rejected."""
+
+    @property
+    def published(self) -> int:
+        """Messages given to the engine."""
+        return self._published
+
+    @property
+    def unconfirmed(self) -> int:
+        """Messages that the engine has not answered; what it answered out of turn counts until its turn comes."""
+        return self._published - self._answered.below
+
+    @property
+    def confirming(self) -> bool:
+        """In confirm mode."""
+        return self._confirm_base is not None
+
+    @property
+    def committing(self) -> bool:
+        """A tx.commit is not answered."""
+        return self._commits
+
+    @property
+    def transactional(self) -> bool:
+        """In transaction mode."""
+        return self._transaction is not None
+
+    def confirm_from_now_on(self) -> None:
+        """confirm.select. Raises ChannelFault on a transactional channel."""
+        if self.transactional:
+            raise ChannelFault(ReplyCode.PRECONDITION_FAILED, "cannot switch from tx to confirm mode")
+        if self._confirm_base is None:
+            self._confirm_base = self._published
+
+    def begin_transactions(self) -> None:
+        """tx.select. Raises ChannelFault on a channel in confirm mode."""
+        if self.confirming:
+            raise ChannelFault(ReplyCode.PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
+        if self._transaction is None:
+            self._transaction = []
+
+    # --- publishing --------------------------------------------------------------------------------------------
+
+    def received(self, event: PublishesReceived, now: Now) -> None:
+        """Take a run on. Raises ChannelFault; the messages before it are published, it is not."""
+        key = (event.exchange, event.routing_key, event.properties)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shape(event)
+            if len(event.properties) <= SHAPE_BYTES_MAX and not shape.passing:
+                if len(self._shapes) >= SHAPES_KEPT:
+                    self._shapes.clear()
+                self._shapes[key] = shape
+        if shape.properties is not None:
+            event.entries = [entry_of(shape.properties, body_of(entry)) for entry in event.entries]
+        if self._transaction is not None:
+            self._keep(self._transaction, event, shape)
+        else:
+            self._publish(event, shape, now)
+
+    def _publish(self, event: PublishesReceived, shape: Shape, now: Now) -> None:
+        publisher = self._publisher
+        if publisher is None:
+            shared = self._shared
+            publisher = self._publisher = shared.engine.publisher(
+                shared.mailbox, shared.owner, None, self, stage_credit=self._stage_credit
+            )
+        first = self._published
+        count = len(event.entries)
+        kept = list(event.entries) if event.mandatory else None  # the engine may do with its list what it likes
+        try:
+            run = Run(first, event.entries, shape.attributes, shape.routing_keys)
+            self._shared.engine.publish(publisher, shape.target, run, now)
+        except NotFound as error:
+            if not isinstance(shape.target, QueueTarget):
+                raise channel_fault(error) from error
+            # The default exchange leads nowhere: that is no error [0-9-1 3.1.3.1]. Answered like everything else.
+            self._shared.mailbox.put(Confirmed(publisher, first, first + count - 1, Outcome.RELEASED))
+        except EngineError as error:
+            raise channel_fault(error) from error
+        self._published = first + count
+        if kept is not None:
+            self._returnable.append(Returnable(first, event.exchange, event.routing_key, kept))
+
+    def _shape(self, event: PublishesReceived) -> Shape:
+        """Look inside. Raises ChannelFault for properties that a message must not have."""
+        data = event.properties
+        properties = decode_properties(data, 0, len(data))
+        self._check_user(properties)
+        headers = properties.headers or {}
+        further = (*_keys(headers, "CC"), *_keys(headers, "BCC"))
+        changed = properties
+        if "BCC" in headers:
+            changed = replace(changed, headers={key: value for key, value in headers.items() if key != "BCC"})
+        if properties.reply_to == DIRECT_REPLY_TO:
+            changed = replace(changed, reply_to=self._reply_address())
+        attributes = Attributes(
+            origin=Origin.AMQP091,
+            durable=properties.delivery_mode == PERSISTENT,
+            priority=properties.priority or 0,
+            ttl_ms=_ttl_ms(properties.expiration),
+        )
+        straight = event.exchange == "" and not further
+        target: Target = QueueTarget(event.routing_key)
+        if not straight:
+            target = ExchangeTarget(event.exchange, event.routing_key)
+        encoded = None if changed is properties else encode_properties(changed)
+        return Shape(target, attributes, further, encoded, passing=properties.reply_to == DIRECT_REPLY_TO)
+
+    def _check_user(self, properties: BasicProperties) -> None:
+        user = properties.user_id
+        if user is not None and user != self._shared.connection.identity:
+            raise ChannelFault(
+                ReplyCode.PRECONDITION_FAILED,
+                f"user_id property set to '{user}' but authenticated user was '{self._shared.connection.identity}'",
+            )
+
+    def _reply_address(self) -> str:
+        reply_queue = self._shared.reply_queues.get(self._channel)
+        if reply_queue is None:
+            raise ChannelFault(ReplyCode.PRECONDITION_FAILED, "fast reply consumer does not exist")
+        return reply_queue
+
+    # --- the engine's answers ------------------------------------------------------------------------------------
+
+    def confirmed(self, action: Confirmed) -> None:
+        """The engine's answer for a range. A channel that is over has no use for it."""
+        if action.publisher is not self._publisher:
+            return
+        first, last = action.first, action.last
+        if self._returnable:
+            self._return(first, last, unroutable=action.outcome is Outcome.RELEASED)
+        in_order = first == self._answered.below
+        self._answered.add(first, last)
+        if self._transaction is not None and action.outcome is Outcome.REJECTED:
+            self._rejection = str(action.error)
+        base = self._confirm_base
+        if base is None or last < base:
+            return
+        first = max(first, base)
+        method = _NACK if action.outcome is Outcome.REJECTED else _ACK
+        if in_order or first == last:
+            self._shared.connection.write(self._confirm(method, last - base + 1, multiple=last > first))
+            return
+        frames = [self._confirm(method, number - base + 1, multiple=False) for number in range(first, last + 1)]
+        self._shared.connection.write(b"".join(frames))
+
+    def _confirm(self, method: int, delivery_tag: int, *, multiple: bool) -> bytes:
+        return _CONFIRM.pack(1, self._channel, _CONFIRM_BYTES, 60, method, delivery_tag, multiple, 0xCE)
+
+    def _return(self, first: int, last: int, *, unroutable: bool) -> None:
+        """Mandatory messages are answered: those that no queue wanted go back, before their confirm."""
+        rest: list[Returnable] = []
+        while self._returnable and self._returnable[0].first <= last:
+            kept = self._returnable.popleft()
+            start = max(first - kept.first, 0)
+            stop = min(last + 1 - kept.first, len(kept.entries))
+            if start >= stop:
+                rest.append(kept)
+                continue
+            if unroutable:
+                self._send_back(kept, start, stop)
+            for low, high in ((0, start), (stop, len(kept.entries))):
+                if low < high:
+                    part = kept.entries[low:high]
+                    rest.append(Returnable(kept.first + low, kept.exchange, kept.routing_key, part))
+        self._returnable.extendleft(reversed(rest))
+
+    def _send_back(self, kept: Returnable, start: int, stop: int) -> None:
+        method = BasicReturn(
+            reply_code=ReplyCode.NO_ROUTE,
+            reply_text=ReplyCode.NO_ROUTE.name,
+            exchange=kept.exchange,
+            routing_key=kept.routing_key,
+        )
+        connection = self._shared.connection
+        prefix = method_frame(self._channel, method)
+        for entry in kept.entries[start:stop]:
+            connection.write(prefix + content_frames(self._channel, entry, connection.frame_max))
+
+    # --- transactions --------------------------------------------------------------------------------------------
+
+    def _keep(self, transaction: list[tuple[PublishesReceived, Shape]], event: PublishesReceived, shape: Shape) -> None:
+        if isinstance(shape.target, ExchangeTarget):
+            try:
+                self._shared.topology.exchange_info(shape.target.exchange)
+            except EngineError as error:
+                raise channel_fault(error) from error
+        self._transaction_bytes += sum(map(len, event.entries))
+        limit = self._shared.settings.transaction_bytes_max
+        if self._transaction_bytes > limit:
+            raise ChannelFault(
+                ReplyCode.PRECONDITION_FAILED,
+                f"the transaction has more than {limit} bytes of messages; commit it earlier",
+            )
+        transaction.append((event, shape))
+
+    def commit(self, now: Now) -> None:
+        """tx.commit: publish what the transaction holds. Raises ChannelFault outside of transaction mode."""
+        waiting = self._take_transaction()
+        self._commits = True
+        for event, shape in waiting:
+            self._publish(event, shape, now)
+
+    def rollback(self) -> None:
+        """tx.rollback. Raises ChannelFault outside of transaction mode."""
+        self._take_transaction()
+
+    def _take_transaction(self) -> list[tuple[PublishesReceived, Shape]]:
+        if self._transaction is None:
+            raise ChannelFault(ReplyCode.PRECONDITION_FAILED, "channel is not transactional")
+        taken, self._transaction, self._transaction_bytes = self._transaction, [], 0
+        return taken
+
+    def committed(self) -> bool:
+        """True once, when all that was committed is answered. Raises ChannelFault when some of it was rejected."""
+        if not self._commits or self._answered.below < self._published:
+            return False
+        self._commits = False
+        if self._rejection is not None:
+            why, self._rejection = self._rejection, None
+            raise ChannelFault(ReplyCode.PRECONDITION_FAILED, f"a message of the transaction was rejected: {why}")
+        return True
+
+    def release(self) -> None:
+        """The channel is over: what was published stays, what was not committed goes."""
+        if self._publisher is not None:
+            self._shared.engine.retire(self._publisher)
+            self._publisher = None
+        self._returnable.clear()
+
+
+def _keys(headers: Mapping[str, object], name: str) -> tuple[str, ...]:
+    """Further routing keys in a header. Raises ChannelFault for one that is no list of strings."""
+    keys = headers.get(name, [])
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+        raise ChannelFault(ReplyCode.PRECONDITION_FAILED, f"the header '{name}' must be an array of long strings")
+    return tuple(str(key) for key in keys)
+
+
+def _ttl_ms(expiration: str | None) -> int | None:
+    """Raises ChannelFault for an expiration that is no number of milliseconds."""
+    if expiration is None:
+        return None
+    if not (expiration.isascii() and expiration.isdigit() and int(expiration) <= TTL_MS_MAX):
+        raise ChannelFault(
+            ReplyCode.PRECONDITION_FAILED,
+            f"invalid expiration '{expiration[:32]}': it must be a number of milliseconds, {TTL_MS_MAX} at most",
+        )
+    return int(expiration)

@@ -1,0 +1,41 @@
+"""What a delivery looks like to a 0.9.1 client: the message in its encoding, with what its journey added as headers."""
+
+from dataclasses import replace
+
+from core.amqp091.content import body_of, entry_of, properties_of
+from core.amqp091.properties import decode_properties, encode_properties
+from core.interface import Converter, Delivered
+from core.message import Origin
+
+DELIVERY_COUNT = "x-delivery-count"
+"""Header with the number of failed attempts: how RabbitMQ's quorum queues tell it."""
+
+
+def rendered(action: Delivered, converter: Converter) -> list[bytes]:
+    """The messages of a delivery, as entries in 0.9.1 encoding."""
+    entries, attributes = action.entries, action.attributes
+    if action.annotations is not None:
+        added = action.annotations
+        entries = [converter.annotated(entry, attributes.origin, added) for entry in entries]
+    if attributes.origin is not Origin.AMQP091:
+        entries = [converter.render(entry, attributes, Origin.AMQP091) for entry in entries]
+    if action.sequences is not None:
+        key = action.sequence_key
+        return [
+            _with_headers(entry, {key: sequence} if sequence is not None else {}, action.delivery_count)
+            for entry, sequence in zip(entries, action.sequences, strict=False)
+        ]
+    if action.delivery_count:
+        return [_with_headers(entry, {}, action.delivery_count) for entry in entries]
+    return entries
+
+
+def _with_headers(entry: bytes, added: dict[str, int], delivery_count: int) -> bytes:
+    if delivery_count:
+        added = {**added, DELIVERY_COUNT: delivery_count}
+    if not added:
+        return entry
+    data = properties_of(entry)
+    properties = decode_properties(data, 0, len(data))
+    headers = {**(properties.headers or {}), **added}
+    return entry_of(encode_properties(replace(properties, headers=headers)), body_of(entry))

@@ -1,0 +1,36 @@
+"""The one table from what the engine refuses to AMQP 0.9.1 reply codes [0-9-1 1.8].
+
+It is total: every kind of engine error has an entry, so an engine error never becomes an internal error by accident.
+All of them close the channel only.
+"""
+
+from collections.abc import Mapping
+
+from core.amqp091.errors import ChannelFault, ReplyCode
+from core.errors import (
+    EngineError,
+    Forbidden,
+    Inequivalent,
+    Invalid,
+    LimitReached,
+    Locked,
+    NotFound,
+    PreconditionFailed,
+    ResourceDeleted,
+)
+
+REPLY_CODES: Mapping[type[EngineError], ReplyCode] = {
+    NotFound: ReplyCode.NOT_FOUND,
+    Locked: ReplyCode.RESOURCE_LOCKED,
+    Inequivalent: ReplyCode.PRECONDITION_FAILED,
+    PreconditionFailed: ReplyCode.PRECONDITION_FAILED,
+    Invalid: ReplyCode.PRECONDITION_FAILED,
+    Forbidden: ReplyCode.ACCESS_REFUSED,
+    LimitReached: ReplyCode.PRECONDITION_FAILED,
+    ResourceDeleted: ReplyCode.NOT_FOUND,
+}
+
+
+def channel_fault(error: EngineError) -> ChannelFault:
+    """The channel.close that tells a peer about an engine error."""
+    return ChannelFault(REPLY_CODES[type(error)], str(error))

@@ -1,0 +1,54 @@
+"""What the channels of one connection share: the engine behind it, the wire before it, and its own identity."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from core.amqp091.connection import Connection
+from core.amqp091.frontend.settings import FrontEndSettings
+from core.credit_flow.flow import CreditFlow
+from core.interface import Converter, Engine, Mailbox, Topology
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Shared:
+    """One connection, as its channels see it."""
+
+    identity: str
+    """The broker's own name of the connection."""
+    owner: object
+    """Whose the exclusive queues are."""
+    engine: Engine
+    topology: Topology
+    converter: Converter
+    mailbox: Mailbox
+    connection: Connection
+    reader: CreditFlow
+    """The reader's side of the stage credit."""
+    settings: FrontEndSettings
+    unique: Callable[[], str]
+    """Gives the part of a name that nobody can guess."""
+    wake: Callable[[], None]
+    """Asks for another turn."""
+    backlog_bytes: int = 0
+    """What the socket has not taken yet, besides the output that waits in the connection."""
+    consumers: int = 0
+    """Of all channels."""
+    waiting_methods: int = 0
+    """Methods that wait in the stages of all channels."""
+    reply_queues: dict[int, str] = field(default_factory=dict)
+    """The queue behind the direct reply-to consumer of each channel that has one."""
+
+    @property
+    def congested(self) -> bool:
+        """So much waits for the socket that no queue should hand out more."""
+        return self._waiting_bytes > self.settings.unsent_bytes_max
+
+    @property
+    def flooded(self) -> bool:
+        """So much waits for the socket that nothing more should be answered. A consumer that is slow to read can still
+        acknowledge before it comes to this."""
+        return self._waiting_bytes > 2 * self.settings.unsent_bytes_max
+
+    @property
+    def _waiting_bytes(self) -> int:
+        return self.backlog_bytes + self.connection.output_bytes

@@ -1,0 +1,58 @@
+"""The state of a connection and its channels, as plain values for whoever looks."""
+
+from typing import TYPE_CHECKING
+
+from core.amqp091.frontend.channel import Channel
+from core.clock import Now
+from core.interface import Snapshot
+from core.server.frontends import PeerInfo
+
+if TYPE_CHECKING:
+    from core.amqp091.frontend.front_end import Amqp091FrontEnd
+
+
+def connection_snapshot(front_end: "Amqp091FrontEnd", now: Now) -> Snapshot:
+    """One connection: who, where, how much, and what holds it up."""
+    info, connection, reader = front_end.info, front_end.connection, front_end.reader
+    reading = reader.reading(now.monotonic)
+    name = connection.client_properties.get("connection_name") or connection.client_properties.get("product")
+    return {
+        "identity": info.identity,
+        "protocol": "amqp-0-9-1",
+        "peer": f"{info.remote_host}:{info.remote_port}",
+        "container_id": name if isinstance(name, str) else None,
+        "user": connection.identity,
+        "state": front_end.throttle.state(now.monotonic).value if connection.opened else "opening",
+        "channels": len(front_end.channels),
+        "alarms": sorted(front_end.throttle.alarms),
+        "stage_credit_state": reading.state.value,
+        "stage_credit_held_up_by": list(reading.held_up_by),
+        "stage_credit_blocks": reader.blocks,
+        "stage_credit_unblocks": reader.unblocks,
+        "stage_credit_blocked_seconds": reader.blocked_seconds(now.monotonic),
+    }
+
+
+def channel_snapshot(info: PeerInfo, channel: Channel, now: Now) -> Snapshot:
+    """One channel."""
+    flow, publishing, consuming = channel.stage_credit, channel.publishing, channel.consuming
+    reading = flow.reading(now.monotonic)
+    return {
+        "identity": f"{info.identity}/{channel.number}",
+        "connection": info.identity,
+        "channel": channel.number,
+        "stage_credit_state": reading.state.value,
+        "stage_credit_held_up_by": list(reading.held_up_by),
+        "stage_credit_blocks": flow.blocks,
+        "stage_credit_blocked_seconds": flow.blocked_seconds(now.monotonic),
+        "publishes_to": [party.name for party in flow.peers if party is not channel.reader],
+        "waiting_publishes": channel.waiting_publishes,
+        "published": publishing.published,
+        "unconfirmed": publishing.unconfirmed,
+        "confirming": publishing.confirming,
+        "transactional": publishing.transactional,
+        "consumers": len(consuming.by_tag),
+        "unacked": consuming.unacked,
+        "prefetch_count": consuming.prefetch_count,
+        "channel_prefetch_count": consuming.channel_prefetch_count,
+    }

@@ -1,0 +1,120 @@
+"""What the engine may ask about the inside of an entry in AMQP 0.9.1 encoding, and what it may have entered there.
+
+The seam is :class:`core.interface.Converter`. A broker that speaks 0.9.1 alone uses this class as it is; one that
+speaks AMQP 1.0 too hands it the entries of ``Origin.AMQP091`` (``amqp10/converter.py``).
+
+The properties of an entry were checked when it was published. Should they fail to decode all the same, the message has
+no headers, and nothing is entered into it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import cast
+
+from core.amqp091 import deaths
+from core.amqp091.content import PROPERTIES_AT, body_of, entry_of, header_length
+from core.amqp091.errors import ConnectionFault, EncodeError
+from core.amqp091.properties import BasicProperties, decode_properties, encode_properties
+from core.amqp091.table import FieldTable, FieldValue, OpaqueString, Timestamp
+from core.interface import Death, DeathReason, Snapshot
+from core.message import Attributes, Origin
+
+PREVIEW_BYTES = 256
+"""Of a body."""
+
+FILTER_VALUE = "x-stream-filter-value"
+
+_HEADERS_FLAG = 0x20
+"""The third property, in the first byte of the flags [0-9-1 4.2.6.1]."""
+_ENCODED_FILTER_VALUE = FILTER_VALUE.encode()
+
+
+class Inspection:
+    """Looks into entries that are kept in AMQP 0.9.1 encoding; entries of another origin have nothing to tell."""
+
+    def routing_headers(self, entry: bytes, origin: Origin) -> Mapping[str, object]:
+        """All headers, as plain values."""
+        return {name: plain(value) for name, value in _headers(entry, origin).items()}
+
+    def render(self, entry: bytes, attributes: Attributes, wanted: Origin) -> bytes:
+        """The message as it is: there is no other protocol here."""
+        assert attributes.origin is wanted
+        return entry
+
+    def annotated(self, entry: bytes, origin: Origin, annotations: Mapping[object, object]) -> bytes:
+        """See :class:`core.interface.Converter`, also below. Annotations are names and values of a table."""
+        properties = _properties(entry, origin)
+        if properties is None:
+            return entry
+        added = {str(name): value for name, value in annotations.items()}
+        return _with_headers(entry, properties, {**(properties.headers or {}), **added})
+
+    def describe(self, entry: bytes, origin: Origin) -> Snapshot:
+        described: Snapshot = {"message_id": None, "deaths": [], "body": b""}
+        if origin is not Origin.AMQP091:
+            return described
+        start = header_length(entry)
+        described["body"] = entry[start : start + PREVIEW_BYTES]
+        properties = _properties(entry, origin)
+        if properties is not None:
+            described["message_id"] = properties.message_id
+            described["deaths"] = deaths.listed(properties.headers or {})
+        return described
+
+    def dead_lettered(self, entry: bytes, origin: Origin, death: Death) -> bytes:
+        """A dead letter has no time-to-live of its own any more: the death says what it was."""
+        properties = _properties(entry, origin)
+        if properties is None:
+            return entry
+        return _with_headers(entry, replace(properties, expiration=None), deaths.enter(properties.headers or {}, death))
+
+    def deaths(self, entry: bytes, origin: Origin) -> Sequence[tuple[str, DeathReason]]:
+        return deaths.told(_headers(entry, origin))
+
+    def filter_value(self, entry: bytes, origin: Origin) -> str | None:
+        if origin is not Origin.AMQP091 or entry.find(_ENCODED_FILTER_VALUE, 0, header_length(entry)) < 0:
+            return None
+        value = _headers(entry, origin).get(FILTER_VALUE)
+        return value if isinstance(value, str) else None
+
+
+def plain(value: FieldValue) -> object:
+    """The value without its 0.9.1 type, for decisions and for display. A timestamp is in ms, as in AMQP 1.0."""
+    match value:
+        case Timestamp():
+            return value.seconds * 1000
+        case OpaqueString():
+            return value.value
+        case Decimal():
+            return float(value)
+        case list():
+            return [plain(item) for item in value]
+        case dict():
+            return {name: plain(item) for name, item in value.items()}
+    return value
+
+
+def _headers(entry: bytes, origin: Origin) -> FieldTable:
+    if origin is not Origin.AMQP091 or not entry[PROPERTIES_AT] & _HEADERS_FLAG:
+        return {}
+    properties = _properties(entry, origin)
+    return properties.headers or {} if properties is not None else {}
+
+
+def _properties(entry: bytes, origin: Origin) -> BasicProperties | None:
+    """The properties; None for a message that cannot be decoded here."""
+    if origin is not Origin.AMQP091:
+        return None
+    try:
+        return decode_properties(entry, PROPERTIES_AT, header_length(entry))
+    except ConnectionFault:
+        return None
+
+
+def _with_headers(entry: bytes, properties: BasicProperties, headers: Mapping[str, object]) -> bytes:
+    """The message with other properties than it has; as it is, where a header has no encoding."""
+    try:
+        return entry_of(encode_properties(replace(properties, headers=cast("FieldTable", headers))), body_of(entry))
+    except EncodeError:
+        return entry

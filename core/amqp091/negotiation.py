@@ -1,0 +1,233 @@
+"""What comes before connection.open-ok, the server's side: protocol header, login, limits, virtual host [0-9-1 2.2.4].
+
+The peer's protocol header is answered with connection.start, each of the peer's methods with the next one of ours; a
+method out of order is command-invalid. A refused login is told late, after a delay that is handed in: guessing
+passwords is slow then, and costs us a deadline and nothing else. It is told with connection.close only to peers that
+announce ``authentication_failure_close``; for the others the socket's end is the answer, as the specification has it.
+
+Of a limit the lower value holds, 0 being no limit; to ask for more than was offered is not-allowed. The heartbeat is
+the peer's choice, as RabbitMQ has it: the peer could be late for any other.
+
+This module must not know frames, channels other than 0, users, or what time it is.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from core.access.exchange import SaslExchange, SaslMechanism
+from core.amqp091.errors import ConnectionFault, ReplyCode, quote
+from core.amqp091.framing import FRAME_MIN_SIZE
+from core.amqp091.methods import (
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionSecure,
+    ConnectionSecureOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    Method,
+)
+from core.amqp091.table import FieldTable
+
+CHANNEL_MAX = 65_535
+"""Channel numbers have 16 bits."""
+
+CAPABILITIES = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+)
+"""The extensions of 0.9.1 that we have, by RabbitMQ's names."""
+
+
+def _only_the_default(virtual_host: str, identity: str) -> str | None:
+    return None if virtual_host == "/" else f"vhost {virtual_host} not found"
+
+
+def _at_once() -> float:
+    return 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionSettings:
+    """What the server announces and allows on one connection."""
+
+    frame_max: int = 131_072
+    """Bytes of the largest frame, its eight bytes of overhead included. 128 KiB, as RabbitMQ offers."""
+    channel_max: int = 2047
+    """The highest channel number, as RabbitMQ offers; up to 65535."""
+    heartbeat_s: int = 60
+    """Offered; the peer chooses. 0: none."""
+    max_message_size: int = 16 * 1024 * 1024
+    """Bytes of a message's body, as in RabbitMQ 4."""
+    partial_content_bytes_max: int = 64 * 1024 * 1024
+    """Bytes of contents that are not complete yet, over all channels."""
+    close_time_out_ms: int = 5_000
+    """How long we wait for the answer to our connection.close, and the peer for the answer to its own."""
+    product: str = "Headgate"
+    version: str = "0"
+    platform: str = "Python"
+    information: str = ""
+    cluster_name: str = ""
+    refuse_virtual_host: Callable[[str, str], str | None] = _only_the_default
+    """Why this virtual host is not for this identity; None when it is."""
+    refusal_delay_s: Callable[[], float] = _at_once
+    """The delay before the next refused login is told."""
+
+    def __post_init__(self) -> None:
+        assert self.frame_max >= FRAME_MIN_SIZE
+        assert 0 < self.channel_max <= CHANNEL_MAX
+        assert self.max_message_size <= self.partial_content_bytes_max, "else it could never come"
+
+
+class Stage(Enum):
+    """How far the negotiation is. Each but the last names what the peer has to send next."""
+
+    HEADER = auto()
+    START_OK = auto()
+    SECURE_OK = auto()
+    NOTHING = auto()
+    """The login was refused, and the peer will learn it later."""
+    TUNE_OK = auto()
+    OPEN = auto()
+    DONE = auto()
+
+
+class Negotiation:
+    """The server's side of the negotiation, and what came out of it."""
+
+    def __init__(self, settings: ConnectionSettings, mechanisms: Sequence[SaslMechanism]) -> None:
+        """``mechanisms`` are offered in this order."""
+        self.stage = Stage.HEADER
+        self.identity = ""
+        """Who the peer has proved to be; "" before that."""
+        self.client_properties: FieldTable = {}
+        self.client_capabilities: Mapping[str, object] = {}
+        self.mechanism = ""
+        self.frame_max = FRAME_MIN_SIZE
+        self.channel_max = 0
+        """0 until it is agreed; never after that."""
+        self.heartbeat_s = 0
+        self.virtual_host = ""
+        self.refuse_at: float | None = None
+        """When the peer is to be told that it may not come in: see ``refusal``."""
+        self._settings = settings
+        self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
+        self._exchange: SaslExchange | None = None
+
+    def start(self) -> ConnectionStart:
+        """The protocol header has come, and it is ours."""
+        assert self.stage is Stage.HEADER
+        self.stage = Stage.START_OK
+        settings = self._settings
+        properties: FieldTable = {
+            "capabilities": dict.fromkeys(CAPABILITIES, True),
+            "cluster_name": settings.cluster_name,
+            "information": settings.information,
+            "platform": settings.platform,
+            "product": settings.product,
+            "version": settings.version,
+        }
+        return ConnectionStart(server_properties=properties, mechanisms=" ".join(self._mechanisms).encode())
+
+    def method_received(self, method: Method, now: float) -> Method | None:
+        """Take the peer's next method and give the answer; None while there is none (``refuse_at``, and tune-ok).
+
+        Raises ConnectionFault.
+        """
+        match self.stage, method:
+            case Stage.START_OK, ConnectionStartOk():
+                return self._start_ok_received(method, now)
+            case Stage.SECURE_OK, ConnectionSecureOk():
+                return self._response_received(method.response, now)
+            case Stage.TUNE_OK, ConnectionTuneOk():
+                self._tune_ok_received(method)
+                return None
+            case Stage.OPEN, ConnectionOpen():
+                return self._open_received(method)
+            case _:
+                expected = self.stage.name.lower().replace("_", "-")
+                raise ConnectionFault(
+                    ReplyCode.COMMAND_INVALID,
+                    f"{type(method).__name__} before the connection is open: connection.{expected} is expected",
+                    *method.ID,
+                )
+
+    def refusal(self) -> ConnectionFault | None:
+        """What a peer whose login is refused is told; None when it would not understand."""
+        if self.client_capabilities.get("authentication_failure_close") is not True:
+            return None
+        return ConnectionFault(
+            ReplyCode.ACCESS_REFUSED,
+            f"Login was refused using authentication mechanism {self.mechanism}. For details see the broker logfile.",
+        )
+
+    def _start_ok_received(self, method: ConnectionStartOk, now: float) -> Method | None:
+        mechanism = self._mechanisms.get(method.mechanism)
+        if mechanism is None:
+            raise ConnectionFault(
+                ReplyCode.COMMAND_INVALID,
+                f"unknown authentication mechanism {quote(method.mechanism)}",
+                *method.ID,
+            )
+        self.client_properties = method.client_properties
+        capabilities = method.client_properties.get("capabilities")
+        if isinstance(capabilities, dict):
+            self.client_capabilities = capabilities
+        self.mechanism = mechanism.name
+        self._exchange = mechanism.start()
+        return self._response_received(method.response, now)
+
+    def _response_received(self, response: bytes, now: float) -> Method | None:
+        assert self._exchange is not None
+        kind, data = self._exchange.respond(response)
+        if kind == "challenge":
+            self.stage = Stage.SECURE_OK
+            return ConnectionSecure(challenge=data)
+        self._exchange = None
+        if kind == "failure":
+            self.stage = Stage.NOTHING
+            self.refuse_at = now + self._settings.refusal_delay_s()
+            return None
+        self.identity = data.decode()
+        self.stage = Stage.TUNE_OK
+        settings = self._settings
+        return ConnectionTune(
+            channel_max=settings.channel_max, frame_max=settings.frame_max, heartbeat=settings.heartbeat_s
+        )
+
+    def _tune_ok_received(self, method: ConnectionTuneOk) -> None:
+        settings = self._settings
+        self.frame_max = _agreed("frame_max", method.frame_max, least=FRAME_MIN_SIZE, most=settings.frame_max)
+        self.channel_max = _agreed("channel_max", method.channel_max, least=1, most=settings.channel_max)
+        self.heartbeat_s = method.heartbeat
+        self.stage = Stage.OPEN
+
+    def _open_received(self, method: ConnectionOpen) -> Method:
+        reason = self._settings.refuse_virtual_host(method.virtual_host, self.identity)
+        if reason is not None:
+            raise ConnectionFault(ReplyCode.NOT_ALLOWED, reason, *method.ID)
+        self.virtual_host = method.virtual_host
+        self.stage = Stage.DONE
+        return ConnectionOpenOk()
+
+
+def _agreed(name: str, value: int, *, least: int, most: int) -> int:
+    """The limit that holds. Raises ConnectionFault (not-allowed) for one that was not offered [0-9-1 tune-ok]."""
+    if value == 0:
+        return most
+    if value < least:
+        problem = f"lower than the minimum allowed value ({least})"
+    elif value > most:
+        problem = f"higher than the maximum allowed value ({most})"
+    else:
+        return value
+    raise ConnectionFault(ReplyCode.NOT_ALLOWED, f"negotiated {name} = {value} is {problem}", *ConnectionTune.ID)

@@ -1,0 +1,23 @@
+"""What has happened in a queue since it was made, in messages."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class QueueCounters:
+    """Counters of a queue that hands each message to one consumer."""
+
+    published: int = 0
+    """Taken on."""
+    refused: int = 0
+    """Rejected at the length limit, for want of room."""
+    delivered: int = 0
+    """Handed to consumers, once more for each redelivery."""
+    direct: int = 0
+    """Of these, without having stood in the queue."""
+    accepted: int = 0
+    rejected: int = 0
+    returned: int = 0
+    purged: int = 0
+    moved: int = 0
+    """To another queue, by an operator."""

@@ -1,0 +1,74 @@
+"""Delivery frames in runs are byte for byte those of the generic codec."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.amqp091.content import entry_of
+from core.amqp091.deliver_run import encode_run
+from core.amqp091.errors import EncodeError
+from core.amqp091.framing import content_frames, method_frame
+from core.amqp091.methods import BasicDeliver
+from core.amqp091.properties import BasicProperties, encode_properties
+
+FRAME_MAX = 64
+PROPERTIES = [
+    encode_properties(BasicProperties()),
+    encode_properties(BasicProperties(delivery_mode=2)),
+    encode_properties(BasicProperties(delivery_mode=1)),
+    encode_properties(BasicProperties(headers={"h": "x" * 100})),
+]
+names = st.sampled_from(["", "q", "é", "x" * 255])
+payload_max = FRAME_MAX - 8
+bodies = st.integers(0, 5).map(bytes) | st.sampled_from(
+    [bytes(n * payload_max + more) for n in (1, 2, 3) for more in (-1, 0, 1)]
+)
+entries = st.builds(entry_of, st.sampled_from(PROPERTIES), bodies)
+
+
+def one_by_one(
+    channel: int,
+    consumer_tag: str,
+    first_delivery_tag: int,
+    redelivered: bool,
+    exchange: str,
+    routing_key: str,
+    entries: list[bytes],
+    frame_max: int,
+) -> bytes:
+    frames = []
+    for tag, entry in enumerate(entries, first_delivery_tag):
+        deliver = BasicDeliver(
+            consumer_tag=consumer_tag,
+            delivery_tag=tag,
+            redelivered=redelivered,
+            exchange=exchange,
+            routing_key=routing_key,
+        )
+        frames += [method_frame(channel, deliver), content_frames(channel, entry, frame_max)]
+    return b"".join(frames)
+
+
+@given(
+    channel=st.sampled_from([1, 65535]),
+    consumer_tag=names,
+    tag=st.sampled_from([1, 255, 2**32 - 1, 2**63]),
+    redelivered=st.booleans(),
+    exchange=names,
+    key=names,
+    entries=st.lists(st.tuples(entries, st.integers(1, 3))).map(lambda some: [e for e, n in some for _ in range(n)]),
+)
+def test_the_same_bytes_as_one_by_one(channel, consumer_tag, tag, redelivered, exchange, key, entries):
+    arguments = channel, consumer_tag, tag, redelivered, exchange, key, entries, FRAME_MAX
+    assert encode_run(*arguments) == one_by_one(*arguments)
+
+
+def test_headers_of_one_length_that_differ_are_not_mixed_up():
+    some = [entry_of(properties, b"body") for properties in PROPERTIES[1:3] for _ in range(2)]
+    arguments = 1, "ctag", 1, False, "", "q", some, FRAME_MAX
+    assert encode_run(*arguments) == one_by_one(*arguments)
+
+
+def test_a_name_that_is_too_long_is_refused():
+    with pytest.raises(EncodeError):
+        encode_run(1, "ctag", 1, False, "", "q" * 256, [entry_of(PROPERTIES[0], b"")], FRAME_MAX)

@@ -1,0 +1,338 @@
+"""The fast path against the generic codec, on publishes of every kind, whole, mixed, cut and broken."""
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from core.amqp091.codec import decode_method
+from core.amqp091.content import entry_of
+from core.amqp091.errors import ConnectionFault
+from core.amqp091.framing import FrameType, encode_frame, method_frame, read_frame
+from core.amqp091.methods import BasicAck, BasicPublish
+from core.amqp091.properties import BasicProperties, decode_properties, encode_properties
+from core.amqp091.publish_run import PublishRun, PublishRunParser
+
+FRAME_MAX = 4096
+BODY_MAX = 1000
+PUBLISHES_MAX = 1000
+NO_PROPERTIES = encode_properties(BasicProperties())
+PERSISTENT = encode_properties(BasicProperties(delivery_mode=2))
+HEADERS = encode_properties(BasicProperties(content_type="text/plain", headers={"n": 1, "s": "text"}))
+
+
+def properties_valid(properties: bytes) -> bool:
+    try:
+        decode_properties(properties, 0, len(properties))
+    except ConnectionFault:
+        return False
+    return True
+
+
+def parser(*, frame_max: int = FRAME_MAX, body_max: int = BODY_MAX) -> PublishRunParser:
+    return PublishRunParser(frame_max=frame_max, body_max=body_max, properties_valid=properties_valid)
+
+
+def parse(data: bytes, publishes_max: int = PUBLISHES_MAX) -> PublishRun | None:
+    return parser().parse(data, 0, len(data), publishes_max)
+
+
+def content(channel: int, properties: bytes, *pieces: bytes, weight: int = 0, class_id: int = 60) -> bytes:
+    header = class_id.to_bytes(2) + weight.to_bytes(2) + len(b"".join(pieces)).to_bytes(8) + properties
+    frames = [encode_frame(FrameType.BODY, channel, piece) for piece in pieces]
+    return b"".join((encode_frame(FrameType.HEADER, channel, header), *frames))
+
+
+def publish(
+    *pieces: bytes, channel: int = 1, exchange: str = "", routing_key: str = "q", properties: bytes = PERSISTENT, **bits
+) -> bytes:
+    method = BasicPublish(exchange=exchange, routing_key=routing_key, **bits)
+    return method_frame(channel, method) + content(channel, properties, *pieces)
+
+
+class Message(NamedTuple):
+    """A message as the generic codec reads it."""
+
+    channel: int
+    method: BasicPublish
+    properties: bytes
+    entry: bytes
+    end: int
+
+
+def read(data: bytes, position: int) -> Message:
+    """The message at a position, frame by frame. Whatever it is not able to read fails the test."""
+
+    def frame_at(at: int, frame_type: FrameType):
+        frame = read_frame(data, at, FRAME_MAX)
+        assert frame is not None
+        assert frame.frame_type == frame_type
+        return frame
+
+    frame = frame_at(position, FrameType.METHOD)
+    channel, end = frame.channel, frame.end
+    assert channel > 0
+    method = decode_method(frame.payload)
+    assert isinstance(method, BasicPublish)
+    assert not method.immediate
+    frame = frame_at(end, FrameType.HEADER)
+    assert frame.channel == channel
+    assert frame.payload[:4] == b"\x00\x3c\x00\x00"
+    body_size = int.from_bytes(frame.payload[4:12])
+    assert body_size <= BODY_MAX
+    properties = frame.payload[12:]
+    decode_properties(properties, 0, len(properties))
+    body, end = b"", frame.end
+    while len(body) < body_size:
+        frame = frame_at(end, FrameType.BODY)
+        assert frame.channel == channel
+        assert frame.payload
+        body, end = body + frame.payload, frame.end
+    assert len(body) == body_size
+    return Message(channel, method, properties, entry_of(properties, body), end)
+
+
+def agrees(run: PublishRun, data: bytes, position: int) -> None:
+    """Every message of the run is what the generic codec says, and they are alike."""
+    for entry in run.entries:
+        message = read(data, position)
+        assert message.channel == run.channel
+        assert (message.method.exchange, message.method.routing_key) == (run.exchange, run.routing_key)
+        assert message.method.mandatory is run.mandatory
+        assert message.properties == run.properties
+        assert message.entry == entry
+        position = message.end
+    assert run.entries
+    assert run.end_position == position
+
+
+# --- what is taken -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("properties", [NO_PROPERTIES, PERSISTENT, HEADERS])
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 300])
+@pytest.mark.parametrize("body", [b"", b"x", b"Hello, world", b"\xce" * 300])
+def test_like_publishes_are_one_run(body, n, properties):
+    data = publish(*filter(None, [body]), channel=7, exchange="e", mandatory=True, properties=properties) * n
+    run = parse(data)
+    assert run is not None
+    assert run == PublishRun(7, "e", "q", True, properties, [entry_of(properties, body)] * n, len(data))
+
+
+def test_bodies_of_different_sizes_are_one_run():
+    bodies = [b"x" * (1 + i * 37 % 240) for i in range(200)]
+    data = b"".join(map(publish, bodies))
+    run = parse(data)
+    assert run is not None
+    assert run.entries == [entry_of(PERSISTENT, body) for body in bodies]
+    assert run.end_position == len(data)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        publish(b"body", channel=2),
+        publish(b"body", exchange="e"),
+        publish(b"body", routing_key="r"),
+        publish(b"body", properties=NO_PROPERTIES),
+        publish(b"body", properties=encode_properties(BasicProperties(delivery_mode=1))),
+        publish(b"body", mandatory=True),
+        publish(),
+        publish(b"body", immediate=True),
+        publish(b"bo", b"dy"),
+        method_frame(1, BasicAck(delivery_tag=1)),
+        encode_frame(FrameType.BODY, 1, b""),
+    ],
+)
+@pytest.mark.parametrize("n", [1, 2, 3, 40])
+def test_a_run_ends_where_something_differs(n, other):
+    alike = publish(b"body") * n
+    run = parse(alike + other + alike)
+    assert run is not None
+    assert len(run.entries) == n
+    assert run.end_position == len(alike)
+
+
+@pytest.mark.parametrize("size", [0, 12])
+@pytest.mark.parametrize("publishes_max", [1, 2, 3, 5, 99, 100, 101])
+def test_never_more_than_asked_for(publishes_max, size):
+    data = publish(*filter(None, [b"x" * size])) * 100
+    run = parse(data, publishes_max)
+    assert run is not None
+    assert len(run.entries) == min(publishes_max, 100)
+    agrees(run, data, 0)
+
+
+def test_shapes_are_remembered_and_their_number_is_bounded():
+    asked: list[bytes] = []
+
+    def valid(properties: bytes) -> bool:
+        asked.append(properties)
+        return True
+
+    remembering = PublishRunParser(frame_max=FRAME_MAX, body_max=BODY_MAX, properties_valid=valid)
+
+    def shapes_learned(key: str, properties: bytes = PERSISTENT) -> int:
+        asked.clear()
+        data = publish(b"body", routing_key=key, properties=properties)
+        run = remembering.parse(data, 0, len(data), PUBLISHES_MAX)
+        assert run is not None
+        assert run.routing_key == key
+        return len(asked)
+
+    assert [shapes_learned("a"), shapes_learned("a")] == [1, 0]
+    assert [shapes_learned(f"k{i}") for i in range(64)] == [1] * 64
+    assert [shapes_learned("k63"), shapes_learned("a")] == [0, 1]
+    long = encode_properties(BasicProperties(headers={"h": "x" * 3000}))
+    assert [shapes_learned("long", long), shapes_learned("long", long)] == [1, 1]
+
+
+# --- what is declined ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        publish(b"body", immediate=True),
+        publish(b"body", channel=0),
+        publish(b"bo", b"dy"),
+        publish(b"x" * (BODY_MAX + 1)),
+        publish(b"body", properties=b"\x00\x01\x00\x00"),
+        publish(b"body", properties=b"\x00\x02"),
+        publish(b"body", properties=b"\x10\x00"),
+        publish(b"body", properties=PERSISTENT + b"\x00"),
+        method_frame(1, BasicPublish()) + content(2, PERSISTENT, b"body"),
+        method_frame(1, BasicPublish()) + content(1, PERSISTENT, b"body", weight=1),
+        method_frame(1, BasicPublish()) + content(1, PERSISTENT, b"body", class_id=50),
+        method_frame(1, BasicPublish()) * 2,
+        encode_frame(FrameType.METHOD, 1, b"\x00\x3c\x00\x28\x00\x00\xff\x00\x00") + content(1, PERSISTENT, b"body"),
+        encode_frame(FrameType.METHOD, 1, b"\x00\x3c\x00\x28\x00\x00\x00\x00\x00\x00")
+        + content(1, PERSISTENT, b"body"),
+        encode_frame(FrameType.METHOD, 1, b"\x00\x3c\x00\x28\x00\x00\x00\x00") + content(1, PERSISTENT, b"body"),
+        encode_frame(FrameType.METHOD, 1, b"\x00\x3c\x00\x28") + content(1, PERSISTENT, b"body"),
+        b"\x01\x00\x01\xff\xff\xff\xff" + bytes(100),
+        bytes(100),
+        b"",
+    ],
+)
+def test_what_is_not_understood_is_declined(data):
+    assert parse(data) is None
+
+
+def test_a_content_header_without_flags_is_declined_whatever_properties_are_valid():
+    lenient = PublishRunParser(frame_max=FRAME_MAX, body_max=BODY_MAX, properties_valid=lambda _: True)
+    for flags in (b"", b"\x00"):
+        data = publish(b"body", properties=flags)
+        assert lenient.parse(data, 0, len(data), 10) is None
+
+
+def test_frames_above_frame_max_are_declined():
+    headers = encode_properties(BasicProperties(headers={"h": "x" * 80}))
+    small, large = publish(b"x" * 92), publish(b"x" * 93)
+    assert parser(frame_max=100).parse(small, 0, len(small), 10) is not None
+    assert parser(frame_max=100).parse(large, 0, len(large), 10) is None
+    for data in (publish(b"x", properties=headers), publish(b"x", exchange="e" * 100)):
+        assert parser(frame_max=200).parse(data, 0, len(data), 10) is not None
+        assert parser(frame_max=100).parse(data, 0, len(data), 10) is None
+
+
+@pytest.mark.parametrize("body", [b"", b"\xce" * 4])
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_a_part_of_a_message_stays_wherever_the_buffer_is_cut(n, body):
+    message = publish(*filter(None, [body]))
+    remembering = parser()
+    for stop in range((n + 1) * len(message)):
+        for data in ((message * (n + 1))[:stop], message * (n + 1) + b"\xce" * 9):
+            run = remembering.parse(data, 0, stop, PUBLISHES_MAX)
+            assert (0 if run is None else len(run.entries)) == stop // len(message)
+
+
+def test_one_wrong_byte_is_never_overlooked():
+    """Each byte of each of five equal messages in turn: what is taken is still what the generic codec reads."""
+    message = publish(b"body", exchange="e", properties=HEADERS)
+    whole = message * 5
+    for at in range(len(whole)):
+        for value in (0, 1, 0xFF, whole[at] ^ 1, whole[at] ^ 0x80):
+            data = whole[:at] + bytes((value,)) + whole[at + 1 :]
+            run = parse(data)
+            if at >= len(message):
+                assert run is not None
+            if run is not None:
+                agrees(run, data, 0)
+
+
+# --- anything at all -----------------------------------------------------------------------------------------
+
+names = st.sampled_from(["", "q", "queue-1", "é"])
+pieces = st.sampled_from([b"", b"x", b"y", b"four", b"\xce\x01\x00", b"x" * 100, b"x" * BODY_MAX])
+understood = st.builds(
+    lambda body, channel, exchange, key, properties, mandatory: publish(
+        *filter(None, [body]),
+        channel=channel,
+        exchange=exchange,
+        routing_key=key,
+        properties=properties,
+        mandatory=mandatory,
+    ),
+    pieces,
+    st.sampled_from([1, 2, 65535]),
+    names,
+    names,
+    st.sampled_from([NO_PROPERTIES, PERSISTENT, HEADERS]),
+    st.booleans(),
+)
+others = st.one_of(
+    st.builds(publish, pieces, pieces, immediate=st.booleans(), channel=st.sampled_from([0, 1])),
+    st.builds(publish, pieces, properties=st.binary(max_size=6)),
+    st.builds(method_frame, st.just(1), st.builds(BasicAck, delivery_tag=st.integers(0, 9))),
+    st.binary(max_size=12),
+)
+
+
+def repeated(messages: st.SearchStrategy[bytes]) -> st.SearchStrategy[list[bytes]]:
+    groups = st.lists(st.tuples(messages, st.sampled_from([1, 1, 2, 3, 9])), max_size=5)
+    return groups.map(lambda pairs: [message for message, n in pairs for _ in range(n)])
+
+
+@given(messages=repeated(understood))
+def test_everything_that_is_understood_is_taken_in_the_longest_runs(messages):
+    data = b"".join(messages)
+    remembering = parser()
+    position = 0
+    before: PublishRun | None = None
+    while position < len(data):
+        run = remembering.parse(data, position, len(data), PUBLISHES_MAX)
+        assert run is not None
+        agrees(run, data, position)
+        if before is not None:
+            assert kind(before) != kind(run), "two runs where there is one"
+        before, position = run, run.end_position
+
+
+def kind(run: PublishRun) -> tuple[object, ...]:
+    """What runs differ in; messages with and without a body are of two kinds."""
+    bodiless = len(run.entries[0]) == 12 + len(run.properties)
+    return run.channel, run.exchange, run.routing_key, run.mandatory, run.properties, bodiless
+
+
+@given(
+    messages=repeated(understood | others),
+    cut=st.integers(0, 60),
+    changes=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=2),
+    position=st.integers(0, 50) | st.just(0),
+)
+@example(messages=[publish(b"x")] * 3, cut=0, changes=[(len(publish(b"x")) * 2 - 1, 0)], position=0)
+def test_whatever_comes_is_taken_as_the_generic_codec_takes_it_or_declined(messages, cut, changes, position):
+    broken = bytearray(b"".join(messages))
+    for at, value in changes:
+        if at < len(broken):
+            broken[at] = value
+    data = bytes(broken)
+    stop = max(0, len(data) - cut)
+    remembering = parser()
+    for start in (position, *range(0, len(data), 61), 0):
+        at: int = start
+        while (run := remembering.parse(data, at, stop, PUBLISHES_MAX)) is not None:
+            agrees(run, data[:stop], at)
+            at = run.end_position

@@ -1,0 +1,59 @@
+"""What the receive buffer keeps, and what it costs to feed it."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.amqp091.receive_buffer import ReceiveBuffer
+
+
+def test_what_is_fed_can_be_taken_in_pieces():
+    buffer = ReceiveBuffer()
+    buffer.feed(b"abc")
+    assert buffer.take(2) == b"ab"
+    assert buffer.take(2) is None
+    buffer.feed(b"d")
+    assert buffer.take(2) == b"cd"
+    assert len(buffer) == 0
+
+
+def test_an_untouched_read_is_not_copied():
+    buffer = ReceiveBuffer()
+    data = bytes(1000)
+    buffer.feed(data)
+    assert buffer.data is data
+
+
+def test_what_is_waited_for_is_gathered_beside_and_joined_once():
+    buffer = ReceiveBuffer()
+    buffer.feed(b"a")
+    buffer.wait_for(1000)
+    before = buffer.data
+    for _ in range(998):
+        buffer.feed(b"b")
+        assert buffer.data is before
+    buffer.feed(b"c")
+    assert buffer.data == b"a" + b"b" * 998 + b"c"
+
+
+def test_what_nobody_wants_is_forgotten():
+    buffer = ReceiveBuffer()
+    buffer.feed(b"a")
+    buffer.wait_for(10)
+    buffer.feed(b"b")
+    buffer.clear()
+    assert len(buffer) == 0
+    buffer.feed(b"c")
+    assert buffer.take(1) == b"c"
+
+
+@given(st.lists(st.binary(max_size=20)), st.lists(st.integers(0, 8), min_size=1))
+def test_bytes_come_out_as_they_went_in(pieces, sizes):
+    buffer = ReceiveBuffer()
+    taken = b""
+    for number, piece in enumerate(pieces):
+        buffer.feed(piece)
+        taken += buffer.take(sizes[number % len(sizes)]) or b""
+        assert len(taken) + len(buffer) == sum(map(len, pieces[: number + 1]))
+    rest = buffer.take(len(buffer))
+    assert rest is not None
+    assert taken + rest == b"".join(pieces)

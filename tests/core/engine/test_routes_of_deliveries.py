@@ -1,0 +1,122 @@
+"""Every delivery tells by which exchange and keys its messages came, however they were kept meanwhile."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from core.interface import Action, Delivered, Disposal, ExchangeTarget, StreamOptions, StreamPosition
+from core.message import Attributes, Return, Route
+from core.store.stream_chunk import Chunk, decode, encode
+from tests.kit.engine import NOW, Peer, binding, bodies, make_broker, queue
+from tests.kit.kept_broker import KeptBroker
+from tests.kit.queue_types import for_each_type
+
+DURABLE = Attributes(durable=True)
+DIRECT, TOPIC = Route("amq.direct", ("a",)), Route("amq.topic", ("a.b", "cc"))
+FIRST = StreamOptions(position=StreamPosition.FIRST)
+
+Told = list[tuple[bytes, Route | None]]
+
+
+def routes(actions: Iterable[Action]) -> Told:
+    """Each delivered message with its route."""
+    return [(entry, action.route) for action in actions if isinstance(action, Delivered) for entry in action.entries]
+
+
+def bind(peer: Peer) -> None:
+    peer.broker.bind(binding("amq.direct", "q", "a"), peer.owner)
+    peer.broker.bind(binding("amq.topic", "q", "a.*"), peer.owner)
+
+
+def publish(peer: Peer, start: int = 0, size: int = 0) -> Told:
+    """Two messages each through two exchanges, and straight into the queue. Returns what is to be told of them."""
+    entries = [entry.ljust(size, b".") for entry in bodies(6, start)]
+    peer.publish(ExchangeTarget("amq.direct", "a"), entries[:2], DURABLE)
+    peer.publish(ExchangeTarget("amq.topic", "a.b"), entries[2:4], DURABLE, keys=("cc",))
+    peer.publish("q", entries[4:], DURABLE)
+    return list(zip(entries, [DIRECT, DIRECT, TOPIC, TOPIC, None, None], strict=True))
+
+
+def test_in_memory():
+    peer = Peer(make_broker("q"))
+    bind(peer)
+    expected = publish(peer)
+    peer.consume("q", 10)
+    assert routes(peer.turn()) == expected
+
+
+def test_straight_to_a_consumer_that_waits():
+    peer = Peer(make_broker("q"))
+    bind(peer)
+    peer.consume("q", 10)
+    for target, route in ((ExchangeTarget("amq.direct", "a"), DIRECT), ("q", None)):
+        peer.publish(target, bodies(2))
+        assert routes(peer.turn()) == [(entry, route) for entry in bodies(2)]
+
+
+@for_each_type
+@pytest.mark.parametrize("size", [0, 5000])
+@pytest.mark.parametrize("ending", [None, KeptBroker.kill, KeptBroker.restart])
+def test_kept(kind: str, size: int, ending):
+    one = KeptBroker()
+    one.broker.declare_queue(queue("q", x_queue_type=kind), "x")
+    bind(one.peer)
+    expected = publish(one.peer, size=size)
+    one.run()
+    if ending is not None:
+        ending(one)
+    consumer = one.peer.consume("q", 10, stream=FIRST)
+    one.run()
+    assert routes(one.peer.mailbox.take()) == expected
+    if kind == "stream":
+        return
+    one.broker.settle(consumer, 0, 9, Return())
+    one.broker.grant(consumer, 10, False)
+    one.run()
+    assert routes(one.peer.mailbox.take()) == expected, "also when they came back"
+
+
+@pytest.mark.parametrize("lazy", [True, False])
+@pytest.mark.parametrize("size", [0, 5000])
+def test_paged_out_in_every_place(lazy: bool, size: int):
+    one = KeptBroker()
+    arguments = {"x_queue_mode": "lazy"} if lazy else {}
+    one.broker.declare_queue(queue("q", **arguments), "x")
+    bind(one.peer)
+    expected: Told = []
+    consumer = one.peer.consume("q")
+    for round_number in range(4):
+        expected += publish(one.peer, round_number * 6, size)
+        one.run()
+        one.broker.memory_sampled(2 * round_number, 1, NOW)
+        if round_number == 1:
+            one.broker.grant(consumer, 6, False)
+            one.run()
+    one.run()
+    one.broker.grant(consumer, 100, False)
+    one.run()
+    assert routes(one.peer.mailbox.take()) == expected
+    one.broker.settle(consumer, 0, 100, Disposal.ACCEPTED)
+    one.run()
+    assert one.shown("q")["messages_unacknowledged"] == 0
+
+
+def test_a_chunk_without_a_route_is_as_it_was_before_routes_were_kept():
+    old = bytes.fromhex("01 00 01 04 00000000 0700000000000000 0900000000000000 02000000 00000000 01000000 02000000")
+    chunk = Chunk(7, [b"a", b"bc"], DURABLE, stamp_ms=9)
+    assert b"".join(encode(chunk)) == old + b"abc"
+    again = decode(old + b"abc")
+    assert (again.first, again.entries, again.attributes, again.route) == (7, [b"a", b"bc"], DURABLE, None)
+
+
+def test_messages_of_a_stream_with_different_routes_share_no_chunk():
+    one = KeptBroker()
+    one.broker.declare_queue(queue("q", x_queue_type="stream"), "x")
+    bind(one.peer)
+    expected = [told for start in (0, 6, 12) for told in publish(one.peer, start)]
+    reader = one.peer.consume("q", 100, stream=FIRST)
+    one.run()
+    delivered = [action for action in one.peer.mailbox.take() if isinstance(action, Delivered)]
+    assert routes(delivered) == expected
+    assert [list(action.sequences or ()) for action in delivered] == [[n, n + 1] for n in range(0, 18, 2)]
+    assert delivered[-1].consumer is reader

@@ -1,0 +1,30 @@
+"""Coverage-guided fuzzing of the 0.9.1 decoder, by atheris: ``python -m tests.fuzz.decoder091 -max_total_time=60``.
+
+It starts from the byte vectors of ``tests/wire/amqp091`` and keeps the inputs that were found to matter. What an input
+must not do is in ``decoder091_checks.py``; the ordinary test beside it makes the same checks on a small scale.
+"""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+CORPUS = ROOT / "artefacts" / "fuzz" / "decoder091"
+
+
+def main() -> None:
+    import atheris
+
+    sys.path.insert(0, str(ROOT))
+    # Imported here and not above, because only what is imported under this guard reports its coverage.
+    with atheris.instrument_imports(include=["core.amqp091"]):
+        from tests.fuzz.decoder091_checks import check, seeds
+    CORPUS.mkdir(parents=True, exist_ok=True)
+    for number, data in enumerate(seeds()):
+        check(data)
+        (CORPUS / f"seed-{number}").write_bytes(data)
+    atheris.Setup([*sys.argv, str(CORPUS)], check)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

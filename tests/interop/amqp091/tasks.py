@@ -1,0 +1,28 @@
+"""A small Celery application: its tasks, as worker and caller both import them. AMQP091_BROKER says where to."""
+
+import os
+
+from celery import Celery
+
+app = Celery("tasks", broker=os.environ["AMQP091_BROKER"], backend="rpc://")
+app.conf.update(
+    task_default_queue=os.environ["AMQP091_TASK_QUEUE"],
+    task_acks_late=True,
+    worker_prefetch_multiplier=16,
+    broker_connection_retry_on_startup=False,
+    result_expires=60,
+)
+
+
+@app.task
+def add(x: int, y: int) -> int:
+    """The sum."""
+    return x + y
+
+
+@app.task(bind=True, max_retries=1, default_retry_delay=0)
+def second_time_lucky(self) -> int:
+    """Fails once; the number of the try that did not."""
+    if self.request.retries == 0:
+        raise self.retry()
+    return int(self.request.retries)
