@@ -39,11 +39,12 @@ fuzz: setup ## feed the decoders, then whole connections, of both protocols with
 crash: setup ## kill a broker under load CYCLES times, and see that it kept what it promised
 	@$(BIN)/python -m tests.crash.run --cycles $(CYCLES)
 
-faults: setup ## power cuts, failing syncs, a full disk and flipped bits, many thousand times
+faults: setup ## power cuts, failing syncs, a full disk, flipped bits and no descriptors left, many thousand times
 	@$(BIN)/python -m tests.faults.run
+	@$(BIN)/python -m tests.hostile.descriptor_limits --runs 20
 
 interop: setup ## other projects' clients against the broker
-	@$(BIN)/python -m pytest -m interop tests tests/interop/other_languages.py
+	@$(BIN)/python -m pytest -m interop tests tests/interop/other_languages.py tests/interop/amqp091/other_languages.py
 
 bench: setup ## throughput and latency, beside RabbitMQ where it can be installed
 	@$(BIN)/python -m bench.run

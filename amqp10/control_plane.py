@@ -36,6 +36,8 @@ class BrokerControl:
             status["listeners"] = self.server.snapshot("listeners")
             for row in self.server.snapshot("descriptors"):
                 status["descriptors"] = {key: value for key, value in row.items() if key != "identity"}
+            for row in self.server.snapshot("server"):
+                status["refused"] = row["refused"]
         status["alarms"] = [row for row in self._broker.snapshot("alarms") if row["level"] == "alarm"]
         return status
 

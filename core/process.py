@@ -24,7 +24,7 @@ from core.interface import Converter
 from core.message import Origin
 from core.observe.log import open_log
 from core.server.data import OpenData
-from core.server.descriptors import raise_limit
+from core.server.descriptors import raise_limit, sockets_limit
 from core.server.frontends import FrontEndFactory
 from core.server.measures import Measures, ResidentSet, disk_free, memory_giver, memory_total
 from core.server.run import Server, read_clocks
@@ -92,9 +92,11 @@ async def serve(
 
     Raises StoreRefused and StoreDamaged for a data folder that cannot be used, StoreFailure for one that fails.
     """
-    raise_limit()
+    descriptors = raise_limit()
     sys.setswitchinterval(SWITCH_SECONDS)
     with open_log(settings.log, sys.stderr, monotonic=time.monotonic) as log:
+        connections = sockets_limit(settings.server.connections_max)
+        log.info("descriptor-limit", total_limit=descriptors, sockets_limit=connections)
         clock = read_clocks
         data = OpenData(
             settings.data.folder,

@@ -310,7 +310,7 @@ FIXED_LIMITS = (
     Fixed("core.engine.storage", "STREAM_CACHE_BYTES", "bytes of stream chunks in memory", "the oldest are let go"),
     Fixed("core.engine.quorum.backing", "RESIDENT_BYTES_MAX", "bytes of a quorum queue in memory", "read back later"),
     Fixed("core.server.descriptors", "RESERVED", "descriptors kept from connections", "see `server.connections_max`"),
-    Fixed("core.server.listener", "REFUSALS_MAX", "refusals under way", "further ones are closed without a word"),
+    Fixed("core.server.refusals", "REFUSALS_MAX", "refusals under way", "the others wait for their turn"),
     Fixed(
         "core.server.listener",
         "ACCEPTS_PER_WAKE_UP",

@@ -497,7 +497,7 @@ def test_10_half_the_connections_do():
 
 
 @case("engine", "3.28")
-def test_10_on_0_9_1_it_takes_two_connections():
+def test_row_3_10_on_0_9_1_it_takes_two_connections():
     """row 3.28 (10), 3.10: with the publisher on a connection of its own, the consumer does not notice."""
     broker = InProcessBroker()
     for name in ("work", "slow"):
@@ -533,7 +533,7 @@ def memory_of(make: Callable[[InProcessBroker], list[object]]) -> float:
 
 
 @case("engine", "3.28")
-def test_10_one_connection_costs_less_memory_than_two():
+def test_row_3_25_one_connection_costs_less_memory_than_two():
     """row 3.28 (10), 3.25: applications that publish to a queue of their own and consume from it. Only what Python
     allocates is seen here, and not the sockets' buffers, of which there are half as many, too; the bench scenarios
     memory-applications and memory-split-applications measure the process with 1,000 of them.

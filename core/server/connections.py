@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from core.server.refusals import Refusals
+
 if TYPE_CHECKING:
     from core.server.peer import Peer
 
 
 class Connections:
-    """All accepted and served connections of one server."""
+    """All connections of one server: those that are served, and in ``refusals`` those that are not."""
 
     def __init__(
         self,
@@ -28,6 +30,7 @@ class Connections:
         """``changed`` is told the number of connections whenever one comes or goes."""
         self._changed = changed
         self.connections_max = connections_max
+        self.refusals = Refusals()
         self._pending_max = pending_max
         self._pending_per_host_max = pending_per_host_max
         self._peers: dict[str, Peer] = {}

@@ -3,14 +3,17 @@
 Without a spare, a full table leaves new connections in the listen queue: the peer believes it is connected
 and hears nothing. With one, the listener closes the spare, accepts, closes the connection at once and takes
 the spare again.
+
+It does not come to that while only connections come: they leave the store what it needs, since a store that cannot open
+a file ends the broker.
 """
 
 import os
 import resource
 from types import TracebackType
 
+from core.alarms.descriptors import FILES_MIN, sockets_allowed
 from core.alarms.descriptors import RESERVED as RESERVED
-from core.alarms.descriptors import sockets_allowed
 
 
 def raise_limit() -> int:
@@ -35,6 +38,14 @@ def sockets_limit(connections_max: int | None) -> int:
     """How many connections may be served: what the configuration says, as far as the descriptors suffice."""
     room = max(1, min(sockets_allowed(total_limit()), total_limit() - RESERVED))
     return room if connections_max is None else min(room, connections_max)
+
+
+def too_few_left(descriptor: int) -> bool:
+    """Whether the store may lack descriptors if a connection keeps this one, which it was just given.
+
+    The kernel gives the lowest that is free, so all below it are in use; nothing has to be counted.
+    """
+    return descriptor >= total_limit() - FILES_MIN
 
 
 class Spare:

@@ -1,8 +1,8 @@
 """Listening sockets and the way in: accept, admit, or refuse with a reason. Nobody is left in silence.
 
 Three answers to a new connection: it is served; at a limit of ours it is *refused*: it gets the protocol's
-whole handshake with a close that names the reason, and is closed within a second; when even descriptors for
-that are used up it is *shed*: closed at once.
+whole handshake with a close that names the reason, and is closed within a second (core.server.refusals); when
+even descriptors for that are used up it is *shed*: closed at once.
 """
 
 import errno
@@ -12,27 +12,21 @@ from collections.abc import Sequence
 import trio
 
 from core.config.address import parse_address
-from core.server.descriptors import Spare
-from core.server.frontends import PREFACE_BYTES, PeerInfo, choose
+from core.server.descriptors import Spare, too_few_left
+from core.server.frontends import PeerInfo
 from core.server.peer import Peer
-from core.server.surroundings import READ_BYTES, Surroundings
+from core.server.surroundings import Surroundings
 
 ACCEPTS_PER_WAKE_UP = 64
 """Connections accepted before the connected ones get their turn."""
 
-REFUSALS_MAX = 32
-"""Refusals under way at once; each holds a descriptor of the reserve."""
-
-REFUSAL_SECONDS_MAX = 0.9
-"""In all: a refused connection is closed within a second."""
-
-REFUSAL_PREFACE_SECONDS_MAX = 0.4
-"""A refused peer that does not say its protocol by then is answered in the first one."""
-
 OUT_OF_MEMORY_PAUSE_SECONDS = 0.05
 """The kernel has no memory for a socket: nothing to close instead, so wait a little."""
 
-_OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+OUT_OF_DESCRIPTORS = "out of file descriptors"
+"""The reason that a connection which is shed is counted under."""
+
+_TABLE_IS_FULL = frozenset({errno.EMFILE, errno.ENFILE})
 _OUT_OF_MEMORY = frozenset({errno.ENOBUFS, errno.ENOMEM})
 _CLOSED = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK})
 
@@ -76,7 +70,7 @@ class Listener:
         self._socket = listening
         self._shared = shared
         self._spare = spare
-        self._refusals = 0
+        self._refusals = shared.connections.refusals
 
     def close(self) -> None:
         """Accept nobody any more."""
@@ -89,7 +83,9 @@ class Listener:
         try:
             while self._socket.fileno() != -1:
                 await trio.lowlevel.wait_readable(self._socket)
-                if not self._accept_waiting():
+                if self._refusals.full:
+                    await self._refusals.room()
+                elif not self._accept_waiting():
                     await trio.sleep(OUT_OF_MEMORY_PAUSE_SECONDS)
         except trio.ClosedResourceError:
             pass
@@ -102,15 +98,21 @@ class Listener:
             except (BlockingIOError, InterruptedError):
                 return True
             except OSError as error:
-                if error.errno in _OUT_OF_DESCRIPTORS and self._shed():
+                if error.errno in _TABLE_IS_FULL and self._shed():
                     continue
-                if error.errno in _OUT_OF_DESCRIPTORS | _OUT_OF_MEMORY:
+                if error.errno in _TABLE_IS_FULL | _OUT_OF_MEMORY:
                     return False
                 if error.errno in _CLOSED:
                     raise
                 continue  # this one connection broke off while it waited
+            if too_few_left(accepted.fileno()):
+                accepted.close()
+                self._count_refusal(OUT_OF_DESCRIPTORS, address[0])
+                continue
             accepted.setblocking(False)
             self._admit(accepted, host=address[0], port=address[1])
+            if self._refusals.full:
+                return True  # whoever comes now waits in the backlog, to be told too
         return True
 
     def _admit(self, accepted: socket.socket, *, host: str, port: int) -> None:
@@ -118,11 +120,8 @@ class Listener:
         reason = shared.connections.refusal_reason(host)
         if reason is not None:
             self._count_refusal(reason, host)
-            if self._refusals < REFUSALS_MAX:
-                self._refusals += 1
-                shared.nursery.start_soon(self._refuse, accepted, reason)
-            else:
-                accepted.close()
+            self._refusals.enter(accepted)
+            shared.nursery.start_soon(self._refuse, accepted, reason)
             return
         try:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -151,7 +150,7 @@ class Listener:
             except OSError:
                 return False
             accepted.close()
-        self._count_refusal("out of file descriptors", address[0])
+        self._count_refusal(OUT_OF_DESCRIPTORS, address[0])
         return True
 
     def _count_refusal(self, reason: str, host: str) -> None:
@@ -159,25 +158,8 @@ class Listener:
         self._shared.log.warning("connection-refused", reason=reason, peer=host, at_most_every=1.0)
 
     async def _refuse(self, accepted: socket.socket, reason: str) -> None:
-        """Answer in the peer's protocol, then close: the handshake, the reason, good-bye."""
         try:
-            with trio.move_on_after(REFUSAL_SECONDS_MAX):
-                preface = b""
-                with trio.move_on_after(REFUSAL_PREFACE_SECONDS_MAX):
-                    await trio.lowlevel.wait_readable(accepted)
-                    preface = accepted.recv(READ_BYTES)[:PREFACE_BYTES]
-                factory = choose(self._shared.factories, preface)
-                accepted.send(factory.refusal(reason))
-                accepted.shutdown(socket.SHUT_WR)
-                while True:
-                    await trio.lowlevel.wait_readable(accepted)
-                    if not accepted.recv(READ_BYTES):
-                        break
-        except OSError:
-            pass  # the peer left first
+            await self._refusals.refuse(accepted, factories=self._shared.factories, reason=reason)
         except Exception as error:  # a bug of ours; it costs this connection only
             self._shared.counters.faults += 1
             self._shared.log.error("refusal-failed", exc_info=error)
-        finally:
-            self._refusals -= 1
-            accepted.close()

@@ -45,6 +45,8 @@ def render(tests: Mapping[str, Sequence[str]]) -> str:
     for row in table["row"]:
         shown = "<br>".join(f"`{test}`" for test in tests.get(row["id"], ()))
         lines.append(f"| {row['id']} | {row['title']} | {shown} |")
+    lines += ["", "## Said, not shown", "", "| rows | what | where |", "|---|---|---|"]
+    lines += [f"| {said['ids']} | {said['title']} | {said['where']} |" for said in table["said"]]
     lines += ["", "## Later", "", "| rows | what | when |", "|---|---|---|"]
     lines += [f"| {later['ids']} | {later['title']} | {later['when']} |" for later in table["later"]]
     return HEAD + "\n".join(lines) + "\n"

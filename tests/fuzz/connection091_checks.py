@@ -1,8 +1,8 @@
 """What fuzzing demands of a whole AMQP 0.9.1 connection, from its frames to the engine and back.
 
 An input is a script of records as in ``connection_checks.py``: a frame whose envelope is right and whose payload is the
-fuzzer's, bytes that are no frame, or something that happens around the peer. The attacker is open, has two channels, one
-of them in confirm mode, and a consumer with a prefetch; so what is mutated gets far.
+fuzzer's, bytes that are no frame, or something that happens around the peer. The attacker is open, has two channels,
+one of them in confirm mode, and a consumer with a prefetch; so what is mutated gets far.
 
 Whatever the script: nothing is raised, the broker comes to rest, the peer gets whole frames that it can decode and
 nothing behind a close, the bystander is not disturbed, and when the attacker has gone, nothing of it is left and every

@@ -1,6 +1,8 @@
 """A real process that runs out of descriptors, and one that is told to stop: nobody is left in silence."""
 
 import json
+import os
+import resource
 import signal
 import subprocess
 import sys
@@ -11,6 +13,8 @@ from contextlib import contextmanager
 import pytest
 import trio
 
+from core.alarms.descriptors import FILES_MIN
+from core.server.descriptors import too_few_left, total_limit
 from tests.kit.echo import HEADER
 
 LIMIT = 256
@@ -80,8 +84,38 @@ def test_when_descriptors_run_out_everybody_gets_an_answer_within_a_second(used_
         assert "out of file descriptors" in {line.get("reason") for line in log}
     else:
         assert len(served) == LIMIT - 64
-        assert told, "nobody was told why"
+        assert len(told) == CLIENTS - len(served), "not everybody was told why"
     assert len([line for line in log if line["event"] == "connection-refused"]) <= 3
+
+
+def test_connections_leave_the_store_its_descriptors():
+    assert not too_few_left(total_limit() - FILES_MIN - 1)
+    assert too_few_left(total_limit() - FILES_MIN)
+
+
+def test_with_no_descriptor_left_at_all_a_connection_is_closed_at_once():
+    """Others than connections have used them up: here the limit falls to what is in use."""
+
+    async def main() -> None:
+        async with await trio.open_tcp_stream("127.0.0.1", port) as first:
+            await first.send_all(HEADER)
+            assert await first.receive_some() == HEADER
+            highest = max(int(name) for name in os.listdir(f"/proc/{process.pid}/fd"))
+            resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (highest + 1, LIMIT))
+            for _ in range(3):
+                async with await trio.open_tcp_stream("127.0.0.1", port) as late:
+                    with trio.fail_after(0.5):
+                        assert await late.receive_some() == b""
+            await first.send_all(b"unharmed\n")
+            assert await first.receive_some() == b"unharmed\n"
+
+    with echo_process(LIMIT, 0) as (process, port):
+        trio.run(main)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(5) == 0
+        assert process.stdout is not None
+        log = [json.loads(line) for line in process.stdout]
+    assert "out of file descriptors" in {line.get("reason") for line in log}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -7,7 +7,13 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from core.server.listener import REFUSAL_PREFACE_SECONDS_MAX, REFUSALS_MAX, open_listeners
+from core.server.listener import open_listeners
+from core.server.refusals import (
+    HURRIED_PREFACE_SECONDS_MAX,
+    HURRIED_READING_SECONDS_MAX,
+    PREFACE_SECONDS_MAX,
+    REFUSALS_MAX,
+)
 from tests.kit.echo import HEADER
 from tests.kit.serving import Serving, serving, settled
 
@@ -35,7 +41,7 @@ async def test_a_refused_peer_that_says_nothing_is_told_too(mock_clock: MockCloc
         await s.open()
         client = await s.connect()
         await settled()
-        mock_clock.jump(REFUSAL_PREFACE_SECONDS_MAX)
+        mock_clock.jump(PREFACE_SECONDS_MAX)
         assert await client.rest() == HEADER + b"refused: the limit of 1 connections is reached\n"
 
 
@@ -55,16 +61,49 @@ async def test_a_refused_peer_that_does_not_close_is_closed_within_a_second(mock
             await client.send(b"anyone there?")
 
 
-async def test_refusals_under_way_are_bounded_and_the_others_are_closed_at_once(mock_clock: MockClock):
+async def test_refusals_under_way_are_bounded_and_hurried_when_others_wait(mock_clock: MockClock):
+    reason = HEADER + b"refused: the limit of 1 connections is reached\n"
     async with serving(connections_max=1) as s:
         await s.open()
         waiting = [await s.connect() for _ in range(REFUSALS_MAX)]
         await settled()
+        mock_clock.jump(HURRIED_PREFACE_SECONDS_MAX)
+        await settled()
+        assert len(s.server._connections.refusals) == REFUSALS_MAX, "nobody waits, so nobody is hurried"
         surplus = await s.connect()
-        assert await surplus.rest() == b""
-        mock_clock.jump(REFUSAL_PREFACE_SECONDS_MAX)
+        await surplus.send(HEADER)
+        await settled()
         for client in waiting:
-            assert (await client.rest()).startswith(HEADER)
+            assert await client.rest() == reason
+        mock_clock.jump(HURRIED_READING_SECONDS_MAX)
+        assert await surplus.rest() == reason
+        assert s.server.counters.refused.total() == REFUSALS_MAX + 1
+
+
+async def test_who_was_told_and_does_not_close_is_hurried_too(mock_clock: MockClock):
+    async with serving(connections_max=1) as s:
+        await s.open()
+        told = [await s.connect() for _ in range(REFUSALS_MAX)]
+        for client in told:
+            await client.send(HEADER)
+            await client.rest()
+        surplus = await s.connect()
+        await surplus.send(HEADER)
+        await settled()
+        assert len(s.server._connections.refusals) == REFUSALS_MAX
+        mock_clock.jump(HURRIED_READING_SECONDS_MAX)
+        assert await surplus.rest() != b""
+
+
+async def test_a_listener_that_is_closed_while_refusals_are_hurried_ends(mock_clock: MockClock):
+    async with serving(connections_max=1) as s:
+        await s.open()
+        for _ in range(REFUSALS_MAX + 1):
+            await s.connect()
+        await settled()
+        s.server.stop("test")
+        await settled()
+        mock_clock.jump(1.0)
 
 
 async def test_half_open_connections_of_one_address_are_bounded():

@@ -34,7 +34,17 @@ GETTERS_KEPT = 64
 class Consumption:
     """One consumer of a channel, or its way to basic.get from one queue."""
 
-    __slots__ = ("_shared", "cancelled", "consumer", "consumer_tag", "getter", "granted", "no_ack", "prefetch_count")
+    __slots__ = (
+        "_shared",
+        "cancelled",
+        "consumer",
+        "consumer_tag",
+        "entry_bytes",
+        "getter",
+        "granted",
+        "no_ack",
+        "prefetch_count",
+    )
 
     def __init__(
         self, shared: Shared, *, consumer_tag: str, no_ack: bool, prefetch_count: int = 0, getter: bool = False
@@ -49,6 +59,8 @@ class Consumption:
         self.consumer: Consumer | None = None
         self.granted = 0
         """What the engine holds of it."""
+        self.entry_bytes = 1
+        """Of the last message that came: a batch of such is not more than may wait for the socket."""
         self.cancelled = False
         """Nothing more comes; what was delivered can still be acknowledged."""
 
@@ -60,7 +72,8 @@ class Consumption:
         consumer = self.consumer
         if consumer is None or self.cancelled or self.getter:
             return True
-        room = self._shared.settings.max_queue_credit
+        settings = self._shared.settings
+        room = min(settings.max_queue_credit, max(1, settings.unsent_bytes_max // self.entry_bytes))
         if self.prefetch_count and not self.no_ack:
             room = min(room, self.prefetch_count - unacked)
         if channel_room is not None and not self.no_ack:
@@ -201,6 +214,7 @@ class Consuming:
             return
         count = len(action.entries)
         consumption.granted -= count
+        consumption.entry_bytes = len(action.entries[-1])
         if not consumption.no_ack:
             room = self._channel_room()
             if room is not None and count > room:

@@ -7,19 +7,20 @@ chooses, the queue that was declared last, conditions of a delete.
 from collections.abc import Callable, Mapping
 
 from core.amqp091 import methods
-from core.amqp091.errors import ChannelFault, ConnectionFault, ReplyCode, quote
+from core.amqp091.errors import ChannelFault, ReplyCode, quote
 from core.amqp091.frontend.direct_reply import DIRECT_REPLY_TO, is_reply_queue
 from core.amqp091.frontend.shared import Shared
 from core.amqp091.methods import Method
-from core.errors import Locked, NotFound
+from core.errors import Forbidden, Inequivalent, Locked, NotFound
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
 
-NAME_PREFIX = "amq.gen-"
+RESERVED_PREFIX = "amq."
+NAME_PREFIX = RESERVED_PREFIX + "gen-"
 """Of queues that the server names, as RabbitMQ's."""
 
 
 class Definitions:
-    """One channel's way to the topology. Raises EngineError, ChannelFault and ConnectionFault, as the rules say."""
+    """One channel's way to the topology. Raises EngineError and ChannelFault, as the rules say."""
 
     __slots__ = ("_answers", "_shared", "last_declared")
 
@@ -58,6 +59,8 @@ class Definitions:
 
     def _declare_exchange(self, method: methods.ExchangeDeclare) -> Method:
         if method.passive:
+            if not method.exchange:
+                raise Forbidden("the default exchange cannot be declared, not even to ask for it")
             self._shared.topology.exchange_info(method.exchange)
             return methods.ExchangeDeclareOk()
         try:
@@ -65,7 +68,7 @@ class Definitions:
         except ValueError:
             known = ", ".join(kind.value for kind in ExchangeType)
             text = f"unknown exchange type {quote(method.type)}; there are {known}"
-            raise ConnectionFault(ReplyCode.COMMAND_INVALID, text) from None
+            raise ChannelFault(ReplyCode.PRECONDITION_FAILED, text) from None
         self._shared.topology.declare_exchange(
             ExchangeDeclaration(
                 name=method.exchange,
@@ -102,6 +105,10 @@ class Definitions:
             return self._look_up(self.named(method.queue))
         if method.queue == DIRECT_REPLY_TO:
             return methods.QueueDeclareOk(queue=method.queue)
+        if method.queue.startswith(RESERVED_PREFIX):
+            raise Forbidden(
+                f"queue name {quote(method.queue)}: names that begin with {RESERVED_PREFIX} are the broker's"
+            )
         name = method.queue or NAME_PREFIX + shared.unique()
         declaration = QueueDeclaration(
             name=name,
@@ -110,7 +117,12 @@ class Definitions:
             auto_delete=method.auto_delete,
             arguments=method.arguments,
         )
-        info, _ = topology.declare_queue(declaration, shared.owner, named_by_broker=not method.queue)
+        try:
+            info, _ = topology.declare_queue(declaration, shared.owner, named_by_broker=not method.queue)
+        except Inequivalent as error:
+            if topology.queue_info(name, shared.owner).declaration.exclusive is method.exclusive:
+                raise
+            raise Locked(str(error)) from error  # 0.9.1 counts who may use a queue as a lock, whoever asks
         self.last_declared = name
         return methods.QueueDeclareOk(queue=name, message_count=info.ready, consumer_count=info.consumers)
 

@@ -557,3 +557,22 @@ def test_who_does_not_acknowledge_in_time_loses_its_channel(peer: Wire091Peer):
     peer.consume()
     ((method, _, body),) = peer.deliveries()
     assert (body, method.redelivered) == (b"0", True)
+
+
+def test_a_batch_of_large_messages_is_not_more_than_may_wait_for_the_socket():
+    settings = FrontEndSettings(connection=ConnectionSettings(), unsent_bytes_max=2**17)
+    broker = InProcessBroker()
+    peer = connect(broker, settings=settings)
+    publisher = connect(broker)
+    peer.declare()
+    peer.consume(no_ack=True)
+    publisher.publish(1, [bytes(2**14)] * 300, routing_key="q")
+    assert broker.ready() == 0
+    peer.stop_reading()
+    publisher.publish(1, [bytes(2**14)] * 600, routing_key="q")
+    batch = 2**17 // 2**14
+    assert 600 - 256 - 2 * batch <= broker.ready(), "what was granted before, and two batches"
+    taken = 600 - broker.ready()
+    peer.go_on_reading()
+    assert broker.ready() == 0
+    assert taken < 600

@@ -73,7 +73,8 @@ def test_a_queue_that_the_server_names(peer: Wire091Peer):
     assert first.startswith("amq.gen-")
     assert second.startswith("amq.gen-")
     assert first != second
-    assert peer.declare(first).queue == first, "it may be declared again by its name"
+    assert peer.declare(first, passive=True).queue == first
+    assert peer.refusal(1, QueueDeclare(queue=first))[0] == 403, "its name is the broker's all the same"
 
 
 def test_the_last_declared_queue_is_meant_where_none_is_named(peer: Wire091Peer):
@@ -131,7 +132,7 @@ def test_reserved_names_of_queues(peer: Wire091Peer, name: str):
 
 @pytest.mark.parametrize(
     "fields",
-    [{"durable": True}, {"auto_delete": True}, {"exclusive": True}, {"arguments": {"x-max-length": 1}}],
+    [{"durable": True}, {"auto_delete": True}, {"arguments": {"x-max-length": 1}}],
     ids=str,
 )
 def test_what_exists_is_declared_otherwise(peer: Wire091Peer, fields: dict[str, object]):
@@ -140,6 +141,13 @@ def test_what_exists_is_declared_otherwise(peer: Wire091Peer, fields: dict[str, 
     code, text = peer.refusal(1, other)
     assert code == 406
     assert "q" in text
+
+
+def test_exclusive_or_not_is_a_lock(peer: Wire091Peer):
+    for exclusive in (False, True):
+        peer.declare("q", exclusive=exclusive)
+        assert peer.refusal(1, QueueDeclare(queue="q", exclusive=not exclusive))[0] == 405
+        peer.call(1, QueueDelete(queue="q"), QueueDeleteOk)
 
 
 @pytest.mark.parametrize(
@@ -259,6 +267,7 @@ def test_deleting_exchanges(peer: Wire091Peer):
     "method",
     [
         ExchangeDeclare(exchange=""),
+        ExchangeDeclare(exchange="", passive=True),
         ExchangeDelete(exchange=""),
         QueueBind(queue="q", exchange="", routing_key="k"),
         QueueUnbind(queue="q", exchange="", routing_key="q"),
@@ -296,7 +305,8 @@ def test_an_exchange_that_exists_is_declared_otherwise(peer: Wire091Peer, fields
 
 
 def test_an_unknown_type_of_exchange_closes_the_connection(peer: Wire091Peer):
-    assert peer.closed_with(1, ExchangeDeclare(exchange="x", type="round")) == 503
+    code, text = peer.refusal(1, ExchangeDeclare(exchange="x", type="round"))
+    assert (code, "headers" in text) == (406, True)
 
 
 def test_an_internal_exchange_takes_nothing_from_clients(peer: Wire091Peer):

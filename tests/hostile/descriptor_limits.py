@@ -1,0 +1,308 @@
+"""``python -m tests.hostile.descriptor_limits --runs N``: more clients than a broker has descriptors, N times each way.
+
+A crowd of both protocols, half and half, comes all at once to a whole broker that has too few descriptors for it, while
+a client of each protocol that is already connected goes on publishing and consuming, with a ledger.
+
+*soft*: the broker's own limit on connections is reached first, and it tells why. *hard*: the process has used up
+descriptors elsewhere, so there are none left when connections come; it can only close.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import trio
+
+from amqp10.client import ClientConnection, ClientSettings, Message, connect
+from amqp10.framing import PROTOCOL_HEADER_AMQP, ReceiveBuffer
+from amqp10.messaging import Accepted
+from amqp10.performatives import Begin, Close, Open, decode_performative, encode_performative
+from core.alarms.descriptors import RESERVED
+from core.amqp091.methods import ConnectionClose, ConnectionOpenOk, ConnectionStart
+from tests.kit.amqp091_peer import methods_in, opening
+from tests.kit.amqp091_socket import Amqp091Socket
+from tests.kit.attacked_server import OPENING
+from tests.kit.hostile import frame
+from tests.kit.limited_broker import LimitedBroker, limited_broker
+from tests.kit.wire import numbered
+
+LIMIT = 256
+CLIENTS = 400
+USED_UP = {"soft": 0, "hard": 80}
+"""Descriptors that the process uses up by itself, the second time more than its reserve."""
+SOCKETS_LIMIT = LIMIT - RESERVED
+REASONS = {"soft": f"the limit of {SOCKETS_LIMIT} connections is reached", "hard": "out of file descriptors"}
+FATES_EXPECTED = {"soft": {"served", "told"}, "hard": {"served", "closed"}}
+FATES = ("served", "told", "closed")
+CLOSED_SECONDS_MAX = {"soft": 1.0, "hard": 0.1}
+"""What is promised to those that are not served."""
+CONNECTIONS = 2
+"""Those that are there before the crowd, one of each protocol."""
+ROUNDS_AMID = 20
+"""Rounds while those of the crowd that are served hold all descriptors."""
+PATIENCE_S = 10.0
+ROUND = 10
+"""Messages of one round of a ledger."""
+UNDISTURBED_SECONDS = 2.0
+"""A round never takes longer, on however busy a machine."""
+GUEST = b"\0guest\0guest"
+OPENINGS = {
+    "amqp-1.0": OPENING
+    + frame(encode_performative(Open(container_id="crowd")))
+    + frame(encode_performative(Begin(next_outgoing_id=0, incoming_window=1, outgoing_window=1))),
+    "amqp-0-9-1": opening(response=GUEST),
+}
+
+
+@dataclass(slots=True)
+class Visit:
+    """What a client of the crowd met with."""
+
+    protocol: str
+    answer: bytes = b""
+    seconds: float = 0.0
+    """From before the connect to the handshake's end, or to the broker's close."""
+    fate: str = ""
+    """"served", "told" or "closed"."""
+
+
+def fate10(answer: bytes) -> str:
+    """Of what the broker said in AMQP 1.0, so far."""
+    _, header, frames = answer.partition(PROTOCOL_HEADER_AMQP)
+    buffer = ReceiveBuffer()
+    buffer.feed(frames)
+    while header and (found := buffer.next_frame(2**32 - 1)) is not None:
+        performative, _ = decode_performative(buffer.data, found.body_start, found.body_end)
+        if isinstance(performative, Begin):
+            return "served"
+        if isinstance(performative, Close):
+            assert performative.error is not None
+            assert performative.error.condition == "amqp:resource-limit-exceeded"
+            assert performative.error.description == REASONS["soft"]
+            return "told"
+    return ""
+
+
+def fate091(answer: bytes) -> str:
+    """Of what the broker said in AMQP 0.9.1, so far."""
+    methods = [method for _, method in methods_in(answer)]
+    if any(isinstance(method, ConnectionOpenOk) for method in methods):
+        return "served"
+    if methods and isinstance(close := methods[-1], ConnectionClose):
+        assert isinstance(methods[0], ConnectionStart)
+        assert (close.reply_code, close.reply_text) == (506, f"RESOURCE_ERROR - {REASONS['soft']}")
+        return "told"
+    return ""
+
+
+FATE_OF = {"amqp-1.0": fate10, "amqp-0-9-1": fate091}
+
+
+Play = Callable[[list[bytes]], Awaitable[list[bytes]]]
+"""A round of a ledger: gets the bodies to send, and returns those that came."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """A client that publishes, has it confirmed, consumes and acknowledges, round after round, each message once and in
+    order. It is undisturbed if its connection lives and no round takes long."""
+
+    rounds: int = 0
+    longest_round: float = 0.0
+    """Seconds."""
+
+    async def round(self, play: Play) -> None:
+        """Play one."""
+        began = trio.current_time()
+        sent = numbered(ROUND, ROUND * self.rounds)
+        with trio.fail_after(PATIENCE_S):
+            assert await play(sent) == sent
+        self.rounds += 1
+        self.longest_round = max(self.longest_round, trio.current_time() - began)
+
+    async def keep(self, play: Play, stop: trio.Event) -> None:
+        """Rounds, until told to stop."""
+        while not stop.is_set():
+            await self.round(play)
+
+
+async def play10(connection: ClientConnection, queue: str) -> Play:
+    """Rounds on a connection of AMQP 1.0, through a new durable queue."""
+    answer = await connection.request("PUT", f"/queues/{queue}", {"durable": True})
+    assert answer.status == 201
+    sender = await connection.open_sender(f"/queues/{queue}")
+    receiver = await connection.open_receiver(f"/queues/{queue}")
+
+    async def play(bodies: list[bytes]) -> list[bytes]:
+        fates = await sender.send_many(Message(body) for body in bodies)
+        assert {type(each.fate) for each in fates} == {Accepted}
+        came = [await receiver.receive() for _ in bodies]
+        receiver.accept(came[0].number, came[-1].number)
+        return [body for each in came if isinstance(body := each.message.body, bytes)]
+
+    return play
+
+
+async def play091(peer: Amqp091Socket, queue: str) -> Play:
+    """The same of AMQP 0.9.1."""
+    await peer.log_in()
+    await peer.consume_own(queue)
+
+    async def play(bodies: list[bytes]) -> list[bytes]:
+        await peer.publish(queue, bodies)
+        return await peer.round(len(bodies))
+
+    return play
+
+
+async def visit(port: int, visit: Visit, parting: trio.Event) -> None:
+    """Come, and stay until the crowd leaves if the broker serves us."""
+    began = trio.current_time()
+    with trio.socket.socket() as socket:
+        try:
+            await socket.connect(("127.0.0.1", port))
+            await socket.send(OPENINGS[visit.protocol])
+            while data := await socket.recv(65536):
+                visit.answer += data
+                if FATE_OF[visit.protocol](visit.answer) == "served":
+                    break
+        except ConnectionError:
+            pass  # a close of a socket with something unread: only the hard limit may do that
+        visit.seconds = trio.current_time() - began
+        visit.fate = FATE_OF[visit.protocol](visit.answer) or "closed"
+        if visit.fate == "served":
+            await parting.wait()
+
+
+async def crowd(port: int, *, everybody_knows: Callable[[], Awaitable[None]]) -> Sequence[Visit]:
+    """All at once; those that are served stay until the call that follows has returned."""
+    visits = [Visit(protocol) for _ in range(CLIENTS // 2) for protocol in OPENINGS]
+    parting = trio.Event()
+    async with trio.open_nursery() as nursery:
+        for one in visits:
+            nursery.start_soon(visit, port, one, parting)
+        with trio.fail_after(PATIENCE_S):
+            while not all(one.fate for one in visits):  # noqa: ASYNC110 - the last of many
+                await trio.sleep(0.01)
+        await everybody_knows()
+        parting.set()
+    return visits
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What was seen in one run."""
+
+    visits: Sequence[Visit]
+    ledgers: Sequence[Ledger]
+
+    def count(self, fate: str, protocol: str | None = None) -> int:
+        """So many of the crowd, of one protocol or of both."""
+        return sum(one.fate == fate and protocol in (one.protocol, None) for one in self.visits)
+
+    def seconds(self, fate: str) -> list[float]:
+        """How long it took those."""
+        return [one.seconds for one in self.visits if one.fate == fate]
+
+    def __str__(self) -> str:
+        said = [
+            f"{len(seconds)} {fate} (p50 {1000 * median(seconds):.0f} ms, max {1000 * max(seconds):.0f} ms)"
+            for fate in FATES
+            if (seconds := self.seconds(fate))
+        ]
+        rounds = ", ".join(f"{one.rounds} (longest {1000 * one.longest_round:.0f} ms)" for one in self.ledgers)
+        return f"{', '.join(said)}; rounds of the ledgers: {rounds}"
+
+
+async def together(port: int) -> Run:
+    """The crowd, and the ledgers from before it until after it. One is opened while no descriptor is left: its queue
+    needs files."""
+    before = [Ledger() for _ in range(CONNECTIONS)]
+    amid = Ledger()
+    stop = trio.Event()
+
+    async def amid_the_crowd() -> None:
+        play = await play10(connection, "amid")
+        for _ in range(ROUNDS_AMID):
+            await amid.round(play)
+
+    async with (
+        connect(f"amqp://guest:guest@127.0.0.1:{port}", ClientSettings(reconnect=None)) as connection,
+        Amqp091Socket(await trio.open_tcp_stream("127.0.0.1", port)) as peer,
+    ):
+        plays = [await play10(connection, "own10"), await play091(peer, "own091")]
+        async with trio.open_nursery() as nursery:
+            for ledger, play in zip(before, plays, strict=True):
+                nursery.start_soon(ledger.keep, play, stop)
+            visits = await crowd(port, everybody_knows=amid_the_crowd)
+            stop.set()
+        for ledger, play in zip(before, plays, strict=True):
+            await ledger.round(play)
+    return Run(visits, [*before, amid])
+
+
+def run(way: str, folder: Path) -> Run:
+    """One broker, one crowd. Raises AssertionError for whatever was promised and not kept."""
+    with limited_broker(folder, limit=LIMIT, used_up=USED_UP[way]) as broker:
+        seen = trio.run(together, broker.port)
+    check(way, seen, broker)
+    return seen
+
+
+def check(way: str, seen: Run, broker: LimitedBroker) -> None:
+    """Everybody had the right answer in time; all is counted, little is logged, and nobody was disturbed."""
+    refused = CLIENTS - seen.count("served")
+    assert {one.fate for one in seen.visits} == FATES_EXPECTED[way], str(seen)
+    if way == "soft":
+        assert seen.count("served") == SOCKETS_LIMIT - CONNECTIONS, str(seen)
+    else:
+        assert LIMIT - USED_UP[way] - RESERVED < seen.count("served") < LIMIT - USED_UP[way], str(seen)
+    for fate in FATES_EXPECTED[way]:
+        assert min(seen.count(fate, protocol) for protocol in OPENINGS) > 0, f"{fate}: one protocol only"
+    assert max(seen.seconds("told") + seen.seconds("closed")) < CLOSED_SECONDS_MAX[way], str(seen)
+    assert broker.counted["refused"] == {REASONS[way]: refused}
+    assert broker.counted["accepted"] == CLIENTS - refused + CONNECTIONS
+    assert broker.counted["faults"] == 0
+    lines = broker.logged("connection-refused")
+    times = [datetime.fromisoformat(str(line["timestamp"])) for line in lines]
+    assert lines, "nothing was logged"
+    assert all((later - earlier).total_seconds() > 0.95 for earlier, later in pairwise(times))
+    assert {line["reason"] for line in lines} == {REASONS[way]}
+    assert all(line["level"] != "error" for line in broker.log)
+    assert all(ledger.longest_round < UNDISTURBED_SECONDS for ledger in seen.ledgers), str(seen)
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="python -m tests.hostile.descriptor_limits",
+    )
+    parser.add_argument("--runs", type=int, default=20, help="how often, each way (default 20)")
+    arguments = parser.parse_args()
+    for way in USED_UP:
+        slowest = longest = 0.0
+        for number in range(1, arguments.runs + 1):
+            with tempfile.TemporaryDirectory(prefix="headgate-limits-") as folder:
+                try:
+                    seen = run(way, Path(folder))
+                except AssertionError as error:
+                    sys.exit(f"{way} limit, run {number}: {error}")
+            print(f"{way} {number}: {seen}", flush=True)
+            slowest = max(slowest, *seen.seconds("told"), *seen.seconds("closed"), 0.0)
+            longest = max(longest, *(ledger.longest_round for ledger in seen.ledgers))
+        print(
+            f"{way} limit, {arguments.runs} runs of {CLIENTS} clients: the last answer to one that was not served after"
+            f" {1000 * slowest:.0f} ms, the longest round of a ledger {1000 * longest:.0f} ms"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""What tests of hostile 0.9.1 peers share: an arena with a bystander of the same protocol whom no attack may touch.
+
+The bystander publishes to a queue of its own, with confirms, and consumes from it, on a connection of its own. Whatever
+an attacker does, the bystander's next round must go exactly as the one before.
+"""
+
+from core.amqp091.connection import ConnectionSettings
+from core.amqp091.framing import FrameType, encode_frame
+from core.amqp091.frontend.settings import FrontEndSettings
+from core.amqp091.methods import ChannelClose, ConnectionClose
+from tests.kit.wire import InProcessBroker, numbered
+from tests.kit.wire091 import Wire091Peer, connect
+
+ROUND = 7
+"""Messages of one round of the bystander."""
+VICTIMS = 20
+"""Messages that lie in queue q from the start."""
+
+
+class Bystander091:
+    """A well-behaved client."""
+
+    def __init__(self, broker: InProcessBroker) -> None:
+        self.rounds = 0
+        self._peer = connect(broker, 1, 2)
+        self._peer.declare("bystander")
+        self._peer.select_confirms()
+        self._peer.consume("bystander", channel=2)
+
+    def round(self) -> None:
+        """Publish, have it confirmed, consume, acknowledge: every message once, in order, and nothing else comes."""
+        peer, first = self._peer, ROUND * self.rounds
+        self.rounds += 1
+        assert not peer.lost
+        peer.publish(1, numbered(ROUND, first), routing_key="bystander")
+        confirms = peer.confirms()
+        assert {kind for kind, _, _ in confirms} == {"ack"}
+        assert confirms[-1][1] == first + ROUND
+        deliveries = peer.deliveries()
+        assert [body for _, _, body in deliveries] == numbered(ROUND, first)
+        peer.ack(first + ROUND, multiple=True, channel=2)
+        assert peer.take() == []
+
+
+class Arena091:
+    """A broker with a bystander, and a queue with messages to attack."""
+
+    def __init__(self, **settings: int) -> None:
+        self.settings = FrontEndSettings(connection=ConnectionSettings(), **settings)  # type: ignore[arg-type]
+        self.broker = InProcessBroker()
+        self.broker.queue("q")
+        self.broker.fill(numbered(VICTIMS))
+        self.bystander = Bystander091(self.broker)
+        self.bystander.round()
+
+    def attacker(self, *channels: int) -> Wire091Peer:
+        """A connection that is open, with these channels (1 and 2 without any)."""
+        return connect(self.broker, *(channels or (1, 2)), settings=self.settings)
+
+    def stranger(self) -> Wire091Peer:
+        """A connection that has said nothing yet."""
+        return Wire091Peer(self.broker, self.settings)
+
+    def finish(self) -> None:
+        """The attack is over: the bystander goes on, and nothing of the attackers is left."""
+        self.bystander.round()
+        for peer in self.broker.peers[1:]:
+            peer.disconnect()  # type: ignore[attr-defined]
+        self.bystander.round()
+        engine = self.broker.engine
+        assert len(engine.snapshot("publishers")) == len(engine.snapshot("consumers")) == 1
+        assert self.broker.ready("bystander") == self.broker.unacknowledged("bystander") == 0
+        assert self.broker.unacknowledged() == 0
+
+
+def raw_method(channel: int, class_id: int, method_id: int, arguments: bytes = b"") -> bytes:
+    """A method frame whose arguments may be anything."""
+    return encode_frame(FrameType.METHOD, channel, class_id.to_bytes(2) + method_id.to_bytes(2) + arguments)
+
+
+def nested_table(depth: int) -> bytes:
+    """A field table of tables, so deep, as it is encoded."""
+    table = (0).to_bytes(4)
+    for _ in range(depth):
+        field = b"\x01kF" + table
+        table = len(field).to_bytes(4) + field
+    return table
+
+
+def end(peer: Wire091Peer) -> tuple[str, int]:
+    """What an attack ended with: "connection" or "channel" and the code; ("nothing", 0) for one that was borne."""
+    for _, method, _ in peer.take():
+        if isinstance(method, ConnectionClose):
+            return "connection", method.reply_code
+        if isinstance(method, ChannelClose):
+            return "channel", method.reply_code
+    return "nothing", 0
