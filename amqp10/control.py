@@ -20,10 +20,10 @@ request                                            answer
                                                    ``?reason=`` is what its client is told
 =================================================  ========================================================
 
-Kinds: ``queues exchanges bindings consumers publishers connections sessions links channels stages alarms policies``. A
-page has ``?limit=`` snapshots (1 to 1000, 1000 by default), and more only to keep equal ones together. While ``next``
-is not null there are more: repeat it as ``?after=``. Every page shows the broker as it is then: what comes or
-goes between two pages may be missed, what stays is not, and nothing is listed twice.
+Kinds: ``queues exchanges bindings consumers publishers connections sessions links channels stages stalls alarms
+policies``. A page has ``?limit=`` snapshots (1 to 1000, 1000 by default), and more only to keep equal ones together.
+While ``next`` is not null there are more: repeat it as ``?after=``. Every page shows the broker as it is then: what
+comes or goes between two pages may be missed, what stays is not, and nothing is listed twice.
 """
 
 from collections.abc import Mapping
@@ -47,6 +47,7 @@ KINDS = (
     "links",
     "channels",
     "stages",
+    "stalls",
     "alarms",
 )
 IDENTITY_FIELDS = ("identity", "id", "name")

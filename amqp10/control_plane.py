@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from core.engine.broker import Broker
 from core.errors import PreconditionFailed
 from core.interface import Snapshot, Target
+from core.observe.stalls import Stalls
 from core.server.run import Server
 from core.server.sampler import Sampler
 from core.store.definitions import PolicyDeclaration
@@ -16,17 +17,20 @@ SERVER_KINDS = frozenset({"connections", "sessions", "links", "channels"})
 class BrokerControl:
     """The control plane of one broker process. ``server`` and ``sampler`` are set once there are."""
 
-    def __init__(self, broker: Broker, *, version: str, pid: int) -> None:
+    def __init__(self, broker: Broker, *, version: str, pid: int, stalls: Stalls) -> None:
         self.server: Server | None = None
         self.sampler: Sampler | None = None
         self._broker = broker
         self._version = version
         self._pid = pid
+        self._stalls = stalls
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
         """Everything of a kind, or the one with this identity."""
         if kind in SERVER_KINDS:
             return [] if self.server is None else self.server.snapshot(kind, identity)
+        if kind == "stalls":
+            return self._stalls.snapshot(identity)
         return self._broker.snapshot(kind, identity)
 
     def status(self) -> Snapshot:

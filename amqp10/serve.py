@@ -29,12 +29,14 @@ from core.access.users import Users
 from core.amqp091.factory import amqp091_factory, amqp091_settings
 from core.config import Settings
 from core.engine.broker import Broker
-from core.interface import Converter, Mailbox
+from core.interface import Converter, Mailbox, StallWatch
 from core.message import Origin
+from core.observe.stalls import Stalls
 from core.process import REFUSAL_DELAY_S, UNIQUE_BYTES, headgate_version
 from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
 from core.server.run import Server
 from core.server.sampler import Sampler
+from core.server.traffic import Traffic
 
 COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.1.0"
 """What product and version say in our open: the dialect, not the maker. RabbitMQ's own AMQP 1.0 clients talk to nothing
@@ -110,7 +112,9 @@ def amqp10_factory(
     control: BrokerControl,
     converter: Converter,
     users: Users,
+    stalls: StallWatch,
     anonymous: bool,
+    traffic: Traffic | None = None,
 ) -> FrontEndFactory:
     """AMQP 1.0 for the server's accept loop."""
     node = ManagementNode(broker, control)
@@ -134,9 +138,11 @@ def amqp10_factory(
             topology=broker,
             converter=converter,
             management=node,
+            stalls=stalls,
             settings=settings,
             unique=lambda: secrets.token_hex(UNIQUE_BYTES),
             wake=notify,
+            traffic=traffic,
         )
 
     return FrontEndFactory(
@@ -166,11 +172,12 @@ class AllProtocols:
         self.converter = MessageConverter()
         self.annotations = SectionCodec()
         self.encodings = tuple(Origin)
+        self.traffic = {"amqp10": Traffic(), "amqp091": Traffic()}
         self._control: BrokerControl | None = None
 
-    def front_ends(self, settings: Settings, broker: Broker, users: Users) -> Sequence[FrontEndFactory]:
+    def front_ends(self, settings: Settings, broker: Broker, users: Users, stalls: Stalls) -> Sequence[FrontEndFactory]:
         """AMQP 1.0 first: it refuses whoever speaks neither."""
-        self._control = BrokerControl(broker, version=headgate_version(), pid=os.getpid())
+        self._control = BrokerControl(broker, version=headgate_version(), pid=os.getpid(), stalls=stalls)
         return (
             amqp10_factory(
                 settings=front_end_settings(settings),
@@ -178,7 +185,9 @@ class AllProtocols:
                 control=self._control,
                 converter=self.converter,
                 users=users,
+                stalls=stalls,
                 anonymous=settings.access.anonymous,
+                traffic=self.traffic["amqp10"],
             ),
             amqp091_factory(
                 settings=amqp091_settings(settings, version=headgate_version()),
@@ -186,7 +195,9 @@ class AllProtocols:
                 topology=broker,
                 converter=self.converter,
                 users=users,
+                stalls=stalls,
                 random_bytes=secrets.token_bytes,
+                traffic=self.traffic["amqp091"],
             ),
         )
 

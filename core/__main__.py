@@ -21,10 +21,12 @@ from core.engine.broker import Broker
 from core.engine.quorum.annotations import PlainAnnotations
 from core.errors import Invalid
 from core.message import Origin
+from core.observe.stalls import Stalls
 from core.process import headgate_version, serve
 from core.server.frontends import FrontEndFactory
 from core.server.run import Server
 from core.server.sampler import Sampler
+from core.server.traffic import Traffic
 from core.store.errors import StoreDamaged, StoreFailure, StoreRefused
 
 USAGE, DAMAGED, DISK_FAILED = 2, 8, 9
@@ -38,8 +40,9 @@ class Amqp091Alone:
         self.converter = Inspection()
         self.annotations = PlainAnnotations()  # nobody adds any: only AMQP 1.0 consumers could
         self.encodings = (Origin.AMQP091,)
+        self.traffic = {"amqp091": Traffic()}
 
-    def front_ends(self, settings: Settings, broker: Broker, users: Users) -> Sequence[FrontEndFactory]:
+    def front_ends(self, settings: Settings, broker: Broker, users: Users, stalls: Stalls) -> Sequence[FrontEndFactory]:
         """One."""
         return [
             amqp091_factory(
@@ -48,7 +51,9 @@ class Amqp091Alone:
                 topology=broker,
                 converter=self.converter,
                 users=users,
+                stalls=stalls,
                 random_bytes=secrets.token_bytes,
+                traffic=self.traffic["amqp091"],
             )
         ]
 

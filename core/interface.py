@@ -9,9 +9,9 @@ Numbers: a *confirm number* is the publisher's own (``Run.first`` and up). A *de
 from 0 for each consumer, and has no gaps. Neither wraps.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from core.clock import Now
@@ -427,6 +427,9 @@ class Topology(Protocol):
     def queue_info(self, name: str, owner: object) -> QueueInfo:
         """Raises NotFound, Locked."""
 
+    def ready_messages(self, name: str) -> int:
+        """As in :meth:`queue_info`, at no cost that grows with consumers; 0 for a queue that is not there."""
+
     def delete_queue(self, name: str, owner: object) -> int:
         """Returns how many ready messages went with it; 0 for a queue that does not exist. Raises Locked."""
 
@@ -546,3 +549,50 @@ class Converter(Protocol):
 
     def filter_value(self, entry: bytes, origin: Origin) -> str | None:
         """What the publisher gave the message for the filters of stream consumers."""
+
+
+class FlowReason(StrEnum):
+    """Why a link or a reader waits, in the order of precedence: the closed list of docs/flow-reasons."""
+
+    DRAIN_MODE = "drain-mode"
+    MEMORY = "memory"
+    DISK = "disk"
+    PAUSED = "paused"
+    POLICY = "policy"
+    QUEUE_FULL = "queue-full"
+    STORE_SLOW = "store-slow"
+    UNCONFIRMED_LIMIT = "unconfirmed-limit"
+    STAGE_CREDIT = "stage-credit"
+    SESSION_WINDOW = "session-window"
+    LINK_CREDIT = "link-credit"
+    SOCKET = "socket"
+    NO_MESSAGE = "no-message"
+    INACTIVE = "inactive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StallSubject:
+    """Who may stand still: a link of AMQP 1.0, or a connection's reader of AMQP 0.9.1 (named as the connection)."""
+
+    identity: str
+    connection: str
+    peer: str
+    container_id: str
+    user: str
+    direction: str
+    """``in`` from publishers, ``out`` to consumers."""
+    address: str
+    """"" for a reader, which serves many, and for the anonymous terminus."""
+
+
+class StallWatch(Protocol):
+    """Who is told of what stands still. ``culprit`` is what has to change: "queue q", "alarm disk", "client"."""
+
+    def blocked(self, who: StallSubject, reason: FlowReason, culprit: str, now: Now) -> None:
+        """It stands still since ``now``, or for another reason; the same reason again may name another culprit."""
+
+    def unblocked(self, who: StallSubject, now: Now) -> None:
+        """It moves again, or is gone. Nothing happens when it was not blocked."""
+
+    def look_at(self, look: Callable[[Now], Iterator[int]], *, wanted: bool) -> None:
+        """Call this several times a second from now on, or no more. It yields after so many links looked at."""

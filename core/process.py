@@ -4,13 +4,15 @@ Everything that lower rooms must not reach for themselves is handed in here: the
 front ends that answer on the port.
 """
 
+import gc
 import secrets
+import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
@@ -23,6 +25,7 @@ from core.engine.quorum.annotations import AnnotationCodec
 from core.interface import Converter
 from core.message import Origin
 from core.observe.log import open_log
+from core.observe.stalls import StallLog, Stalls
 from core.server.data import OpenData
 from core.server.descriptors import raise_limit, sockets_limit
 from core.server.frontends import FrontEndFactory
@@ -30,6 +33,11 @@ from core.server.measures import Measures, ResidentSet, disk_free, memory_giver,
 from core.server.run import Server, read_clocks
 from core.server.run import serve as run_server
 from core.server.sampler import Sampler
+from core.server.stall_rounds import StallRounds
+from core.server.traffic import Traffic
+
+if TYPE_CHECKING:
+    from core.admin.serving import AdminServer
 
 SWITCH_SECONDS = 0.0002
 """How long a worker that has synced waits for the interpreter while the loop is busy: with the default of 5 ms, the
@@ -78,7 +86,11 @@ class Protocols(Protocol):
     def encodings(self) -> Iterable[Origin]:
         """Those of the messages that it knows."""
 
-    def front_ends(self, settings: Settings, broker: Broker, users: Users) -> Sequence[FrontEndFactory]:
+    @property
+    def traffic(self) -> Mapping[str, Traffic]:
+        """What the connections of each protocol count in, by the names that metrics give to protocols."""
+
+    def front_ends(self, settings: Settings, broker: Broker, users: Users, stalls: Stalls) -> Sequence[FrontEndFactory]:
         """The protocols that answer on the port. The first also refuses whoever speaks none of them."""
 
     def started(self, server: Server, sampler: Sampler) -> None:
@@ -127,7 +139,8 @@ async def _serve(
         monotonic=lambda: clock().monotonic,
         random_bytes=secrets.token_bytes,
     )
-    resident = ResidentSet()
+    stalls = Stalls(clock=clock, listeners=[StallLog(log)])
+    resident, give_back = ResidentSet(), memory_giver()
     sampler = Sampler(
         settings=settings.alarms,
         registry=broker.alarms,
@@ -136,26 +149,99 @@ async def _serve(
             memory_total=memory_total,
             disk_free=partial(disk_free, settings.data.folder),
             sockets=lambda: server.sockets,
-            give_back=memory_giver(),
+            give_back=give_back,
         ),
         clock=clock,
         memory_sampled=broker.memory_sampled,
         log=log,
     )
+    admin: AdminServer | None = None
+
+    async def serve_admin(turn: Callable[[], None]) -> None:
+        if admin is not None:
+            await admin.run()
+
     server = Server(
         settings=settings.server,
         engine=broker,
-        factories=protocols.front_ends(settings, broker, users),
+        factories=protocols.front_ends(settings, broker, users, stalls),
         log=log,
         clock=clock,
-        background=[*data.tasks(broker.alarms), sampler.run],
+        background=[*data.tasks(broker.alarms), sampler.run, StallRounds(stalls).run, serve_admin],
         sockets_changed=data.sockets_changed,
         store=data.write_inline,
     )
     protocols.started(server, sampler)
+    gc.collect()  # what the start has left behind is a few MiB
+    give_back()
     try:
+        if settings.admin.enabled:
+            admin = await _open_admin(
+                settings,
+                broker=broker,
+                server=server,
+                data=data,
+                sampler=sampler,
+                traffic=protocols.traffic,
+                log=log,
+            )
         await run_server(server, ready)
         broker.conclude()
         await data.leave_in_order(server.turn)
     finally:
+        if admin is not None:
+            admin.close()
         resident.close()
+
+
+async def _open_admin(
+    settings: Settings,
+    *,
+    broker: Broker,
+    server: Server,
+    data: OpenData,
+    sampler: Sampler,
+    traffic: Mapping[str, Traffic],
+    log: FilteringBoundLogger,
+) -> "AdminServer":
+    """The admin server, listening. Its code is loaded here, so that a broker without one does not pay for it."""
+    from core.admin.health import Health
+    from core.admin.start import open_admin_server
+    from core.observe.link_metrics import LinkMetrics
+    from core.observe.metric_sources import MetricSources
+    from core.observe.metrics import BrokerMetrics
+
+    sources = MetricSources(
+        broker=broker,
+        server=server,
+        connections=server.connections,
+        traffic=traffic,
+        lanes=data.lanes,
+        lag=sampler,
+        monotonic=time.monotonic,
+    )
+    limits = {
+        "queues": settings.engine.queues_max,
+        "exchanges": settings.engine.exchanges_max,
+        "bindings": settings.engine.bindings_max,
+        "policies": settings.engine.policies_max,
+        "unauthenticated": settings.server.unauthenticated_max,
+    }
+    metrics = BrokerMetrics(
+        sources,
+        addresses_max=settings.metrics.addresses_max,
+        version=headgate_version(),
+        node=f"headgate@{socket.gethostname()}",
+        limits=limits,
+    )
+    return await open_admin_server(
+        settings.admin,
+        health=Health(
+            observable=broker,
+            started=lambda: bool(server.listening_on),
+            draining=lambda: server.stopping,
+        ),
+        collect=metrics.collect,
+        collect_links=LinkMetrics(server.connections).collect,
+        log=log,
+    )

@@ -2,6 +2,7 @@
 
 - ``operating/configuration.md``: every key of ``core/config`` with its default, its unit and its help.
 - ``protocol/lifecycles.md``: a diagram for each table of ``amqp10/lifecycle.py``.
+- ``operating/metrics.md``: every metric of ``core/observe/metric_families.py``.
 - the two tables of limits in ``architecture.md``, between their marks.
 - the tables of methods, reply codes and capabilities in ``protocol/amqp091.md``, between theirs.
 
@@ -21,13 +22,14 @@ from pydantic.fields import FieldInfo
 from amqp10.lifecycle import CONNECTION, LINK, SESSION, Input
 from core.config.problems import table_of, unit_of
 from core.config.settings import Settings
-from docs import amqp091_tables
+from docs import amqp091_tables, metrics_page
 
 DOCS = Path(__file__).parent
 CONFIGURATION = DOCS / "operating" / "configuration.md"
 LIFECYCLES = DOCS / "protocol" / "lifecycles.md"
 ARCHITECTURE = DOCS / "architecture.md"
 AMQP091 = DOCS / "protocol" / "amqp091.md"
+METRICS = DOCS / "operating" / "metrics.md"
 
 
 def main() -> None:
@@ -49,6 +51,7 @@ def pages() -> Mapping[Path, str]:
         CONFIGURATION: _CONFIGURATION_TOP + "".join(_settings(Settings(), "")) + _USERS,
         LIFECYCLES: _LIFECYCLES_TOP + "".join(_lifecycles()),
         ARCHITECTURE: architecture,
+        METRICS: metrics_page.page(),
     }
 
 
@@ -240,6 +243,10 @@ WHEN_REACHED: Mapping[str, str] = {
     "amqp091.consumers_max": "the channel is closed: PRECONDITION_FAILED",
     "stage_credit.initial": "the connection is not read until messages have been taken on",
     "stage_credit.store_initial": "the queue keeps back what it grants channels",
+    "admin.connections_max": "a new connection is answered 503, and some dozens later not accepted",
+    "admin.request_head_max": "the request is answered 431",
+    "admin.links_max": "the others are left out",
+    "metrics.addresses_max": "the others are added up under the name _other",
     "engine.queues_max": "the declaration is refused",
     "engine.exchanges_max": "the declaration is refused",
     "engine.bindings_max": "the binding is refused",
@@ -310,6 +317,7 @@ FIXED_LIMITS = (
     Fixed("core.engine.storage", "STREAM_CACHE_BYTES", "bytes of stream chunks in memory", "the oldest are let go"),
     Fixed("core.engine.quorum.backing", "RESIDENT_BYTES_MAX", "bytes of a quorum queue in memory", "read back later"),
     Fixed("core.server.descriptors", "RESERVED", "descriptors kept from connections", "see `server.connections_max`"),
+    Fixed("core.admin.serving", "BUSY_MAX", "clients being told that all are taken", "the others are not accepted yet"),
     Fixed("core.server.refusals", "REFUSALS_MAX", "refusals under way", "the others wait for their turn"),
     Fixed(
         "core.server.listener",

@@ -231,8 +231,9 @@ def test_4_from_several_sources_while_one_target_is_overloaded():
 
 
 @case("engine", "3.28")
+@case("engine", "3.31")
 def test_4_on_0_9_1_all_sources_dry_up():
-    """row 3.28 (4): each consumer gets its prefetch; the acknowledgements that would bring more are not read."""
+    """row 3.28 (4), row 3.31: each consumer gets its prefetch; the acknowledgements that would bring more wait."""
     broker = InProcessBroker()
     peer = connect(broker, 1, 2)
     broker.queue("target")
@@ -357,8 +358,9 @@ def test_7_a_consumer_learns_how_many_messages_are_available():
 
 
 @case("engine", "3.28")
+@case("engine", "3.18")
 def test_7_on_0_9_1_it_has_to_ask_elsewhere():
-    """row 3.28 (7), 3.18: no delivery tells it; a passive declare does, or basic.get for each message."""
+    """row 3.28 (7), row 3.18: no delivery tells it; a passive declare does, or basic.get for each message."""
     broker = InProcessBroker()
     broker.queue()
     broker.fill(numbered(42))
@@ -497,8 +499,9 @@ def test_10_half_the_connections_do():
 
 
 @case("engine", "3.28")
+@case("engine", "3.10")
 def test_row_3_10_on_0_9_1_it_takes_two_connections():
-    """row 3.28 (10), 3.10: with the publisher on a connection of its own, the consumer does not notice."""
+    """row 3.28 (10), row 3.10: with the publisher on a connection of its own, the consumer does not notice."""
     broker = InProcessBroker()
     for name in ("work", "slow"):
         broker.queue(name)
@@ -533,8 +536,9 @@ def memory_of(make: Callable[[InProcessBroker], list[object]]) -> float:
 
 
 @case("engine", "3.28")
+@case("engine", "3.25")
 def test_row_3_25_one_connection_costs_less_memory_than_two():
-    """row 3.28 (10), 3.25: applications that publish to a queue of their own and consume from it. Only what Python
+    """row 3.28 (10), row 3.25: applications that publish to a queue of their own and consume from it. Only what Python
     allocates is seen here, and not the sockets' buffers, of which there are half as many, too; the bench scenarios
     memory-applications and memory-split-applications measure the process with 1,000 of them.
     """

@@ -27,6 +27,7 @@ from amqp10.cli.queues import queues_app
 from amqp10.cli.serve import serve_command
 from amqp10.cli.sessions import sessions_app
 from amqp10.cli.stages import stages_app
+from amqp10.cli.stalls import stalls_app
 from amqp10.cli.status import status_command
 from amqp10.cli.store import store_commands
 from amqp10.cli.why import why_command
@@ -42,6 +43,7 @@ NOUNS = (
     links_app,
     channels_app,
     stages_app,
+    stalls_app,
     policies_app,
     alarms_app,
     memory_app,

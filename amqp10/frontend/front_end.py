@@ -8,7 +8,7 @@ Order within one call: the actions that wait are taken before new bytes are, so 
 accounted for before a flow changes the link credit it was handed out under.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from amqp10.addresses import MANAGEMENT_ADDRESS
 from amqp10.connection import Connection
@@ -35,9 +35,15 @@ from amqp10.frontend.headers import AttributesByHeader, HeaderByAttributes
 from amqp10.frontend.incoming import PublisherLink, fault_of
 from amqp10.frontend.management_links import ManagementLinks
 from amqp10.frontend.outgoing import ConsumerLink
-from amqp10.frontend.reasons import BlockWatches, Telling
+from amqp10.frontend.reasons import BlockWatches, Telling, Waiting
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.frontend.snapshots import connection_snapshot, link_identity, link_snapshots, session_snapshots
+from amqp10.frontend.snapshots import (
+    connection_snapshot,
+    link_identity,
+    link_snapshots,
+    session_snapshots,
+    stall_subject,
+)
 from amqp10.frontend.stream_filters import stream_filters
 from amqp10.management import ManagementNode
 from amqp10.performatives import Attach, Open
@@ -60,11 +66,14 @@ from core.interface import (
     Mailbox,
     PublisherBlocked,
     PublisherClosed,
+    StallSubject,
+    StallWatch,
     StreamOptions,
     TakenBack,
     Topology,
 )
 from core.server.frontends import PeerInfo
+from core.server.traffic import Traffic
 
 HOST_PREFIX = "vhost:"
 """A hostname in the open selects a virtual host when it begins so; other names are just the machine's."""
@@ -83,12 +92,16 @@ class Amqp10FrontEnd:
         topology: Topology,
         converter: Converter,
         management: ManagementNode,
+        stalls: StallWatch,
         settings: FrontEndSettings,
         unique: Callable[[], str],
         wake: Callable[[], None],
+        traffic: Traffic | None = None,
     ) -> None:
-        """``unique`` gives the part of a dynamic node's name that nobody can guess; ``wake`` asks for another turn."""
+        """``unique`` gives the part of a dynamic node's name that nobody can guess; ``wake`` asks for another turn.
+        ``traffic`` is what all connections of the protocol count in."""
         self.info = info
+        self.traffic = traffic or Traffic()
         self.connection = connection
         self.settings = settings
         self.alarms: frozenset[str] = frozenset()
@@ -97,24 +110,28 @@ class Amqp10FrontEnd:
         self._topology = topology
         self._converter = converter
         self._management = management
+        self._stalls = stalls
         self._unique = unique
         self._wake = wake
         self._attributes = AttributesByHeader()
         self._headers = HeaderByAttributes()
         self._dynamic: dict[SenderLink | ReceiverLink, str] = {}
         telling = Telling(after_s=settings.reason_after_ms / 1000, interval_s=settings.reason_interval_ms / 1000)
-        self._blocks = BlockWatches(telling if settings.reasons else None)
+        self._blocks = BlockWatches(telling if settings.reasons else None, stalls, self._stall_subject)
         self._lost = False
+        self._now = Now(0.0, 0.0)
 
     # --- the server's side -------------------------------------------------------------------------------------------
 
     def receive_data(self, data: bytes, now: Now) -> None:
+        self._now = now
         if self._mailbox:
             self.take_actions(now)
         self.connection.receive_data(data, now.monotonic)
         self._answer_events(now)
 
     def receive_eof(self, now: Now) -> None:
+        self._now = now
         while self.connection.input_left:  # at most what one read brought
             self.connection.go_on()
             self._answer_events(now)
@@ -122,6 +139,7 @@ class Amqp10FrontEnd:
         self._answer_events(now)
 
     def take_actions(self, now: Now) -> None:
+        self._now = now
         for action in self._mailbox.take():
             self._take_action(action)
         if self.connection.input_left:
@@ -147,10 +165,12 @@ class Amqp10FrontEnd:
         return deadline
 
     def tick(self, now: Now) -> None:
+        self._now = now
         self.connection.tick(now.monotonic)
         self._answer_events(now)
 
     def shut_down(self, reason: str, now: Now) -> None:
+        self._now = now
         self.connection.close(ConnectionFault(ErrorCondition.CONNECTION_FORCED, reason), monotonic=now.monotonic)
         self._release_all()  # nothing can be sent to it or settled by it any more
 
@@ -183,6 +203,24 @@ class Amqp10FrontEnd:
                 return link_snapshots(self.info, self.connection)
             case _:
                 return []
+
+    # --- stalls ----------------------------------------------------------------------------------------------------
+
+    def look(self, now: Now) -> Iterator[int]:
+        """See which consuming links wait for their client; yields after each session, with its number of links."""
+        for session in self.connection.sessions:
+            links = session.links
+            for link in links:
+                user = link.reference
+                if isinstance(user, ConsumerLink):
+                    reason = user.waits_for_client(
+                        backlog_bytes=self.connection.backlog_bytes, ready=self._topology.ready_messages
+                    )
+                    self._blocks.looked(user, reason, delivery_count=user.link.credit.delivery_count, now=now)
+            yield len(links)
+
+    def _stall_subject(self, user: Waiting) -> StallSubject:
+        return stall_subject(self.info, self.connection, user.link)
 
     # --- events ----------------------------------------------------------------------------------------------------
 
@@ -288,8 +326,10 @@ class Amqp10FrontEnd:
             identity=self.connection.handshake.identity,
             attributes=self._attributes,
             settings=self.settings,
+            traffic=self.traffic,
         )
         publisher.reference = link.reference
+        self.traffic.publishers += 1
         if self.alarms:
             session.close_incoming_window()
             self._blocks.look_at(link.reference)
@@ -319,9 +359,11 @@ class Amqp10FrontEnd:
                 converter=self._converter,
                 headers=self._headers,
                 batch=self.settings.max_queue_credit,
+                traffic=self.traffic,
             )
             is_stream = self._topology.queue_info(queue_name, self).type == "stream"
             stream = stream_filters(source.filter, now.wall) if is_stream else None
+            user.of_stream = is_stream
             options = ConsumeOptions(
                 priority=termini.consumer_priority(attach),
                 stream=stream.options if stream is not None else StreamOptions(),
@@ -332,6 +374,8 @@ class Amqp10FrontEnd:
             self._refuse(link, fault_of(error))
             return
         link.reference = user
+        self.traffic.consumers += 1
+        self._stalls.look_at(self.look, wanted=True)
         settled = attach.snd_settle_mode == 1
         link.attach(
             source=termini.effective_source(source, queue_name, stream),
@@ -436,8 +480,12 @@ class Amqp10FrontEnd:
         """The link is over: the engine hears of it once."""
         user, link.reference = link.reference, None
         if isinstance(user, PublisherLink | ConsumerLink):
-            self._blocks.forget(user)
+            self._blocks.forget(user, self._now)
             user.release()
+            if isinstance(user, PublisherLink):
+                self.traffic.publishers -= 1
+            else:
+                self.traffic.consumers -= 1
         elif isinstance(user, ManagementLinks):
             user.released(link)
         self._delete_dynamic(link)
@@ -451,6 +499,7 @@ class Amqp10FrontEnd:
         if self._lost:
             return
         self._lost = True
+        self._stalls.look_at(self.look, wanted=False)
         for session in self.connection.all_sessions:
             for link in session.links:
                 self._release(link)

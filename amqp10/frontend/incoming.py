@@ -14,7 +14,7 @@ from amqp10.errors import AmqpError, DecodeError, ErrorCondition, LinkFault
 from amqp10.events import DeliveriesReceived
 from amqp10.frontend.conditions import link_fault
 from amqp10.frontend.headers import AttributesByHeader
-from amqp10.frontend.reasons import Reason, reason_of_alarms
+from amqp10.frontend.reasons import reason_of_alarms
 from amqp10.frontend.settings import FrontEndSettings
 from amqp10.link import error_from
 from amqp10.link_credit import ReceiverCredit
@@ -24,8 +24,18 @@ from amqp10.sections import SectionBounds, check_annotations, decode_map_section
 from amqp10.types import Symbol
 from core.clock import Now
 from core.errors import EngineError
-from core.interface import Confirmed, Engine, Outcome, Publisher, Target
+from core.interface import (
+    Confirmed,
+    Engine,
+    ExchangeTarget,
+    FlowReason,
+    Outcome,
+    Publisher,
+    QueueTarget,
+    Target,
+)
 from core.message import Attributes, Run
+from core.server.traffic import Traffic
 
 LOOKED_INTO_BYTES_MAX = 65_536
 """Of a section that has to be decoded: at 0.2 µs a byte that is 13 ms in which nobody else is served, and a maximum
@@ -65,6 +75,8 @@ class PublisherLink:
         "_identity",
         "_settings",
         "_target",
+        "_traffic",
+        "_unasked",
         "link",
         "name",
         "publisher",
@@ -80,6 +92,7 @@ class PublisherLink:
         identity: str,
         attributes: AttributesByHeader,
         settings: FrontEndSettings,
+        traffic: Traffic,
     ) -> None:
         """``name`` is the broker's own name of the link, ``identity`` the user that a message's user-id must be."""
         self.name = name
@@ -90,7 +103,10 @@ class PublisherLink:
         self._attributes = attributes
         self._settings = settings
         self._target = publisher.fixed_target
-        self._held_up: Reason | None = None
+        self._traffic = traffic
+        self._unasked = 0
+        """Messages that came settled and the engine has not answered: the next answers are counted as theirs."""
+        self._held_up: FlowReason | None = None
         """Why the engine wants no more for the target; None when it does."""
         self._bound_by: int | None = None
         """The policy's bound that the link credit keeps to."""
@@ -98,21 +114,41 @@ class PublisherLink:
     def __str__(self) -> str:
         return self.name
 
-    def blocked_by(self, alarms: frozenset[str]) -> Reason | None:
+    def blocked_by(self, alarms: frozenset[str]) -> FlowReason | None:
         """Why this publisher can send nothing now; None when it can."""
         if alarms:
             return reason_of_alarms(alarms)
         if self.link.credit.link_credit > 0:
             return None
         if self.publisher.link_credit_max is not None:
-            return Reason.POLICY
+            return FlowReason.POLICY
         if self._held_up is not None:
             return self._held_up
-        return Reason.STORE_SLOW if self.publisher.unsynced else Reason.UNCONFIRMED_LIMIT
+        return FlowReason.STORE_SLOW if self.publisher.unsynced else FlowReason.UNCONFIRMED_LIMIT
+
+    def culprit(self, reason: FlowReason) -> str:
+        """What has to change before it can publish."""
+        match reason:
+            case FlowReason.MEMORY | FlowReason.DISK:
+                return f"alarm {reason.value}"
+            case FlowReason.STORE_SLOW:
+                return "store"
+            case FlowReason.POLICY:
+                return f"policy of {self._where}"
+        return self._where
+
+    @property
+    def _where(self) -> str:
+        match self._target:
+            case QueueTarget(queue):
+                return f"queue {queue}"
+            case ExchangeTarget(exchange):
+                return f"exchange {exchange}"
+        return "targets of its messages"
 
     def held_up(self, reason: str | None) -> None:
         """The engine wants no more for the target, for this reason, or (None) again."""
-        self._held_up = None if reason is None else Reason(reason)
+        self._held_up = None if reason is None else FlowReason(reason)
         self.link.credit.withheld = reason is not None
         self.link.channel.refill_later(self.link)
 
@@ -138,6 +174,7 @@ class PublisherLink:
 
     def deliveries_received(self, event: DeliveriesReceived, now: Now) -> None:
         """Publish a run. Raises LinkFault for a message that ends the link; those before it are published."""
+        self._count_received(len(event.entries), settled=event.settled)
         if event.checked and self._target is not None:
             run = Run(event.first, event.entries, self._attributes.of(event.header))
             self._publish(self._target, run, event, now)
@@ -148,7 +185,24 @@ class PublisherLink:
         """Pass the engine's answer on to the publisher."""
         if self.publisher.link_credit_max != self._bound_by:
             self._bound(self.link.credit)
+        self._count_answered(action.last - action.first + 1, action.outcome)
         self._settle(action.first, action.last, self._state_of(action))
+
+    def _count_received(self, n: int, *, settled: bool) -> None:
+        self._traffic.messages_received += n
+        if settled:
+            self._unasked += n
+        else:
+            self._traffic.messages_received_confirm += n
+
+    def _count_answered(self, n: int, outcome: Outcome) -> None:
+        unasked = min(n, self._unasked)
+        self._unasked -= unasked
+        if outcome is Outcome.ACCEPTED:
+            self._traffic.messages_confirmed += n - unasked
+        elif outcome is Outcome.RELEASED:
+            self._traffic.messages_unroutable_returned += n - unasked
+            self._traffic.messages_unroutable_dropped += unasked
 
     @staticmethod
     def _state_of(action: Confirmed) -> DeliveryState:

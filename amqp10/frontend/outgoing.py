@@ -6,19 +6,28 @@ the socket, and none while too much waits there. What the client asked to hear o
 batch is due any more, behind the transfers that it brought.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from amqp10.codec.encode import encode_value
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.events import CreditReceived, DeliveriesSent, DeliveriesSettled
 from amqp10.frontend.annotations import merge_message_annotations, with_annotations
 from amqp10.frontend.headers import HeaderByAttributes
-from amqp10.frontend.reasons import Reason
 from amqp10.link_credit import QueueGrant
 from amqp10.messaging import Accepted, DeliveryState, Modified, Rejected
 from amqp10.sender_link import SenderLink
-from core.interface import Consumer, Converter, Delivered, Disposal, Engine, GrantReply, TakenBack
+from core.interface import (
+    Consumer,
+    Converter,
+    Delivered,
+    Disposal,
+    Engine,
+    FlowReason,
+    GrantReply,
+    TakenBack,
+)
 from core.message import Origin, Return
+from core.server.traffic import Traffic
 
 UNSENT = Return(unsent=True)
 ACTIVE_KEY = "rabbitmq:active"
@@ -69,31 +78,61 @@ class ConsumerLink:
         "_echo_due",
         "_engine",
         "_headers",
+        "_traffic",
         "consumer",
         "grant",
         "link",
+        "of_stream",
     )
 
     def __init__(
-        self, link: SenderLink, *, engine: Engine, converter: Converter, headers: HeaderByAttributes, batch: int
+        self,
+        link: SenderLink,
+        *,
+        engine: Engine,
+        converter: Converter,
+        headers: HeaderByAttributes,
+        batch: int,
+        traffic: Traffic,
     ) -> None:
         self.link = link
         self.consumer: Consumer | None = None
+        self.of_stream = False
+        """Its queue keeps what it has handed out; what there is for this consumer comes with the answers to grants."""
         self.grant = QueueGrant(batch)
         link.grant = self.grant
         self._batch = batch
         self._engine = engine
         self._converter = converter
         self._headers = headers
+        self._traffic = traffic
         self._echo_due = False
         self._drain_due = False
         self._drained = False
         self._available = 0
 
-    def blocked_by(self, alarms: frozenset[str]) -> Reason | None:
+    def blocked_by(self, alarms: frozenset[str]) -> FlowReason | None:
         """Another consumer is the single active one, while this one has given link credit."""
         waits = self.consumer is not None and not self.consumer.active and self.link.credit.link_credit > 0
-        return Reason.INACTIVE if waits else None
+        return FlowReason.INACTIVE if waits else None
+
+    def waits_for_client(self, *, backlog_bytes: int, ready: Callable[[str], int]) -> FlowReason | None:
+        """Why nothing can be sent that is there, where the client decides it; None when that is not so."""
+        link = self.link
+        if not link.idle:
+            if not link.channel.window.remote_incoming_window:
+                return FlowReason.SESSION_WINDOW
+            return FlowReason.SOCKET if backlog_bytes else None
+        if link.credit.link_credit or self.consumer is None or not self.consumer.active:
+            return None
+        waiting = self._available if self.of_stream else ready(self.consumer.queue_name)
+        return FlowReason.LINK_CREDIT if waiting else None
+
+    def culprit(self, reason: FlowReason) -> str:
+        """What has to change before it gets something."""
+        if reason is FlowReason.INACTIVE and self.consumer is not None:
+            return f"active consumer of queue {self.consumer.queue_name}"
+        return "client"
 
     def tell(self, properties: Mapping[str, object]) -> None:
         """Say why, or that it is over."""
@@ -127,6 +166,7 @@ class ConsumerLink:
     def delivered(self, action: Delivered) -> None:
         """Send what the queue handed out. Raises LinkFault when the client does not take messages of that size."""
         self.grant.delivered(len(action.entries))
+        self._count(len(action.entries), redelivered=not action.first_acquirer)
         entries = action.entries
         if action.attributes.origin is not Origin.AMQP10:
             render, attributes = self._converter.render, action.attributes
@@ -136,6 +176,16 @@ class ConsumerLink:
         prefix, entries = with_annotations(self._headers.of(action), entries, action.sequences, action.sequence_key)
         self.link.send_run(action.first, entries, prefix)
         self._return_unsent()
+
+    def _count(self, n: int, *, redelivered: bool) -> None:
+        traffic = self._traffic
+        traffic.messages_delivered += n
+        if self.link.settled:
+            traffic.messages_delivered_consume_auto_ack += n
+        else:
+            traffic.messages_delivered_consume_manual_ack += n
+        if redelivered:
+            traffic.messages_redelivered += n
 
     def taken_back(self, action: TakenBack) -> None:
         """The queue has taken deliveries back because they were held too long: those that were sent are released."""
@@ -164,6 +214,8 @@ class ConsumerLink:
         """The client disposed of deliveries. Raises LinkFault for more annotations than a message may be given."""
         if self.consumer is not None:
             check_added_annotations(event.state)
+            if isinstance(event.state, Accepted):
+                self._traffic.messages_acknowledged += sum(last - first + 1 for first, last in event.ranges)
             self._engine.settle(self.consumer, event.first, event.last, disposal_of(event.state))
 
     def go_on(self) -> None:

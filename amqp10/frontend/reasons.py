@@ -1,41 +1,32 @@
-"""Why a link waits, told to its peer: the beginning of a feature that no other broker has.
+"""Why a link waits, told to its peer and to the ledger of stalls.
 
 A publishing link is *blocked* while it can send nothing: its link credit is 0, or its session's window is closed. A
 consuming link is blocked by us while another consumer is the single active one. The first reason of the closed list
 that holds is told, in the properties of a link flow, once when the block has lasted a while, and once when it ends. A
 short block is nobody's business: it is how flow control works.
 
+The ledger hears of every such block, also where peers are told nothing, and of consuming links that wait for their own
+client. Those are found by looking at them now and then; one that has sent something since the last look is none.
+
 This is a state machine over the time that it is handed; it sends nothing itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from amqp10.session import Link
 from amqp10.types import Symbol, Timestamp
 from core.clock import Now
+from core.interface import FlowReason, StallSubject, StallWatch
 
 REASON_KEY = "headgate:reason"
 SINCE_KEY = "headgate:since"
 
 
-class Reason(StrEnum):
-    """The reasons for which the broker makes a link wait, in the order of precedence."""
-
-    MEMORY = "memory"
-    DISK = "disk"
-    PAUSED = "paused"
-    POLICY = "policy"
-    QUEUE_FULL = "queue-full"
-    STORE_SLOW = "store-slow"
-    UNCONFIRMED_LIMIT = "unconfirmed-limit"
-    INACTIVE = "inactive"
-
-
-def reason_of_alarms(alarms: frozenset[str]) -> Reason:
+def reason_of_alarms(alarms: frozenset[str]) -> FlowReason:
     """The reason that a set of alarms gives; it is not empty."""
-    return min((Reason(alarm) for alarm in alarms), key=list(Reason).index)
+    return min((FlowReason(alarm) for alarm in alarms), key=list(FlowReason).index)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +38,17 @@ class Telling:
 
 
 class Waiting(Protocol):
-    """A link that may be blocked by us."""
+    """A link that may be blocked."""
 
-    def blocked_by(self, alarms: frozenset[str]) -> Reason | None:
-        """Why it is blocked now; None when it is not."""
+    @property
+    def link(self) -> Link:
+        """What it is on the wire."""
+
+    def blocked_by(self, alarms: frozenset[str]) -> FlowReason | None:
+        """Why it is blocked by us now; None when it is not."""
+
+    def culprit(self, reason: FlowReason) -> str:
+        """What has to change before it can go on, for one of its reasons."""
 
     def tell(self, properties: Mapping[str, object]) -> None:
         """Send a link flow with these properties."""
@@ -62,13 +60,13 @@ class BlockWatch:
     __slots__ = ("_next_telling", "_since", "_told", "reason")
 
     def __init__(self) -> None:
-        self.reason: Reason | None = None
+        self.reason: FlowReason | None = None
         """Why the link is blocked now; None when it is not."""
         self._since = Now(0.0, 0.0)
-        self._told: Reason | None = None
+        self._told: FlowReason | None = None
         self._next_telling = 0.0
 
-    def observe(self, reason: Reason | None, now: Now) -> None:
+    def observe(self, reason: FlowReason | None, now: Now) -> None:
         """The link is blocked for this reason, or not (None)."""
         if self.reason is None and reason is not None:
             self._since = now
@@ -102,24 +100,41 @@ class BlockWatch:
         }
 
 
+class Glimpse(NamedTuple):
+    """What was seen when a consuming link was last looked at and waited for its client."""
+
+    reason: FlowReason
+    delivery_count: int
+    since: Now
+
+
 class BlockWatches:
     """The links of one connection that are blocked, or have been told so."""
 
-    __slots__ = ("_telling", "_watches")
+    __slots__ = ("_glimpses", "_reported", "_stalls", "_subject_of", "_telling", "_watches")
 
-    def __init__(self, telling: Telling | None) -> None:
-        """Without ``telling`` nothing is watched."""
+    def __init__(
+        self, telling: Telling | None, stalls: StallWatch, subject_of: Callable[[Waiting], StallSubject]
+    ) -> None:
+        """Without ``telling`` the ledger is told, and no peer."""
         self._telling = telling
+        self._stalls = stalls
+        self._subject_of = subject_of
         self._watches: dict[Waiting, BlockWatch] = {}
+        self._glimpses: dict[Waiting, Glimpse] = {}
+        self._reported: dict[Waiting, StallSubject] = {}
+        """Those that the ledger holds as blocked, and under which name."""
 
     def look_at(self, link: Waiting) -> None:
         """Something changed on this link: see with the next ``tell`` whether it is blocked."""
-        if self._telling is not None and link not in self._watches:
+        if link not in self._watches:
             self._watches[link] = BlockWatch()
 
-    def forget(self, link: Waiting) -> None:
+    def forget(self, link: Waiting, now: Now) -> None:
         """The link is over."""
         self._watches.pop(link, None)
+        self._glimpses.pop(link, None)
+        self._report(link, None, now)
 
     def deadline(self) -> float | None:
         """The monotonic time at which there may be something to tell."""
@@ -130,15 +145,46 @@ class BlockWatches:
 
     def tell(self, alarms: frozenset[str], now: Now) -> bool:
         """See which links are blocked, and tell those to whom it is due. True when something was said."""
-        if self._telling is None or not self._watches:
+        if not self._watches:
             return False
         said = False
         for link, watch in list(self._watches.items()):
+            before = watch.reason
             watch.observe(link.blocked_by(alarms), now)
-            properties = watch.due(self._telling, now)
+            if watch.reason is not before:
+                self._report(link, watch.reason, now)
+            properties = None if self._telling is None else watch.due(self._telling, now)
             if properties is not None:
                 link.tell(properties)
                 said = True
             if watch.settled:
                 del self._watches[link]
         return said
+
+    def looked(self, link: Waiting, reason: FlowReason | None, *, delivery_count: int, now: Now) -> None:
+        """A consuming link was looked at: why it waits for its client, if it does, and what it has sent so far."""
+        watch = self._watches.get(link)
+        if watch is not None and watch.reason is not None:
+            self._glimpses.pop(link, None)  # blocked by us, which is told elsewhere
+            return
+        glimpse = self._glimpses.pop(link, None)
+        if reason is None:
+            self._report(link, None, now)
+            return
+        if glimpse is None or glimpse.reason is not reason or glimpse.delivery_count != delivery_count:
+            self._glimpses[link] = Glimpse(reason, delivery_count, now)
+            self._report(link, None, now)
+            return
+        self._glimpses[link] = glimpse
+        self._report(link, reason, glimpse.since)
+
+    def _report(self, link: Waiting, reason: FlowReason | None, now: Now) -> None:
+        if reason is None:
+            subject = self._reported.pop(link, None)
+            if subject is not None:
+                self._stalls.unblocked(subject, now)
+            return
+        subject = self._reported.get(link)
+        if subject is None:
+            subject = self._reported[link] = self._subject_of(link)
+        self._stalls.blocked(subject, reason, link.culprit(reason), now)

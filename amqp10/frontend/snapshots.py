@@ -3,7 +3,7 @@
 from amqp10.connection import Connection
 from amqp10.sender_link import SenderLink
 from amqp10.session import Link, Session
-from core.interface import Snapshot
+from core.interface import Snapshot, StallSubject
 from core.server.frontends import PeerInfo
 
 
@@ -36,6 +36,34 @@ def link_identity(info: PeerInfo, session: Session, link: Link) -> str:
     return f"{session_identity(info, session)}/{link.end.handle}"
 
 
+def address_of(link: Link) -> str | None:
+    """Where the link publishes to or consumes from, as it was attached."""
+    local = link.end.local
+    terminus = None if local is None else local.source if isinstance(link, SenderLink) else local.target
+    address = getattr(terminus, "address", None)
+    return None if address is None else str(address)
+
+
+def stall_subject(info: PeerInfo, connection: Connection, link: Link) -> StallSubject:
+    """What the ledger of stalls is told of a link."""
+    session = link.channel
+    assert isinstance(session, Session)
+    return StallSubject(
+        identity=link_identity(info, session, link),
+        connection=info.identity,
+        peer=f"{info.remote_host}:{info.remote_port}",
+        container_id=connection.remote.container_id if connection.remote else "",
+        user=connection.handshake.identity,
+        direction=_direction(link),
+        address=address_of(link) or "",
+    )
+
+
+def _direction(link: Link) -> str:
+    """As seen from the broker."""
+    return "out" if isinstance(link, SenderLink) else "in"
+
+
 def session_snapshots(info: PeerInfo, connection: Connection) -> list[Snapshot]:
     """Every session with both its windows."""
     return [
@@ -63,16 +91,14 @@ def link_snapshots(info: PeerInfo, connection: Connection) -> list[Snapshot]:
 
 
 def _link_snapshot(info: PeerInfo, session: Session, link: Link) -> Snapshot:
-    local = link.end.local
-    terminus = None if local is None else local.source if isinstance(link, SenderLink) else local.target
     shown: Snapshot = {
         "identity": link_identity(info, session, link),
         "session": session_identity(info, session),
         "connection": info.identity,
         "name": link.end.name,
         "handle": link.end.handle,
-        "direction": "out" if isinstance(link, SenderLink) else "in",
-        "address": getattr(terminus, "address", None),
+        "direction": _direction(link),
+        "address": address_of(link),
         "state": link.end.state.value,
         "link_credit": link.credit.link_credit,
         "delivery_count": link.credit.delivery_count,

@@ -7,8 +7,8 @@ understood, so that no table reader is needed here: one of another type ends the
 
 from dataclasses import dataclass
 
-from core.access.exchange import FAILURE, Reply, SaslExchange, success
-from core.access.mechanisms import NAME_BYTES_MAX, PASSWORD_BYTES_MAX
+from core.access.exchange import SaslExchange
+from core.access.mechanisms import PasswordExchange
 from core.access.users import Users
 
 FIELDS_MAX = 8
@@ -27,31 +27,14 @@ class Amqplain:
 
     def start(self) -> SaslExchange:
         """A fresh attempt."""
-        return _AmqplainExchange(self.users, self.loopback)
+        return PasswordExchange(self.users, self.loopback, _credentials)
 
 
-@dataclass(slots=True)
-class _AmqplainExchange:
-    users: Users
-    loopback: bool
-    fresh: bool = True
-
-    def respond(self, response: bytes) -> Reply:
-        fresh, self.fresh = self.fresh, False
-        if fresh and not response:
-            return "challenge", b""
-        fields = long_strings(response)
-        if fields is None or "LOGIN" not in fields or "PASSWORD" not in fields:
-            return FAILURE
-        login, password = fields["LOGIN"], fields["PASSWORD"]
-        if len(login) > NAME_BYTES_MAX or len(password) > PASSWORD_BYTES_MAX:
-            return FAILURE
-        try:
-            name = login.decode()
-            right = self.users.password_is_right(name, password.decode(), loopback=self.loopback)
-        except UnicodeDecodeError:
-            return FAILURE
-        return success(name) if right else FAILURE
+def _credentials(response: bytes) -> tuple[bytes, bytes] | None:
+    fields = long_strings(response)
+    if fields is None or "LOGIN" not in fields or "PASSWORD" not in fields:
+        return None
+    return fields["LOGIN"], fields["PASSWORD"]
 
 
 def long_strings(fields: bytes) -> dict[str, bytes] | None:

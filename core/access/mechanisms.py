@@ -18,6 +18,31 @@ NONCE_BYTES = 18
 """A multiple of three, so that base64 needs no padding; 144 bits."""
 
 
+@dataclass(slots=True)
+class PasswordExchange:
+    """One attempt with name and password in the clear. ``credentials`` finds both in a response, or None."""
+
+    users: Users
+    loopback: bool
+    credentials: Callable[[bytes], tuple[bytes, bytes] | None]
+    fresh: bool = True
+
+    def respond(self, response: bytes) -> Reply:
+        """An empty first response asks for a challenge; any other is the attempt."""
+        fresh, self.fresh = self.fresh, False
+        if fresh and not response:
+            return "challenge", b""
+        found = self.credentials(response)
+        if found is None or len(found[0]) > NAME_BYTES_MAX or len(found[1]) > PASSWORD_BYTES_MAX:
+            return FAILURE
+        try:
+            name, password = found[0].decode(), found[1].decode()
+        except UnicodeDecodeError:
+            return FAILURE
+        right = self.users.password_is_right(name, password, loopback=self.loopback)
+        return success(name) if right else FAILURE
+
+
 @dataclass(frozen=True, slots=True)
 class Plain:
     """Name and password in the clear."""
@@ -28,28 +53,15 @@ class Plain:
 
     def start(self) -> SaslExchange:
         """A fresh attempt."""
-        return _PlainExchange(self.users, self.loopback)
+        return PasswordExchange(self.users, self.loopback, _plain_credentials)
 
 
-@dataclass(slots=True)
-class _PlainExchange:
-    users: Users
-    loopback: bool
-    fresh: bool = True
-
-    def respond(self, response: bytes) -> Reply:
-        fresh, self.fresh = self.fresh, False
-        if fresh and not response:
-            return "challenge", b""
-        parts = response.split(b"\0")
-        if len(parts) != 3 or len(parts[1]) > NAME_BYTES_MAX or len(parts[2]) > PASSWORD_BYTES_MAX:
-            return FAILURE
-        try:
-            on_behalf_of, name, password = (part.decode() for part in parts)
-        except UnicodeDecodeError:
-            return FAILURE
-        right = self.users.password_is_right(name, password, loopback=self.loopback)
-        return success(name) if right and on_behalf_of in ("", name) else FAILURE
+def _plain_credentials(response: bytes) -> tuple[bytes, bytes] | None:
+    """Nobody may act on behalf of somebody else."""
+    parts = response.split(b"\0")
+    if len(parts) != 3 or parts[0] not in (b"", parts[1]):
+        return None
+    return parts[1], parts[2]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ from core.amqp091.methods import ConnectionClose
 from core.amqp091.negotiation import ConnectionSettings, Negotiation
 from core.config import Settings
 from core.credit_flow.flow import StageCreditSpec
-from core.interface import Converter, Engine, Mailbox, Topology
+from core.interface import Converter, Engine, Mailbox, StallWatch, Topology
 from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
+from core.server.traffic import Traffic
 
 COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.1.0"
 """What our server-properties say: the dialect, not the maker, as in the open of AMQP 1.0."""
@@ -67,7 +68,9 @@ def amqp091_factory(
     topology: Topology,
     converter: Converter,
     users: Users,
+    stalls: StallWatch,
     random_bytes: Callable[[int], bytes],
+    traffic: Traffic | None = None,
 ) -> FrontEndFactory:
     """AMQP 0.9.1 for the server's accept loop."""
 
@@ -80,9 +83,11 @@ def amqp091_factory(
             engine=engine,
             topology=topology,
             converter=converter,
+            stalls=stalls,
             settings=settings,
             unique=lambda: random_bytes(UNIQUE_BYTES).hex(),
             wake=notify,
+            traffic=traffic,
         )
 
     return FrontEndFactory(

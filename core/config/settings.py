@@ -5,6 +5,7 @@ from collections import Counter
 from pydantic import Field, field_validator
 
 from core.config.access import AccessSettings, UserSettings
+from core.config.admin import AdminSettings
 from core.config.alarms import AlarmSettings
 from core.config.amqp091 import Amqp091Settings
 from core.config.amqp10 import Amqp10Settings
@@ -12,6 +13,7 @@ from core.config.credit_flow import StageCreditSettings
 from core.config.data import DataSettings
 from core.config.engine import EngineSettings
 from core.config.log import LogSettings
+from core.config.metrics import MetricsSettings
 from core.config.section import Section
 from core.config.server import ServerSettings
 from core.config.store import StoreSettings
@@ -30,6 +32,8 @@ class Settings(Section):
     amqp091: Amqp091Settings = Amqp091Settings()
     stage_credit: StageCreditSettings = StageCreditSettings()
     engine: EngineSettings = EngineSettings()
+    admin: AdminSettings = AdminSettings()
+    metrics: MetricsSettings = MetricsSettings()
     users: tuple[UserSettings, ...] = Field(default=(), strict=False)
     """Without any, the user guest with the password guest may connect, from this machine only."""
 

@@ -7,7 +7,7 @@ It decides little itself. Verbs only leave work behind; messages move in ``turn`
 It must not know protocols, sockets, files or the time.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 
 from core.alarms.registry import BY_HAND, AlarmRegistry
@@ -31,6 +31,7 @@ from core.engine.snapshots import Snapshots
 from core.engine.storage import Storage
 from core.engine.store_stage import StoreStage
 from core.engine.topology import QueueDefinition, Topology
+from core.engine.totals import EngineTotals
 from core.errors import EngineError, Forbidden, Invalid, Locked, NotFound, PreconditionFailed, ResourceDeleted
 from core.interface import (
     Binding,
@@ -74,6 +75,7 @@ class Broker:
         self._pump = Pump(self._confirms, [] if lanes is None else lanes.all)
         self._residency = Residency(settings.paging_ratio)
         self._sampled_at = -inf
+        self._totals = EngineTotals()
         roads = Roads(
             confirms=self._confirms,
             converter=converter,
@@ -104,6 +106,7 @@ class Broker:
             confirms=self._confirms,
             alarms=self.alarms,
             policies=self.policies,
+            totals=self._totals,
             store=None if store_stage is None else store_stage.stage_credit,
             now=lambda: self._now.monotonic,
         )
@@ -161,6 +164,7 @@ class Broker:
             else:
                 queue.inbox.put(Submission(publisher, run, None), len(run.entries))
                 self._pump.touch(queue)
+                self._totals.routed(run.attributes.origin, len(run.entries))
                 if publisher.stage_credit is not None:
                     publisher.stage_credit.send(queue.stage_credit, len(run.entries), now.monotonic)
             return
@@ -234,8 +238,10 @@ class Broker:
         if self._storage is None:
             check_memory_can_keep(declaration)
         made = self._topology.admit_queue(declaration, owner, named_by_broker=named_by_broker)
+        self._totals.queues_declared += 1
         definition = self._topology.queues[declaration.name]
         if made:
+            self._totals.queues_created += 1
             self._add_queue(definition)
         else:
             queue = self._queues[declaration.name]
@@ -245,11 +251,17 @@ class Broker:
 
     def declare_dynamic_queue(self, name: str, owner: object) -> QueueInfo:
         definition = self._topology.admit_dynamic_queue(name, owner)
+        self._totals.queues_declared += 1
+        self._totals.queues_created += 1
         self._add_queue(definition)
         return self._info(definition)
 
     def queue_info(self, name: str, owner: object) -> QueueInfo:
         return self._info(self._topology.queue(name, owner))
+
+    def ready_messages(self, name: str) -> int:
+        queue = self._queues.get(name)
+        return 0 if queue is None else queue.ready
 
     def delete_queue(self, name: str, owner: object) -> int:
         if name not in self._queues:
@@ -259,7 +271,9 @@ class Broker:
 
     def purge_queue(self, name: str, owner: object) -> int:
         self._topology.queue(name, owner)
-        return self._queues[name].purge()
+        queue = self._queues[name]
+        self._pump.touch(queue)  # there is room now
+        return queue.purge()
 
     def declare_exchange(self, declaration: ExchangeDeclaration) -> bool:
         return self._topology.admit_exchange(declaration)
@@ -310,8 +324,13 @@ class Broker:
     # --- Observable, Control --------------------------------------------------------------------------------
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
-        """Queues, consumers, publishers, exchanges, bindings, policies, stages, alarms, engine; [] for other kinds."""
+        """Queues, consumers, publishers, exchanges, bindings, policies, stages, alarms, engine, totals; [] for other
+        kinds."""
         return self._snapshots.take(kind, identity)
+
+    def queue_figures(self) -> Iterator[Snapshot]:
+        """The counts of every queue, one by one: for whoever lets others work in between."""
+        return self._snapshots.queue_figures()
 
     def set_alarm(self, name: str) -> None:
         """See :class:`core.interface.Control`."""
@@ -372,6 +391,8 @@ class Broker:
         route = Route(exchange, keys)
         for part, queues in self._router.route(exchange, keys, run):
             self._submit(publisher, part, queues, route)
+            if queues:
+                self._totals.routed(run.attributes.origin, len(part.entries))
             if publisher.stage_credit is not None:
                 for queue in queues:
                     publisher.stage_credit.send(queue.stage_credit, len(part.entries), now.monotonic)
@@ -414,6 +435,8 @@ class Broker:
         ready = queue.ready
         self._pump.forget(queue)
         queue.dissolve(self._confirms, ResourceDeleted(f"queue '{name}' was deleted"))
+        self._totals.queues_deleted += 1
+        self._totals.stage_blocked_seconds += queue.stage_credit.blocked_seconds(self._now.monotonic)
         queue.stage_credit.end()
         self._maker.forget(queue)
         return ready

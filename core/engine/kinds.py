@@ -13,6 +13,7 @@ from core.credit_flow.stage import Stage
 from core.engine.confirms import Confirms, Submission
 from core.engine.consumers import Attachment, Consumers
 from core.engine.options import QueueOptions
+from core.engine.queue_counters import Counted
 from core.errors import EngineError
 from core.interface import Disposal, Publisher, Target
 from core.message import Attributes, Return
@@ -46,6 +47,9 @@ class AnyQueue(Hashable, Protocol):
 
     @property
     def consumers(self) -> Consumers: ...
+
+    @property
+    def counters(self) -> Counted: ...
 
     @property
     def publishers(self) -> MutableMapping[Publisher, None]:

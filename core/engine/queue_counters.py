@@ -1,6 +1,20 @@
 """What has happened in a queue since it was made, in messages."""
 
 from dataclasses import dataclass
+from typing import Protocol
+
+
+class Counted(Protocol):
+    """Counters that every kind of queue has."""
+
+    @property
+    def published(self) -> int: ...
+
+    @property
+    def delivered(self) -> int: ...
+
+    @property
+    def accepted(self) -> int: ...
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """What the engine shows of itself, from plain counters. Values are plain, so that any protocol can send
 them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from core.alarms.registry import AlarmRegistry
@@ -12,6 +12,7 @@ from core.engine.kinds import AnyQueue
 from core.engine.policies import Policies
 from core.engine.router import Router
 from core.engine.topology import Topology
+from core.engine.totals import EngineTotals
 from core.interface import Binding, ExchangeDeclaration, Publisher, QueueTarget, Snapshot
 
 
@@ -25,6 +26,7 @@ class Snapshots:
     confirms: Confirms
     alarms: AlarmRegistry
     policies: Policies
+    totals: EngineTotals
     store: CreditFlow | None
     """The message store's stage credit, where there is one."""
     now: Callable[[], float]
@@ -51,9 +53,27 @@ class Snapshots:
                 shown = self.alarms.snapshot()
             case "engine":
                 shown = [self._engine()]
+            case "totals":
+                shown = [self._totals()]
             case _:
                 shown = []
         return [one for one in shown if identity is None or one["name"] == identity]
+
+    def queue_figures(self) -> Iterator[Snapshot]:
+        """Of each queue what changes all the time, and nothing that is dear to find out. A copy is walked: queues may
+        come and go meanwhile."""
+        for queue in list(self.queues.values()):
+            counters = queue.counters
+            yield {
+                "name": queue.name,
+                "messages_ready": queue.ready,
+                "messages_unacknowledged": queue.unacknowledged,
+                "consumers": len(queue.consumers),
+                "published": counters.published,
+                "delivered": counters.delivered,
+                "accepted": counters.accepted,
+                "blocked_seconds": queue.stage_credit.blocked_seconds(self.now()),
+            }
 
     def _queue(self, queue: AnyQueue) -> Snapshot:
         declaration = self.topology.queues[queue.name].declaration
@@ -90,6 +110,17 @@ class Snapshots:
             "held_up_by": list(reading.held_up_by),
             "blocks": stage.blocks,
             "blocked_seconds": stage.blocked_seconds(now),
+        }
+
+    def _totals(self) -> Snapshot:
+        return {
+            "name": "totals",
+            "queues": len(self.queues),
+            "exchanges": len(self.topology.exchanges),
+            "bindings": len(self.topology.all_bindings()),
+            "policies": len(self.policies.snapshot()),
+            "store_blocked_seconds": 0.0 if self.store is None else self.store.blocked_seconds(self.now()),
+            **self.totals.counts(),
         }
 
     def _engine(self) -> Snapshot:

@@ -8,7 +8,7 @@ every peer, and gives them a bounded time to answer.
 import signal
 import socket
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import structlog
 import trio
@@ -182,6 +182,15 @@ class Server:
             peers = self._connections if kind != "connections" or identity is None else self._found(identity)
             rows = [row for peer in peers for row in peer.snapshot(kind)]
         return [row for row in rows if identity is None or row.get("identity") == identity]
+
+    @property
+    def stopping(self) -> bool:
+        """The orderly stop has begun."""
+        return self._stop.is_set()
+
+    def connections(self, kind: str) -> Iterator[list[Snapshot]]:
+        """The rows of a kind, connection by connection: for whoever lets others work in between."""
+        return (peer.snapshot(kind) for peer in self._connections)
 
     def _found(self, identity: str) -> list[Peer]:
         peer = self._connections.find(identity)

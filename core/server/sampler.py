@@ -13,6 +13,7 @@ All lines about alarms in the log are written here, also of those that an operat
 """
 
 import platform
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable
 from math import inf
 from typing import Protocol, TypeVar
@@ -30,6 +31,7 @@ from core.config.alarms import AlarmSettings, parse_free_limit, parse_watermark
 from core.config.units import explain_convention
 from core.errors import Invalid, PreconditionFailed
 from core.interface import Snapshot
+from core.observe.buckets import LAG_SECONDS
 from core.server.measures import Measures
 
 MEMORY_INTERVAL_S = 1.0
@@ -92,6 +94,11 @@ class Sampler:
         )
         self._lag = LagNotice(registry, limit_s=settings.event_loop_lag)
         self._descriptors = DescriptorNotice(registry, share=settings.sockets_share)
+        self.lag_counts = [0] * (len(LAG_SECONDS) + 1)
+        """Wake-ups of this task by how late they were: for each of ``LAG_SECONDS`` those that were no later, but later
+        than the one before; last, those that were later than all."""
+        self.lag_seconds = 0.0
+        """Of all wake-ups together."""
         self._memory_due = self._disk_due = -inf
         self._give_back_from = self._gave_back_at = -inf
         self._memory_measurable = True
@@ -125,7 +132,10 @@ class Sampler:
         with trio.move_on_at(due):
             await self._hurry.wait()
         if not self._hurry.is_set():
-            self._lag.sample(self._clock().monotonic - due)
+            lag = self._clock().monotonic - due
+            self._lag.sample(lag)
+            self.lag_counts[bisect_left(LAG_SECONDS, lag)] += 1
+            self.lag_seconds += lag
             return
         self._hurry = trio.Event()
         self._memory_due = -inf

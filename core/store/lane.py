@@ -18,6 +18,7 @@ they take each other's places and need no cutting off.
 """
 
 import errno
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -32,6 +33,11 @@ from core.store.record import Found, Kind, encode, record_bytes, scan
 MARK_BYTES = record_bytes(8)
 MARKS_BYTES_MAX = 2**20 // MARK_BYTES * MARK_BYTES
 """The marks begin anew where the next one would pass 1 MiB: 26,214 marks."""
+
+SYNC_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+"""Upper bounds by which syncs are counted: from a disk with a battery to one that is about to fail."""
+BATCH_RECORDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
+"""Upper bounds by which write batches are counted."""
 
 REMOVALS_MAX = 64
 """Removals in one sync batch: unlinking a file of 16 MiB can take a millisecond, and syncs wait behind it."""
@@ -166,6 +172,11 @@ class Lane:
         self.syncs = 0
         self.sync_seconds = 0.0
         self.last_sync_seconds = 0.0
+        self.sync_counts = [0] * (len(SYNC_SECONDS) + 1)
+        """Syncs by duration: for each of ``SYNC_SECONDS`` those that took no longer, but longer than the one before;
+        last, those that took longer than all."""
+        self.batch_counts = [0] * (len(BATCH_RECORDS) + 1)
+        """Write batches by records, likewise."""
         self._sync_interval_s = sync_interval_s
         self._batch_number = 1
         """Of the batch that is gathering."""
@@ -309,6 +320,7 @@ class Lane:
         self.writing = None
         if self.failed is not None:
             return
+        self.batch_counts[bisect_left(BATCH_RECORDS, batch.position - self.written)] += 1
         self.written = batch.position
         self.staged_bytes -= batch.bytes
         self.written_bytes += batch.bytes
@@ -388,6 +400,7 @@ class Lane:
         self.syncs += 1
         self.sync_seconds += seconds
         self.last_sync_seconds = seconds
+        self.sync_counts[bisect_left(SYNC_SECONDS, seconds)] += 1
         if batch.position > self.synced:
             self.synced = batch.position
             self._synced_batch = batch.number

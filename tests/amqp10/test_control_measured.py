@@ -7,9 +7,11 @@ import pytest
 from amqp10.addresses import percent_encode
 from amqp10.control_plane import BrokerControl
 from amqp10.management import ManagementNode
+from core.clock import Now
 from core.engine.broker import Broker
 from core.engine.settings import EngineSettings
 from core.errors import Invalid
+from core.observe.stalls import Stalls
 from tests.kit.management import Answer, decode_answer, encode_request
 
 
@@ -39,7 +41,7 @@ class Desk:
 
     def __init__(self, scales: Scales | None) -> None:
         broker = Broker(EngineSettings())
-        self.control = BrokerControl(broker, version="0", pid=1)
+        self.control = BrokerControl(broker, version="0", pid=1, stalls=Stalls(clock=lambda: Now(0.0, 0.0)))
         self.control.sampler = scales
         self.node = ManagementNode(broker, self.control)
 

@@ -4,11 +4,12 @@ from itertools import pairwise
 
 import pytest
 
-from amqp10.frontend.reasons import REASON_KEY, SINCE_KEY, BlockWatch, Reason, Telling, reason_of_alarms
+from amqp10.frontend.reasons import REASON_KEY, SINCE_KEY, BlockWatch, Telling, reason_of_alarms
 from amqp10.frontend.settings import FrontEndSettings
 from amqp10.performatives import Flow
 from amqp10.types import Symbol, Timestamp
 from core.clock import Now
+from core.interface import FlowReason
 from tests.kit.wire import InProcessBroker, WirePeer
 
 TELLING = Telling(after_s=0.05, interval_s=0.5)
@@ -26,7 +27,7 @@ def reasons(peer: WirePeer) -> list[object]:
 
 def test_a_short_block_is_not_told() -> None:
     watch = BlockWatch()
-    watch.observe(Reason.MEMORY, at(0.0))
+    watch.observe(FlowReason.MEMORY, at(0.0))
     assert watch.deadline(TELLING) == pytest.approx(0.05)
     assert watch.due(TELLING, at(0.04)) is None
     watch.observe(None, at(0.045))
@@ -36,7 +37,7 @@ def test_a_short_block_is_not_told() -> None:
 
 def test_a_block_is_told_once_with_its_beginning_and_its_end_once() -> None:
     watch = BlockWatch()
-    watch.observe(Reason.MEMORY, at(1.0))
+    watch.observe(FlowReason.MEMORY, at(1.0))
     assert watch.due(TELLING, at(1.05)) == {REASON_KEY: Symbol("memory"), SINCE_KEY: Timestamp(1_001_000)}
     assert watch.due(TELLING, at(9.0)) is None
     watch.observe(None, at(9.0))
@@ -49,7 +50,7 @@ def test_no_more_than_two_a_second() -> None:
     told = []
     for step in range(200):  # blocked and free in turn, every 60 ms
         now = at(step * 0.06)
-        watch.observe(Reason.UNCONFIRMED_LIMIT if step % 2 else None, now)
+        watch.observe(FlowReason.UNCONFIRMED_LIMIT if step % 2 else None, now)
         properties = watch.due(TELLING, at(now.monotonic + 0.055))
         if properties is not None:
             told.append(now.monotonic)
@@ -59,9 +60,9 @@ def test_no_more_than_two_a_second() -> None:
 
 def test_a_reason_that_changes_is_told_again() -> None:
     watch = BlockWatch()
-    watch.observe(Reason.UNCONFIRMED_LIMIT, at(0.0))
+    watch.observe(FlowReason.UNCONFIRMED_LIMIT, at(0.0))
     assert watch.due(TELLING, at(0.1)) is not None
-    watch.observe(Reason.MEMORY, at(0.2))
+    watch.observe(FlowReason.MEMORY, at(0.2))
     assert watch.due(TELLING, at(0.2)) is None  # too soon after the last
     told = watch.due(TELLING, at(0.6))
     assert told is not None
@@ -69,8 +70,8 @@ def test_a_reason_that_changes_is_told_again() -> None:
 
 
 def test_the_first_reason_of_the_list_is_named() -> None:
-    assert reason_of_alarms(frozenset({"disk", "memory"})) is Reason.MEMORY
-    assert reason_of_alarms(frozenset({"disk"})) is Reason.DISK
+    assert reason_of_alarms(frozenset({"disk", "memory"})) is FlowReason.MEMORY
+    assert reason_of_alarms(frozenset({"disk"})) is FlowReason.DISK
 
 
 def test_a_publisher_is_told_of_an_alarm_and_of_its_end() -> None:

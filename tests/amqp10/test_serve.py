@@ -28,6 +28,7 @@ from core.config import Settings
 from core.config.amqp10 import Amqp10Settings, FlowReasonSettings
 from core.engine.broker import Broker
 from core.engine.settings import EngineSettings
+from core.observe.stalls import Stalls
 from core.process import headgate_version
 from core.server.frontends import FrontEndFactory, PeerInfo
 
@@ -161,12 +162,14 @@ def test_a_refusal_byte_by_byte():
 
 def factory(*, anonymous: bool) -> FrontEndFactory:
     broker = Broker(EngineSettings(), MessageConverter())
+    stalls = Stalls(clock=lambda: NOW)
     return amqp10_factory(
         settings=configured(),
         broker=broker,
-        control=BrokerControl(broker, version="test", pid=0),
+        control=BrokerControl(broker, version="test", pid=0, stalls=stalls),
         converter=MessageConverter(),
         users=Users([], cache_seconds=0.0, monotonic=lambda: 0.0, random_bytes=bytes),
+        stalls=stalls,
         anonymous=anonymous,
     )
 

@@ -12,12 +12,11 @@ import pytest
 from amqp10.cli.exits import Exit
 from amqp10.cli.main import command_line
 from amqp10.errors import ErrorCondition
-from amqp10.frontend.reasons import Reason
 from core.amqp091.methods import METHODS
 from core.credit_flow.diagnosis import SlowStage
 from core.engine.arguments import QUEUE_ARGUMENTS
 from core.engine.policies import KEYS
-from core.interface import Action, DeathReason, Engine
+from core.interface import Action, DeathReason, Engine, FlowReason
 from core.store.folder import DEFINITIONS_FILE, FOLDERS, FORMAT_FILE, LOCK_FILE
 from core.store.record import Kind
 from docs import amqp091_tables
@@ -159,7 +158,7 @@ def test_the_reasons_told_now_are_those_of_the_code():
     rows = re.findall(r"^\| `([a-z-]+)` \|(.*)\|$", read(DOCS / "flow-reasons.md"), re.MULTILINE)
     listed = {reason for reason, _ in rows}
     now = {reason for reason, row in rows if "**now**" in row}
-    known = {reason.value for reason in Reason}
+    known = {reason.value for reason in FlowReason}
     assert now <= known <= listed
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.hostile.descriptor_limits import USED_UP, run
 from tests.kit.broker_process import BrokerAddress, broker_process
+from tests.kit.cases import case
 from tests.kit.limited_broker import limited_broker
 
 REASON = "the limit of 1 connections is reached"
@@ -37,7 +38,9 @@ def full(tmp_path: Path) -> Iterator[BrokerAddress]:
 
 
 @pytest.mark.interop
+@case("amqp10_connection_max_SUITE", "shared with AMQP 0.9.1")
 def test_pika_tells_why_it_is_not_served(full: BrokerAddress):
+    """shared with AMQP 0.9.1 (amqp10_connection_max_SUITE)"""
     pika = importlib.import_module("pika")
     with pytest.raises(pika.exceptions.AMQPConnectionError) as caught:
         pika.BlockingConnection(pika.ConnectionParameters(full.host, full.port))
@@ -45,8 +48,10 @@ def test_pika_tells_why_it_is_not_served(full: BrokerAddress):
 
 
 @pytest.mark.interop
+@case("amqp10_connection_max_SUITE", "shared with AMQP 0.9.1")
 @pytest.mark.parametrize("login", ["guest:guest@", ""], ids=["PLAIN", "ANONYMOUS"])
 def test_proton_tells_why_it_is_not_served(full: BrokerAddress, login: str):
+    """shared with AMQP 0.9.1 (amqp10_connection_max_SUITE): it is pika's connection that fills the limit."""
     utils = importlib.import_module("proton.utils")
     with pytest.raises(utils.ConnectionClosed) as caught:
         utils.BlockingConnection(f"{login}{full.host}:{full.port}", timeout=5, allow_insecure_mechs=True)

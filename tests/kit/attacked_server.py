@@ -36,6 +36,7 @@ from core.engine.broker import Broker
 from core.engine.settings import EngineSettings
 from core.interface import Mailbox, QueueDeclaration, QueueTarget
 from core.message import Attributes, Run
+from core.observe.stalls import Stalls
 from core.server.run import Server, read_clocks
 from tests.kit.wire import body_of, data_message, numbered
 
@@ -286,7 +287,8 @@ async def attacked_server(
     broker = Broker(EngineSettings(), converter)
     broker.declare_queue(QueueDeclaration(name="q", arguments={}), None)
     users = Users([], cache_seconds=60.0, monotonic=lambda: 0.0, random_bytes=bytes)
-    control = BrokerControl(broker, version="test", pid=0)
+    stalls = Stalls(clock=read_clocks)
+    control = BrokerControl(broker, version="test", pid=0, stalls=stalls)
     log = LogCapture()
     server = Server(
         settings=ServerSettings.model_validate({"listen": ["127.0.0.1:0"]} | settings),
@@ -298,6 +300,7 @@ async def attacked_server(
                 control=control,
                 converter=converter,
                 users=users,
+                stalls=stalls,
                 anonymous=False,
             )
         ],

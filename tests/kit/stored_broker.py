@@ -62,7 +62,7 @@ class StoredBroker:
         storage = Storage(found=Definitions(), recorder=CountedQueues(), store=store, quorum=quorum)
         self.wire = InProcessBroker()
         self.wire.engine = Broker(EngineSettings(), converter, storage=storage)
-        self.wire.control = BrokerControl(self.wire.engine, version="test", pid=0)
+        self.wire.control = BrokerControl(self.wire.engine, version="test", pid=0, stalls=self.wire.stalls)
         self.wire.node = ManagementNode(self.wire.engine, self.wire.control)
 
     def settle_down(self) -> None:

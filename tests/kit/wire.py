@@ -5,9 +5,13 @@ is left. :class:`WirePeer` is a client with no flow control of its own, so that 
 performatives and sees the frames that came back, decoded, in order.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import Protocol, TypeVar
+
+import structlog
+from structlog.testing import LogCapture
 
 from amqp10.connection import Connection
 from amqp10.control_plane import BrokerControl
@@ -46,7 +50,9 @@ from core.engine.settings import EngineSettings
 from core.engine.storage import Storage
 from core.interface import Mailbox, QueueDeclaration, QueueTarget
 from core.message import Attributes, Run
+from core.observe.stalls import StallLog, Stalls
 from core.server.frontends import FrontEnd, PeerInfo
+from core.server.stall_rounds import ROUND_S, ROUNDS_PER_LOOK
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.storage import KeptDefinitions, open_storage, work
 
@@ -102,9 +108,12 @@ class InProcessBroker:
         self._own_storage = open_storage(MemoryDisk(), KeptDefinitions()) if durable else None
         self.converter = MessageConverter()
         self.engine = Broker(engine or EngineSettings(), self.converter, storage=storage or self._own_storage)
-        self.control = BrokerControl(self.engine, version="test", pid=0)
-        self.node = ManagementNode(self.engine, self.control)
         self.now = Now(1000.0, 1_700_000_000.0)
+        self.log = LogCapture()
+        stall_log = StallLog(structlog.wrap_logger(None, processors=[self.log]))
+        self.stalls = Stalls(clock=lambda: self.now, listeners=[stall_log])
+        self.control = BrokerControl(self.engine, version="test", pid=0, stalls=self.stalls)
+        self.node = ManagementNode(self.engine, self.control)
         self.peers: list[AnyPeer] = []
         self._touched: list[AnyPeer] = []
 
@@ -170,6 +179,14 @@ class InProcessBroker:
             self.run()
         self._move(end)
 
+    def go_round(self, seconds: float) -> None:
+        """Let time pass as :meth:`advance` does, with the rounds of the ledger of stalls."""
+        for number in range(round(seconds / ROUND_S)):
+            self.advance(ROUND_S)
+            if number % ROUNDS_PER_LOOK == 0:
+                deque(self.stalls.look(), maxlen=0)
+            deque(self.stalls.tell(), maxlen=0)
+
     def touch(self, peer: "AnyPeer") -> None:
         """This peer has actions or output."""
         if peer not in self._touched:
@@ -218,6 +235,7 @@ class WirePeer:
             topology=broker.engine,
             converter=broker.converter,
             management=broker.node,
+            stalls=broker.stalls,
             settings=broker.settings,
             unique=lambda: f"u{len(self.front_end.connection.all_sessions)}",
             wake=lambda: broker.touch(self),

@@ -85,6 +85,7 @@ class Wire091Peer:
             engine=broker.engine,
             topology=broker.engine,
             converter=broker.converter,
+            stalls=broker.stalls,
             settings=settings,
             unique=self._unique,
             wake=self.touch,

@@ -16,7 +16,7 @@ from core.amqp091 import methods
 from core.amqp091.errors import ChannelFault, ConnectionFault, ProtocolError, ReplyCode
 from core.amqp091.events import AcksReceived, MethodReceived, PublishesReceived
 from core.amqp091.frontend.consumers import ConsumerMethods
-from core.amqp091.frontend.consuming import REQUEUED, Consuming
+from core.amqp091.frontend.consuming import FAILED, GIVEN_BACK, Consuming
 from core.amqp091.frontend.definitions import Definitions
 from core.amqp091.frontend.publishing import Publishing
 from core.amqp091.frontend.replies import channel_fault
@@ -225,11 +225,11 @@ class Channel:
             self._settlements.append(settlement)
 
     def _reject(self, method: methods.BasicReject) -> None:
-        how = REQUEUED if method.requeue else Disposal.REJECTED
+        how = FAILED if method.requeue else Disposal.REJECTED
         self._settle(lambda: self.consuming.settle(method.delivery_tag, how, multiple=False))
 
     def _nack(self, method: methods.BasicNack) -> None:
-        how = REQUEUED if method.requeue else Disposal.REJECTED
+        how = GIVEN_BACK if method.requeue else Disposal.REJECTED
         self._settle(lambda: self.consuming.settle(method.delivery_tag, how, multiple=method.multiple))
 
     def _recover(self, method: methods.BasicRecover) -> Method:

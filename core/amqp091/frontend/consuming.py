@@ -24,9 +24,10 @@ from core.interface import ConsumeOptions, Consumer, Delivered, Disposal, GrantR
 from core.message import Return
 
 UNSENT = Return(unsent=True)
-REQUEUED = Return(delivery_failed=True)
-"""basic.nack, basic.reject and basic.recover: counts as a failed attempt, so that a poisonous message ends
-somewhere."""
+FAILED = Return(delivery_failed=True)
+"""basic.reject with requeue: a failed attempt, which quorum queues count."""
+GIVEN_BACK = Return()
+"""basic.nack with requeue and basic.recover: no attempt has failed. The difference is RabbitMQ's."""
 GETTERS_KEPT = 64
 """Queues from which a channel may basic.get without making an attachment anew."""
 
@@ -139,6 +140,7 @@ class Consuming:
         consumption.consumer = shared.engine.consume(queue, shared.mailbox, shared.owner, options, (self, consumption))
         self.by_tag[consumption.consumer_tag] = consumption
         shared.consumers += 1
+        shared.traffic.consumers += 1
 
     def ask(self, consumption: Consumption) -> None:
         """Let the queue hand out what there is room for."""
@@ -175,6 +177,7 @@ class Consuming:
         if consumption is None or consumption.consumer is None:
             return
         self._shared.consumers -= 1
+        self._shared.traffic.consumers -= 1
         consumption.cancelled = True
         self._forget_wishes(consumption)
         keeps = self._unacked.count(consumption) > 0
@@ -190,6 +193,7 @@ class Consuming:
         if self.by_tag.get(consumption.consumer_tag) is consumption:
             del self.by_tag[consumption.consumer_tag]
             self._shared.consumers -= 1
+            self._shared.traffic.consumers -= 1
             return True
         self._getters = {name: getter for name, getter in self._getters.items() if getter is not consumption}
         return False
@@ -238,10 +242,26 @@ class Consuming:
                 self._shared.connection.frame_max,
             )
         )
+        self._count(consumption, count, redelivered=not action.first_acquirer)
         if consumption.no_ack:
             self._shared.engine.settle(consumer, action.first, action.first + count - 1, Disposal.ACCEPTED)
         if consumption.granted <= self._shared.settings.max_queue_credit // 2:
             self._hungry[consumption] = None
+
+    def _count(self, consumption: Consumption, n: int, *, redelivered: bool) -> None:
+        traffic = self._shared.traffic
+        traffic.messages_delivered += n
+        if redelivered:
+            traffic.messages_redelivered += n
+        match consumption.getter, consumption.no_ack:
+            case False, False:
+                traffic.messages_delivered_consume_manual_ack += n
+            case False, True:
+                traffic.messages_delivered_consume_auto_ack += n
+            case True, False:
+                traffic.messages_delivered_get_manual_ack += n
+            case _:
+                traffic.messages_delivered_get_auto_ack += n
 
     def _tags(self, consumption: Consumption, first: int, count: int) -> int:
         if consumption.no_ack:
@@ -285,8 +305,10 @@ class Consuming:
             return
         got, self._got = self._got, None
         if got is None:
+            self._shared.traffic.messages_get_empty += 1
             self._end_get(BasicGetEmpty())
             return
+        self._count(consumption, 1, redelivered=not got.first_acquirer)
         self._getting = None
         exchange, routing_key = self._way(got)
         method = BasicGetOk(
@@ -338,7 +360,7 @@ class Consuming:
 
     def recover(self) -> None:
         """basic.recover: everything that is not acknowledged goes back to its queue, and comes again."""
-        self._dispose(self._unacked.take_all(), REQUEUED)
+        self._dispose(self._unacked.take_all(), GIVEN_BACK)
 
     def _dispose(self, pieces: list[Piece[Consumption]], disposal: Disposal | Return) -> None:
         engine = self._shared.engine
@@ -346,6 +368,8 @@ class Consuming:
         for consumption, first, last in pieces:
             if consumption.consumer is not None:
                 engine.settle(consumption.consumer, first, last, disposal)
+                if disposal is Disposal.ACCEPTED:
+                    self._shared.traffic.messages_acknowledged += last - first + 1
                 touched[consumption] = None
         for consumption in touched:
             if not consumption.cancelled:
@@ -366,6 +390,7 @@ class Consuming:
                 engine.cancel(consumption.consumer)
                 consumption.consumer = None
         self._shared.consumers -= len(self.by_tag)
+        self._shared.traffic.consumers -= len(self.by_tag)
         self.by_tag.clear()
         self._getters.clear()
         self._hungry.clear()

@@ -31,8 +31,8 @@ from core.amqp091.frontend.consuming import Consuming, Consumption
 from core.amqp091.frontend.publishing import Publishing
 from core.amqp091.frontend.settings import FrontEndSettings
 from core.amqp091.frontend.shared import Shared
-from core.amqp091.frontend.snapshots import channel_snapshot, connection_snapshot
-from core.amqp091.frontend.throttle import Throttle
+from core.amqp091.frontend.snapshots import channel_snapshot, connection_snapshot, stage_snapshots, stall_subject
+from core.amqp091.frontend.throttle import ReaderStall, Throttle
 from core.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
 from core.clock import Now
 from core.credit_flow.flow import CreditFlow
@@ -46,10 +46,12 @@ from core.interface import (
     Engine,
     GrantReply,
     Mailbox,
+    StallWatch,
     TakenBack,
     Topology,
 )
 from core.server.frontends import PeerInfo
+from core.server.traffic import Traffic
 
 BLOCKED_CAPABILITY = "connection.blocked"
 CANCEL_CAPABILITY = "consumer_cancel_notify"
@@ -67,15 +69,20 @@ class Amqp091FrontEnd:
         engine: Engine,
         topology: Topology,
         converter: Converter,
+        stalls: StallWatch,
         settings: FrontEndSettings,
         unique: Callable[[], str],
         wake: Callable[[], None],
+        traffic: Traffic | None = None,
     ) -> None:
-        """``unique`` gives the part of a name that nobody can guess; ``wake`` asks for another turn."""
+        """``unique`` gives the part of a name that nobody can guess; ``wake`` asks for another turn.
+        ``traffic`` is what all connections of the protocol count in."""
         self.info = info
+        self.traffic = traffic or Traffic()
         self.connection = connection
         self.reader = CreditFlow(info.identity, settings.stage_credit, unblocked=wake)
         self.throttle = Throttle(self.reader)
+        self._stall = ReaderStall(self.throttle, self.reader, stalls, partial(stall_subject, info, connection))
         self.channels: dict[int, Channel] = {}
         self._shared = Shared(
             identity=info.identity,
@@ -89,6 +96,7 @@ class Amqp091FrontEnd:
             settings=settings,
             unique=unique,
             wake=wake,
+            traffic=self.traffic,
         )
         self._closing: dict[Channel, None] = {}
         """Channels that the peer has closed, with work left from before."""
@@ -149,7 +157,10 @@ class Amqp091FrontEnd:
         return self.connection.close_for_a_bug()
 
     def connection_lost(self, now: Now) -> None:
+        self._now = now
+        self.traffic.reader_blocked_seconds += self.reader.blocked_seconds(now.monotonic)
         self._release_all()
+        self._stall.end(now)
         self._shared.engine.unsubscribe(self._shared.mailbox, self)
 
     @property
@@ -168,6 +179,8 @@ class Amqp091FrontEnd:
         match kind:
             case "connections":
                 return [connection_snapshot(self, now)]
+            case "stages":
+                return stage_snapshots(self, now)
             case "channels":
                 return [channel_snapshot(self.info, channel, now) for channel in self.channels.values()]
             case _:
@@ -201,6 +214,10 @@ class Amqp091FrontEnd:
         if not left:
             self._shared.wake()
         self._see_to_heartbeats()
+        if self.connection.opened:
+            self._stall.observe(now)
+        else:
+            self._stall.end(now)
 
     def _room(self, number: int) -> int:
         """How many publishes a channel may be sent at once: the reader stops exactly where its stage credit ends, and
@@ -225,6 +242,8 @@ class Amqp091FrontEnd:
                 self.throttle.alarms = self._shared.engine.subscribe(self._shared.mailbox)
             case ChannelOpened():
                 self.channels[event.channel] = Channel(event.channel, self._shared)
+                self.traffic.channels += 1
+                self.traffic.channels_opened += 1
             case ChannelClosed():
                 self._channel_closed(event)
             case ConnectionClosed():
@@ -274,7 +293,9 @@ class Amqp091FrontEnd:
 
     def _release(self, channel: Channel) -> None:
         self._closing.pop(channel, None)
-        self.channels.pop(channel.number, None)
+        if self.channels.pop(channel.number, None) is not None:
+            self.traffic.channels -= 1
+            self.traffic.channel_blocked_seconds += channel.stage_credit.blocked_seconds(self._now.monotonic)
         channel.release()
 
     def _release_all(self) -> None:

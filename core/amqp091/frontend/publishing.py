@@ -189,6 +189,7 @@ class Publishing:
             publisher = self._publisher = shared.engine.publisher(
                 shared.mailbox, shared.owner, None, self, stage_credit=self._stage_credit
             )
+            self._shared.traffic.publishers += 1
         first = self._published
         count = len(event.entries)
         kept = list(event.entries) if event.mandatory else None  # the engine may do with its list what it likes
@@ -203,6 +204,9 @@ class Publishing:
         except EngineError as error:
             raise channel_fault(error) from error
         self._published = first + count
+        self._shared.traffic.messages_received += count
+        if self._confirm_base is not None:
+            self._shared.traffic.messages_received_confirm += count
         if kept is not None:
             self._returnable.append(Returnable(first, event.exchange, event.routing_key, kept))
 
@@ -252,8 +256,10 @@ class Publishing:
         if action.publisher is not self._publisher:
             return
         first, last = action.first, action.last
+        returned = 0
         if self._returnable:
-            self._return(first, last, unroutable=action.outcome is Outcome.RELEASED)
+            returned = self._return(first, last, unroutable=action.outcome is Outcome.RELEASED)
+        self._count_answered(last - first + 1, action.outcome, returned)
         in_order = first == self._answered.below
         self._answered.add(first, last)
         if self._transaction is not None and action.outcome is Outcome.REJECTED:
@@ -269,11 +275,21 @@ class Publishing:
         frames = [self._confirm(method, number - base + 1, multiple=False) for number in range(first, last + 1)]
         self._shared.connection.write(b"".join(frames))
 
+    def _count_answered(self, n: int, outcome: Outcome, returned: int) -> None:
+        traffic = self._shared.traffic
+        if outcome is Outcome.RELEASED:
+            traffic.messages_unroutable_returned += returned
+            traffic.messages_unroutable_dropped += n - returned
+        elif outcome is Outcome.ACCEPTED and self._confirm_base is not None:
+            traffic.messages_confirmed += n
+
     def _confirm(self, method: int, delivery_tag: int, *, multiple: bool) -> bytes:
         return _CONFIRM.pack(1, self._channel, _CONFIRM_BYTES, 60, method, delivery_tag, multiple, 0xCE)
 
-    def _return(self, first: int, last: int, *, unroutable: bool) -> None:
-        """Mandatory messages are answered: those that no queue wanted go back, before their confirm."""
+    def _return(self, first: int, last: int, *, unroutable: bool) -> int:
+        """Mandatory messages are answered: those that no queue wanted go back, before their confirm. Returns how
+        many."""
+        returned = 0
         rest: list[Returnable] = []
         while self._returnable and self._returnable[0].first <= last:
             kept = self._returnable.popleft()
@@ -284,11 +300,13 @@ class Publishing:
                 continue
             if unroutable:
                 self._send_back(kept, start, stop)
+                returned += stop - start
             for low, high in ((0, start), (stop, len(kept.entries))):
                 if low < high:
                     part = kept.entries[low:high]
                     rest.append(Returnable(kept.first + low, kept.exchange, kept.routing_key, part))
         self._returnable.extendleft(reversed(rest))
+        return returned
 
     def _send_back(self, kept: Returnable, start: int, stop: int) -> None:
         method = BasicReturn(
@@ -351,6 +369,7 @@ class Publishing:
         if self._publisher is not None:
             self._shared.engine.retire(self._publisher)
             self._publisher = None
+            self._shared.traffic.publishers -= 1
         self._returnable.clear()
 
 

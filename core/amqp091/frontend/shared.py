@@ -7,6 +7,7 @@ from core.amqp091.connection import Connection
 from core.amqp091.frontend.settings import FrontEndSettings
 from core.credit_flow.flow import CreditFlow
 from core.interface import Converter, Engine, Mailbox, Topology
+from core.server.traffic import Traffic
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -29,6 +30,8 @@ class Shared:
     """Gives the part of a name that nobody can guess."""
     wake: Callable[[], None]
     """Asks for another turn."""
+    traffic: Traffic
+    """What all connections of the protocol count in."""
     backlog_bytes: int = 0
     """What the socket has not taken yet, besides the output that waits in the connection."""
     consumers: int = 0

@@ -2,25 +2,44 @@
 
 from typing import TYPE_CHECKING
 
+from core.amqp091.connection import Connection
 from core.amqp091.frontend.channel import Channel
 from core.clock import Now
-from core.interface import Snapshot
+from core.interface import Snapshot, StallSubject
 from core.server.frontends import PeerInfo
 
 if TYPE_CHECKING:
     from core.amqp091.frontend.front_end import Amqp091FrontEnd
 
 
+def client_name(connection: Connection) -> str | None:
+    """What the client calls itself; None when it does not."""
+    name = connection.client_properties.get("connection_name") or connection.client_properties.get("product")
+    return name if isinstance(name, str) else None
+
+
+def stall_subject(info: PeerInfo, connection: Connection) -> StallSubject:
+    """What the ledger of stalls is told of the connection's reader."""
+    return StallSubject(
+        identity=info.identity,
+        connection=info.identity,
+        peer=f"{info.remote_host}:{info.remote_port}",
+        container_id=client_name(connection) or "",
+        user=connection.identity,
+        direction="in",
+        address="",
+    )
+
+
 def connection_snapshot(front_end: "Amqp091FrontEnd", now: Now) -> Snapshot:
     """One connection: who, where, how much, and what holds it up."""
     info, connection, reader = front_end.info, front_end.connection, front_end.reader
     reading = reader.reading(now.monotonic)
-    name = connection.client_properties.get("connection_name") or connection.client_properties.get("product")
     return {
         "identity": info.identity,
         "protocol": "amqp-0-9-1",
         "peer": f"{info.remote_host}:{info.remote_port}",
-        "container_id": name if isinstance(name, str) else None,
+        "container_id": client_name(connection),
         "user": connection.identity,
         "state": front_end.throttle.state(now.monotonic).value if connection.opened else "opening",
         "channels": len(front_end.channels),
@@ -56,3 +75,14 @@ def channel_snapshot(info: PeerInfo, channel: Channel, now: Now) -> Snapshot:
         "prefetch_count": consuming.prefetch_count,
         "channel_prefetch_count": consuming.channel_prefetch_count,
     }
+
+
+def stage_snapshots(front_end: "Amqp091FrontEnd", now: Now) -> list[Snapshot]:
+    """How long each stage of the connection was without stage credit."""
+    name = front_end.info.identity
+    stages = [("reader", name, front_end.reader)]
+    stages += [("channel", f"{name}/{number}", channel.stage_credit) for number, channel in front_end.channels.items()]
+    return [
+        {"identity": identity, "kind": kind, "blocked_seconds": flow.blocked_seconds(now.monotonic)}
+        for kind, identity, flow in stages
+    ]

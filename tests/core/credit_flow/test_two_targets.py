@@ -11,6 +11,7 @@ from functools import cache
 import pytest
 
 from core.credit_flow.flow import GENERAL, CreditFlow, StageCreditSpec
+from tests.kit.cases import case
 
 TURNS = 2_000
 READ_MAX = 3_000
@@ -82,8 +83,9 @@ each_way = pytest.mark.parametrize(
 
 
 @each_way
+@case("engine", "3.8")
 def test_row_3_08_both_targets_get_the_same_on_one_connection(channels: int, quorum_per_turn: int, run: int):
-    """The classic queue is ahead by what waits for the other one, and by a run in the socket at most."""
+    """row 3.8: the classic queue is ahead by what waits for the other one, and by a run in the socket at most."""
     chain = run_chain(channels=channels, quorum_per_turn=quorum_per_turn, run=run)
     ahead = chain.taken_on[CLASSIC] - chain.taken_on[QUORUM]
     assert 0 <= ahead <= 2 * GENERAL.initial + run

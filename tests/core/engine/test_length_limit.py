@@ -216,3 +216,12 @@ def test_a_queue_that_stops_blocking_lets_go():
 
 def run_of(count: int) -> Run:
     return Run(0, bodies(count), Attributes())
+
+
+def test_a_purge_makes_room_for_publishers_that_wait():
+    broker, peer = make(x_max_length=1, x_overflow="block")
+    fixed = broker.publisher(peer.mailbox, "x", TARGET, "fixed")
+    broker.publish(fixed, TARGET, run_of(1), NOW)
+    assert blocks(peer.turn()) == [(fixed, "queue-full")]
+    broker.purge_queue("q", "x")
+    assert blocks(peer.turn()) == [(fixed, None)]

@@ -366,7 +366,7 @@ def test_a_quorum_queue_counts_failed_attempts_and_gives_up_at_its_limit():
     for _ in range(3):
         ((method, properties, _),) = peer.deliveries()
         counts.append((properties.headers or {}).get("x-delivery-count"))
-        peer.send(1, BasicNack(delivery_tag=method.delivery_tag))
+        peer.send(1, BasicReject(delivery_tag=method.delivery_tag))
     assert counts == [None, 1, 2]
     assert peer.deliveries() == []
     assert peer.broker.ready() == 0

@@ -26,6 +26,7 @@ from core.amqp091.methods import (
     QueueUnbindOk,
 )
 from core.amqp091.properties import BasicProperties
+from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import Wire091Peer, connect
 
@@ -51,7 +52,9 @@ def test_declaring_tells_what_is_in_the_queue(peer: Wire091Peer):
     assert peer.declare() == QueueDeclareOk(queue="q", message_count=0, consumer_count=1)
 
 
+@case("engine", "3.18")
 def test_row_3_18_a_passive_declare_counts_the_ready_messages(peer: Wire091Peer):
+    """row 3.18: message_count of queue.declare-ok."""
     peer.declare()
     peer.publish(1, numbered(42), routing_key="q")
     assert peer.declare(passive=True).message_count == 42

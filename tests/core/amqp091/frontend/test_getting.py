@@ -19,6 +19,7 @@ from core.amqp091.methods import (
     QueuePurge,
     QueuePurgeOk,
 )
+from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import Wire091Peer, connect, published
 
@@ -37,7 +38,9 @@ def get(peer: Wire091Peer, queue: str = "q", *, no_ack: bool = False) -> tuple[B
     return None if got is None else (got[0], got[2])
 
 
+@case("engine", "3.18")
 def test_row_3_18_it_tells_how_many_are_left(peer: Wire091Peer):
+    """row 3.18: message_count of basic.get-ok."""
     peer.publish(1, numbered(3), routing_key="q")
     counts = []
     while (got := get(peer)) is not None:

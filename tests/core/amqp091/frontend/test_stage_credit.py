@@ -10,6 +10,7 @@ from core.amqp091.methods import BasicQos, BasicQosOk, ConnectionBlocked, QueueB
 from core.amqp091.properties import BasicProperties
 from core.credit_flow.diagnosis import SlowStage, diagnose
 from core.credit_flow.flow import StageCreditSpec
+from tests.kit.cases import case
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.storage import KeptDefinitions, open_storage, sync, write
 from tests.kit.wire import InProcessBroker, numbered
@@ -202,8 +203,9 @@ def test_row_1_04_consumers_on_other_connections_go_on_at_their_rate():
     assert state(other) == "running"
 
 
+@case("engine", "3.31")
 def test_row_3_31_on_the_same_connection_acknowledgements_wait_behind_publishes():
-    """Why one connection for both is not enough here: the consumer has its prefetch, and then nothing."""
+    """row 3.31: why one connection for both is not enough here: the consumer has its prefetch, and then nothing."""
     peer = with_queues("slow", "source")
     peer.broker.stall("slow")
     peer.publish(1, numbered(100), routing_key="source")

@@ -1,0 +1,124 @@
+"""What can be asked of the admin server: health, and metrics as text for Prometheus.
+
+It takes snapshots and callables; it knows neither engine nor protocols. One answer with metrics is made at a time, so
+many that ask cost no more of the loop than one does, only more time.
+"""
+
+from collections.abc import Callable, Iterable
+
+import trio
+from prometheus_client import Metric
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp
+from structlog.typing import FilteringBoundLogger
+
+from core.admin.answers import PiecesOfText, problem
+from core.admin.exposition import CONTENT_TYPE, Collector, exposition
+from core.admin.guard import Guard
+from core.admin.health import Health
+from core.config.address import parse_address
+from core.config.admin import AdminSettings
+
+LinkCollector = Callable[[str | None, int], Iterable[Metric]]
+"""Gives the families of the links, those of one address or of all, and of so many links at most."""
+
+ADDRESS_LENGTH_MAX = 1024
+"""Of an address in a query, in characters. Names of queues have 255 bytes; escaped they are three times as long."""
+
+
+def admin_application(
+    *,
+    settings: AdminSettings,
+    token: bytes | None,
+    health: Health,
+    collect: Collector,
+    collect_links: LinkCollector,
+    log: FilteringBoundLogger,
+) -> ASGIApp:
+    """Everything behind the port."""
+    checks = {
+        "/livez": health.alive,
+        "/readyz": health.ready,
+        "/startupz": health.has_started,
+        "/healthz/publish": health.publishing,
+    }
+    metrics = Metrics(collect=collect, collect_links=collect_links, links_max=settings.links_max)
+    app = Starlette(
+        routes=[
+            Route("/metrics", metrics.totals),
+            Route("/metrics/links", metrics.links),
+            *(Route(path, check) for path, check in checks.items()),
+        ],
+        exception_handlers={HTTPException: _refused, Exception: _failed},
+    )
+    app.router.redirect_slashes = False
+    hosts = {parse_address(address)[0] for address in settings.listen} | set(settings.hosts)
+    return Guard(app, token=token, hosts=hosts, open_paths=checks.keys(), log=log)
+
+
+class Metrics:
+    """Answers with metrics."""
+
+    def __init__(self, *, collect: Collector, collect_links: LinkCollector, links_max: int) -> None:
+        self._collect = collect
+        self._collect_links = collect_links
+        self._links_max = links_max
+        self._turn = trio.Lock()
+
+    async def totals(self, request: Request) -> PiecesOfText:
+        """``/metrics``: the whole broker, and its addresses as far as they are many."""
+        _check_keys(request, known=())
+        return await self._text(self._collect)
+
+    async def links(self, request: Request) -> PiecesOfText:
+        """``/metrics/links?address=&limit=``: single links, which are too many to be kept by Prometheus."""
+        _check_keys(request, known=("address", "limit"))
+        address = request.query_params.get("address")
+        if address is not None and not 0 < len(address) <= ADDRESS_LENGTH_MAX:
+            raise HTTPException(400, f"address must have 1 to {ADDRESS_LENGTH_MAX} characters")
+        limit = self._limit(request.query_params.get("limit"))
+        return await self._text(lambda: self._collect_links(address, limit))
+
+    def _limit(self, text: str | None) -> int:
+        if text is None:
+            return self._links_max
+        if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= self._links_max):
+            raise HTTPException(400, f"limit must be a number from 1 to {self._links_max}")
+        return int(text)
+
+    async def _text(self, collect: Collector) -> PiecesOfText:
+        async with self._turn:
+            return PiecesOfText(await exposition(collect), content_type=CONTENT_TYPE)
+
+
+def _check_keys(request: Request, *, known: tuple[str, ...]) -> None:
+    keys = [key for key, _ in request.query_params.multi_items()]
+    for key in keys:
+        if key not in known:
+            raise HTTPException(
+                400, f"there is no parameter {key[:64]!r} here; there are: {', '.join(known) or 'none'}"
+            )
+        if keys.count(key) > 1:
+            raise HTTPException(400, f"{key} is given more than once")
+
+
+_ERRORS = {400: "bad-request", 404: "not-found", 405: "method-not-allowed"}
+
+
+async def _refused(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    reason = error.detail
+    if error.status_code == 404:
+        reason = "there is no such path"
+    elif error.status_code == 405:
+        reason = f"{request.method} is not possible here"
+    return problem(error.status_code, _ERRORS.get(error.status_code, "refused"), reason, error.headers)
+
+
+async def _failed(request: Request, error: Exception) -> JSONResponse:
+    """Starlette raises the error again once this is sent, and the guard logs it."""
+    return problem(500, "internal-error", "the broker failed to answer; its log has the details")

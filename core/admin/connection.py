@@ -1,0 +1,101 @@
+"""One accepted socket of the admin server: HTTP by hypercorn, bounds by us.
+
+A connection has one deadline, from accept to close, that nobody can move: not a client that sends its request byte by
+byte, nor one that does not read the answer. There is one request on a connection, so the deadline is also the
+request's; whoever scrapes every few seconds loses nothing by connecting again. HTTP/2 is refused: in hypercorn it has
+buffers and streams that we would have to bound, and nobody needs it here.
+
+hypercorn's own connection (``TCPServer``) is not used: it shields what it sends from cancellation, so one client that
+does not read would keep the broker from stopping.
+"""
+
+from typing import cast
+
+import trio
+from h11 import LocalProtocolError
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.config import Config
+from hypercorn.events import Closed, Event, RawData
+from hypercorn.protocol.h11 import H2CProtocolRequiredError, H2ProtocolAssumedError, H11Protocol
+from hypercorn.trio.task_group import TaskGroup
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ASGIFramework, ConnectionState
+from starlette.types import ASGIApp
+
+READ_BYTES = 4096
+"""Read at once: a request's head exceeds its limit by no more than this."""
+
+LINGER_S = 0.5
+"""For a client that was answered to close: who closes with something unread resets the connection, and the answer is
+lost."""
+
+
+SWITCHING = b"HTTP/1.1 101 "
+"""hypercorn says so before it tells us that a client wants HTTP/2."""
+
+NO_HTTP_2 = b"HTTP/1.1 505 HTTP Version Not Supported\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class AdminConnection:
+    """Serves one socket until it is answered, has gone or its time is over."""
+
+    def __init__(self, stream: trio.SocketStream, *, app: ASGIApp, config: Config, seconds_max: float) -> None:
+        self._stream = stream
+        self._app = ASGIWrapper(cast("ASGIFramework", app))  # two packages' names for the same type
+        self._config = config
+        self._scope = trio.CancelScope(deadline=trio.current_time() + seconds_max)
+        self._sending = trio.Lock()
+        self._answered = False
+
+    async def run(self) -> None:
+        """Serve, and close the socket."""
+        try:
+            with self._scope:
+                await self._serve()
+        except* (OSError, LocalProtocolError):
+            pass  # the peer has gone; hypercorn may complain that its answer was left unfinished
+        finally:
+            await trio.aclose_forcefully(self._stream)
+
+    async def _serve(self) -> None:
+        client = self._stream.socket.getpeername()[:2]
+        server = self._stream.socket.getsockname()[:2]
+        async with TaskGroup() as tasks:
+            protocol = H11Protocol(
+                self._app,
+                self._config,
+                WorkerContext(max_requests=None),
+                tasks,
+                ConnectionState({}),
+                False,
+                client,
+                server,
+                self._send,
+            )
+            await protocol.initiate()
+            try:
+                while data := await self._receive():
+                    if not self._answered:
+                        await protocol.handle(RawData(bytes(data)))
+            except (H2CProtocolRequiredError, H2ProtocolAssumedError):
+                await self._send(RawData(NO_HTTP_2))
+            self._scope.cancel()  # nobody is there to be answered
+
+    async def _receive(self) -> bytes | bytearray:
+        try:
+            return await self._stream.receive_some(READ_BYTES)
+        except trio.BrokenResourceError:
+            return b""
+
+    async def _send(self, event: Event) -> None:
+        """What hypercorn calls. Whether a connection is idle does not matter here."""
+        try:
+            async with self._sending:
+                if isinstance(event, RawData) and not event.data.startswith(SWITCHING):
+                    await self._stream.send_all(event.data)
+                elif isinstance(event, Closed):
+                    await self._stream.send_eof()
+                    self._answered = True
+                    self._scope.deadline = min(self._scope.deadline, trio.current_time() + LINGER_S)
+        except trio.BrokenResourceError:
+            self._scope.cancel()

@@ -1,0 +1,111 @@
+"""The admin server's sockets: who is let in, and how many.
+
+Up to ``connections_max`` clients are served at once. Some more are told at once that all places are taken, and have a
+second to read it; the others wait in the operating system's backlog. Whatever goes wrong with one client is logged and
+ends with its connection. The last file descriptors are the store's, here as in core.server.listener.
+"""
+
+import socket
+from collections.abc import Sequence
+
+import trio
+from hypercorn.config import Config
+from starlette.types import ASGIApp
+from structlog.typing import FilteringBoundLogger
+
+from core.admin.answers import problem
+from core.admin.connection import AdminConnection
+from core.config.admin import AdminSettings
+from core.server.descriptors import too_few_left
+from core.server.listener import open_listeners
+
+BACKLOG = 64
+"""Connections that the operating system keeps waiting."""
+
+BUSY_MAX = 32
+"""Clients at once that are told that all connections are taken."""
+
+BUSY_S = 1.0
+"""Their time to read it."""
+
+PAUSE_S = 0.1
+"""After an accept that failed for want of descriptors or memory."""
+
+
+class AdminServer:
+    """Serves one ASGI application over HTTP."""
+
+    def __init__(self, app: ASGIApp, *, settings: AdminSettings, log: FilteringBoundLogger) -> None:
+        self._app = app
+        self._busy = problem(
+            503, "too-many-connections", f"all {settings.connections_max} connections are taken; try later"
+        )
+        self._settings = settings
+        self._log = log
+        self._config = _hypercorn_config(settings)
+        self._serving = 0
+        self._places = trio.Semaphore(settings.connections_max + BUSY_MAX)
+        self._sockets: list[socket.socket] = []
+
+    @property
+    def listening_on(self) -> Sequence[tuple[str, int]]:
+        """Host and port of every listening socket."""
+        return [listening.getsockname()[:2] for listening in self._sockets]
+
+    async def open(self) -> None:
+        """Listen. Raises OSError when an address cannot be listened on."""
+        self._sockets = await open_listeners(self._settings.listen, BACKLOG)
+
+    async def run(self) -> None:
+        """Serve until cancelled; then everybody is cut off."""
+        addresses = [f"{host}:{port}" for host, port in self.listening_on]
+        self._log.info("admin-listening", addresses=", ".join(addresses))
+        async with trio.open_nursery() as nursery:
+            for listening in self._sockets:
+                listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
+                nursery.start_soon(self._accept, listener, nursery)
+
+    def close(self) -> None:
+        """Listen no more."""
+        for listening in self._sockets:
+            listening.close()
+
+    async def _accept(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
+        while True:
+            await self._places.acquire()
+            nursery.start_soon(self._serve, await self._next(listener))
+
+    async def _next(self, listener: trio.SocketListener) -> trio.SocketStream:
+        while True:
+            try:
+                stream = await listener.accept()
+            except OSError as error:
+                self._log.warning("admin-accept-failed", reason=str(error), at_most_every=1.0)
+            else:
+                if not too_few_left(stream.socket.fileno()):
+                    return stream
+                await trio.aclose_forcefully(stream)
+                self._log.warning("admin-accept-failed", reason="out of file descriptors", at_most_every=1.0)
+            await trio.sleep(PAUSE_S)
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        has_place = self._serving < self._settings.connections_max
+        app, seconds_max = (self._app, self._settings.request_time_out) if has_place else (self._busy, BUSY_S)
+        self._serving += has_place
+        try:
+            connection = AdminConnection(stream, app=app, config=self._config, seconds_max=seconds_max)
+            await connection.run()
+        except Exception as error:
+            self._log.error("admin-connection-failed", exc_info=error)
+        finally:
+            self._serving -= has_place
+            self._places.release()
+
+
+def _hypercorn_config(settings: AdminSettings) -> Config:
+    config = Config()
+    config.accesslog = config.errorlog = None  # or it writes to standard error; what matters is in our own log
+    config.include_server_header = False
+    config.h11_max_incomplete_size = settings.request_head_max
+    config.keep_alive_max_requests = 0  # every answer says that the connection closes
+    return config

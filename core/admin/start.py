@@ -1,0 +1,58 @@
+"""Where an admin server is put together from its settings. Nothing outside imports more of core.admin than this.
+
+Whoever imports this loads prometheus-client, starlette and hypercorn: some megabytes. So it is imported only when there
+is to be an admin server.
+"""
+
+from pathlib import Path
+
+from structlog.typing import FilteringBoundLogger
+
+from core.admin.application import LinkCollector, admin_application
+from core.admin.exposition import Collector
+from core.admin.health import Health
+from core.admin.serving import AdminServer
+from core.config.admin import AdminSettings
+from core.errors import Invalid
+
+TOKEN_BYTES_MIN = 16
+TOKEN_BYTES_MAX = 1024
+
+
+async def open_admin_server(
+    settings: AdminSettings,
+    *,
+    health: Health,
+    collect: Collector,
+    collect_links: LinkCollector,
+    log: FilteringBoundLogger,
+) -> AdminServer:
+    """A server that listens; its ``run`` serves.
+
+    Raises OSError when an address cannot be listened on or the token cannot be read, Invalid for a useless token.
+    """
+    app = admin_application(
+        settings=settings,
+        token=None if settings.token_file is None else read_token(settings.token_file),
+        health=health,
+        collect=collect,
+        collect_links=collect_links,
+        log=log,
+    )
+    server = AdminServer(app, settings=settings, log=log)
+    await server.open()
+    return server
+
+
+def read_token(path: Path) -> bytes:
+    """The token in a file, without white space around it. Raises OSError, Invalid; neither repeats it."""
+    try:
+        with path.open("rb") as file:
+            token = file.read(TOKEN_BYTES_MAX + 1).strip()
+    except OSError as error:
+        raise OSError(error.errno, f"cannot read admin.token_file {path}: {error.strerror}") from error
+    if not TOKEN_BYTES_MIN <= len(token) <= TOKEN_BYTES_MAX or not token.isascii() or b" " in token:
+        raise Invalid(
+            f"admin.token_file {path} must have one token of {TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} ASCII characters"
+        )
+    return token

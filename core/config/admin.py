@@ -1,0 +1,54 @@
+"""Settings of the admin server: metrics and health over HTTP."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+
+from core.config.address import is_loopback, parse_address
+from core.config.section import Section
+from core.config.units import Bytes, Connections, Seconds, Unit
+
+
+def _parse_path(value: object) -> object:
+    return Path(value) if isinstance(value, str) else value
+
+
+class AdminSettings(Section):
+    """Metrics and health checks over HTTP, on a port of their own."""
+
+    enabled: bool = False
+    """Whether there is an admin server. Without it, its code is not even loaded."""
+
+    token_file: Annotated[Path | None, BeforeValidator(_parse_path)] = None
+    """A file with the token, of 16 characters or more, that requests must bring: Authorization: Bearer TOKEN. Health
+    checks need none. When not set: nobody needs one."""
+
+    listen: tuple[str, ...] = Field(default=("127.0.0.1:15692",), min_length=1, strict=False)
+    """Addresses to listen on, HOST:PORT. Any that is not a loopback address needs a token_file."""
+
+    hosts: tuple[str, ...] = Field(default=(), strict=False)
+    """Further names that a request's Host field may have, without a port. The hosts of listen, the address that was
+    dialled and those of this machine alone need not be named."""
+
+    connections_max: Connections = Field(default=32, ge=1, le=1000)
+    """Connections served at once."""
+
+    request_time_out: Seconds = Field(default=10.0, ge=0.1, le=600.0)
+    """From accept to the last byte of the answer, in all. A client that is not done by then is cut off."""
+
+    request_head_max: Bytes = Field(default=16 * 1024, ge=1024, le=2**20)
+    """Size of a request line with its header fields. There are no bodies."""
+
+    links_max: Annotated[int, Unit("links")] = Field(default=1000, ge=1, le=100_000)
+    """Links that one answer of /metrics/links shows."""
+
+    @field_validator("listen")
+    @classmethod
+    def _addresses(cls, listen: Iterable[str], info: ValidationInfo) -> Iterable[str]:
+        for address in listen:
+            host, _ = parse_address(address)
+            if not is_loopback(host) and info.data.get("token_file") is None:
+                raise ValueError("can be reached from other machines; set admin.token_file or listen on 127.0.0.1")
+        return listen

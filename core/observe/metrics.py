@@ -1,0 +1,281 @@
+"""The broker's metrics: read from plain counters and rows when somebody scrapes, and at no other time.
+
+The collector is an iterator of families. What takes long, going through all queues and links, is done in slices between
+the families that take nothing, so whoever walks the iterator and lets others work between two steps holds up the event
+loop for some milliseconds at a time. A scrape is therefore no snapshot of one moment; each of its totals is.
+
+Totals that only grow come from counters that outlive what they count. Where a part has to be added up over what there
+is now (time without stage credit), the part of what is gone is read before the walk: what ends meanwhile is missing in
+this scrape, and the total then stays as it was. It never goes down.
+
+This module must not know protocols, sockets or the loop.
+"""
+
+import platform
+from collections.abc import Callable, Iterator, Mapping
+
+from prometheus_client.metrics_core import Metric
+
+from core.interface import Observable, Snapshot
+from core.observe.buckets import LAG_SECONDS, LINK_CREDIT, cumulative
+from core.observe.gathering import Gathered, QueueFigures
+from core.observe.metric_families import MESSAGES, OTHER
+from core.observe.metric_sources import MetricSources
+from core.observe.samples import histograms, labelled, single
+from core.store.lane import BATCH_RECORDS, SYNC_SECONDS
+
+SLICE_ROWS = 500
+"""Rows taken in between two families: 2 to 5 ms, most of it for making the rows. About 50 families are known at once,
+so 25,000 rows are taken in before a step takes more."""
+VIRTUAL_HOST = "/"
+"""There is one."""
+GLOBAL_PREFIX = "rabbitmq_global_"
+ALARM_GAUGES = {
+    "rabbitmq_alarms_memory_used_watermark": "memory",
+    "rabbitmq_alarms_free_disk_space_watermark": "disk",
+    "rabbitmq_alarms_file_descriptor_limit": "descriptors",
+}
+MEASURED = {
+    "rabbitmq_process_resident_memory_bytes": ("memory", "used"),
+    "rabbitmq_resident_memory_limit_bytes": ("memory", "limit"),
+    "rabbitmq_disk_space_available_bytes": ("disk", "free"),
+    "rabbitmq_disk_space_available_limit_bytes": ("disk", "limit"),
+}
+"""Where a figure stands among the rows of alarms. One that was never measured is left out."""
+REFUSALS = (
+    ("descriptors", "fds"),
+    ("from one address", "unauthenticated_host"),
+    ("before authentication", "unauthenticated"),
+    ("connections", "limit"),
+)
+"""What the text of a refusal says, and what it is counted under; the first that fits."""
+
+
+class BrokerMetrics:
+    """A collector for prometheus-client: everything but single links."""
+
+    def __init__(
+        self, sources: MetricSources, *, addresses_max: int, version: str, node: str, limits: Mapping[str, int]
+    ) -> None:
+        """``limits`` are the configured ones, by what they limit: queues, exchanges, bindings, policies,
+        unauthenticated."""
+        self._sources = sources
+        self._addresses_max = addresses_max
+        self._version = version
+        self._node = node
+        self._limits = limits
+        self._started = sources.monotonic()
+        self._highest: dict[str, float] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        """All families, one by one, each with what there is when it is asked for."""
+        began = self._sources.monotonic()
+        gathered = Gathered(addresses_max=self._addresses_max)
+        gone = self._blocked_seconds_of_gone()
+        walk = self._walk(gathered)
+        series = 2  # the two families at the end
+        for metric in self._at_once():
+            series += len(metric.samples)
+            yield metric
+            next(walk, None)
+        for _ in walk:
+            pass
+        for metric in self._gathered(gathered, gone):
+            series += len(metric.samples)
+            yield metric
+        yield single("headgate_series", series)
+        yield single("headgate_scrape_duration_seconds", self._sources.monotonic() - began)
+
+    def _walk(self, gathered: Gathered) -> Iterator[None]:
+        """Go through everything; each step takes in a slice."""
+        rows = 0
+        for queue in self._sources.broker.queue_figures():
+            gathered.queue(queue)
+            rows += 1
+            if rows % SLICE_ROWS == 0:
+                yield
+        for kind, take in (("links", gathered.link), ("stages", gathered.stage)):
+            for connection in self._sources.connections(kind):
+                for row in connection:
+                    take(row)
+                rows += max(1, len(connection))
+                if rows >= SLICE_ROWS:
+                    rows = 0
+                    yield
+
+    # --- what is known at once -------------------------------------------------------------------------------
+
+    def _at_once(self) -> Iterator[Metric]:
+        yield from self._identity()
+        descriptors = self._row(self._sources.server, "descriptors")  # counts a directory, so once
+        yield from self._connections(descriptors)
+        yield from self._messages()
+        yield from self._queue_totals()
+        yield from self._alarms()
+        yield from self._process(descriptors)
+        yield from self._store()
+
+    def _identity(self) -> Iterator[Metric]:
+        yield labelled("rabbitmq_build_info", [((self._version, "Headgate", self._version), 1)])
+        yield labelled("rabbitmq_identity_info", [((self._node, self._node), 1)])
+        yield labelled("headgate_build_info", [((self._version, platform.python_version()), 1)])
+        yield single("headgate_uptime_seconds", self._sources.monotonic() - self._started)
+
+    def _connections(self, descriptors: Snapshot) -> Iterator[Metric]:
+        server = self._row(self._sources.server, "server")
+        sockets = _number(descriptors, "sockets_used")
+        yield single("rabbitmq_connections", sockets)
+        yield single("rabbitmq_connections_opened_total", _number(server, "accepted"))
+        yield single("rabbitmq_connections_closed_total", _number(server, "accepted") - sockets)
+        yield single("rabbitmq_connection_incoming_bytes_total", _number(server, "bytes_in"))
+        yield single("rabbitmq_connection_outgoing_bytes_total", _number(server, "bytes_out"))
+        yield single("headgate_connections_unauthenticated", _number(server, "unauthenticated"))
+        yield single("headgate_faults_total", _number(server, "faults"))
+        refused = _refused(server)
+        yield labelled("headgate_connections_refused_total", [((reason,), refused[reason]) for reason in refused])
+        channels = sum(traffic.counts()["channels"] for traffic in self._sources.traffic.values())
+        opened = sum(traffic.counts()["channels_opened"] for traffic in self._sources.traffic.values())
+        yield single("rabbitmq_channels", channels)
+        yield single("rabbitmq_channels_opened_total", opened)
+        yield single("rabbitmq_channels_closed_total", opened - channels)
+
+    def _messages(self) -> Iterator[Metric]:
+        totals = self._row(self._sources.broker, "totals")
+        counts = {
+            protocol: {**traffic.counts(), "messages_routed": _number(totals, f"routed_{protocol}")}
+            for protocol, traffic in self._sources.traffic.items()
+        }
+        for family in MESSAGES:
+            name = family.name.removeprefix(GLOBAL_PREFIX).removesuffix("_total")
+            yield labelled(family.name, [((protocol,), counts[protocol][name]) for protocol in counts])
+
+    def _queue_totals(self) -> Iterator[Metric]:
+        totals = self._row(self._sources.broker, "totals")
+        yield single("rabbitmq_queues", _number(totals, "queues"))
+        for what in ("declared", "created", "deleted"):
+            yield single(f"rabbitmq_queues_{what}_total", _number(totals, f"queues_{what}"))
+
+    def _alarms(self) -> Iterator[Metric]:
+        rows = {str(row["name"]): row for row in self._sources.broker.snapshot("alarms")}
+        active = [((name, str(row["level"])), float(bool(row["on"]))) for name, row in rows.items()]
+        yield labelled("headgate_alarm_active", active)
+        for name, alarm in ALARM_GAUGES.items():
+            yield single(name, float(bool(rows[alarm]["on"])))
+        for name, (alarm, figure) in MEASURED.items():
+            if rows[alarm].get(figure) is not None:
+                yield single(name, _number(rows[alarm], figure))
+
+    def _process(self, row: Snapshot) -> Iterator[Metric]:
+        yield single("rabbitmq_process_open_fds", _number(row, "total_used"))
+        yield single("rabbitmq_process_max_fds", _number(row, "total_limit"))
+        yield single("rabbitmq_process_open_tcp_sockets", _number(row, "sockets_used"))
+        yield single("rabbitmq_process_max_tcp_sockets", _number(row, "sockets_limit"))
+        lag = self._sources.lag
+        yield histograms(
+            "headgate_event_loop_lag_seconds", [((), cumulative(LAG_SECONDS, lag.lag_counts), lag.lag_seconds)]
+        )
+        used = self._row(self._sources.broker, "totals") | {
+            "unauthenticated": _number(self._row(self._sources.server, "server"), "unauthenticated"),
+            "connections": _number(row, "sockets_used"),
+            "descriptors": _number(row, "total_used"),
+        }
+        limits = {
+            **self._limits,
+            "connections": _number(row, "sockets_limit"),
+            "descriptors": _number(row, "total_limit"),
+        }
+        yield labelled("headgate_limit_used", [((limit,), _number(used, limit)) for limit in limits])
+        yield labelled("headgate_limit_max", [((limit,), limits[limit]) for limit in limits])
+
+    def _store(self) -> Iterator[Metric]:
+        lanes = self._sources.lanes
+        yield single("rabbitmq_io_write_ops_total", sum(lane.batches for lane in lanes))
+        yield single("rabbitmq_io_write_bytes_total", sum(lane.written_bytes for lane in lanes))
+        yield single("rabbitmq_io_write_time_seconds_total", sum(lane.write_seconds for lane in lanes))
+        yield single("rabbitmq_io_sync_ops_total", sum(lane.syncs for lane in lanes))
+        yield single("rabbitmq_io_sync_time_seconds_total", sum(lane.sync_seconds for lane in lanes))
+        yield labelled("headgate_store_staged_bytes", [((lane.name,), lane.staged_bytes) for lane in lanes])
+        syncs = [((lane.name,), cumulative(SYNC_SECONDS, lane.sync_counts), lane.sync_seconds) for lane in lanes]
+        yield histograms("headgate_store_fsync_seconds", syncs)
+        batches = [((lane.name,), cumulative(BATCH_RECORDS, lane.batch_counts), lane.written) for lane in lanes]
+        yield histograms("headgate_store_batch_messages", batches)
+
+    # --- what had to be gathered -----------------------------------------------------------------------------
+
+    def _gathered(self, gathered: Gathered, gone: Mapping[str, float]) -> Iterator[Metric]:
+        yield from self._queues(gathered)
+        yield from self._links(gathered)
+        yield self._stages({stage: time + gone[stage] for stage, time in gathered.blocked_seconds.items()})
+
+    def _queues(self, gathered: Gathered) -> Iterator[Metric]:
+        total = gathered.all_queues
+        yield single("rabbitmq_queue_messages", total.ready + total.unacked)
+        yield single("rabbitmq_queue_messages_ready", total.ready)
+        yield single("rabbitmq_queue_messages_unacked", total.unacked)
+        yield single("rabbitmq_queue_consumers", total.consumers)
+        yield single("rabbitmq_consumers", total.consumers)
+        by_name = gathered.queues
+        lasting = {name: figures for name, figures in by_name.items() if name != OTHER}
+        for what, queues, figure in (
+            ("messages", by_name, lambda queue: queue.ready + queue.unacked),
+            ("messages_ready", by_name, lambda queue: queue.ready),
+            ("messages_unacked", by_name, lambda queue: queue.unacked),
+            ("consumers", by_name, lambda queue: queue.consumers),
+            ("messages_published_total", lasting, lambda queue: queue.published),
+            ("messages_delivered_total", lasting, lambda queue: queue.delivered),
+            ("messages_acked_total", lasting, lambda queue: queue.accepted),
+        ):
+            yield _by_queue(f"rabbitmq_detailed_queue_{what}", queues, figure)
+
+    def _links(self, gathered: Gathered) -> Iterator[Metric]:
+        links = gathered.links
+        yield labelled("headgate_links", [((direction,), links[direction].count) for direction in links])
+        yield histograms(
+            "headgate_link_credit",
+            [((direction,), cumulative(LINK_CREDIT, of.counts), of.link_credit) for direction, of in links.items()],
+        )
+        incoming = [((address, "in"), float(count)) for address, count in gathered.unconfirmed.items()]
+        outgoing = [((name, "out"), float(queue.unacked)) for name, queue in gathered.queues.items()]
+        yield labelled("headgate_unsettled_deliveries", incoming + outgoing)
+
+    def _stages(self, seconds: Mapping[str, float]) -> Metric:
+        store = _number(self._row(self._sources.broker, "totals"), "store_blocked_seconds")
+        for stage, time in {**seconds, "store": store}.items():
+            self._highest[stage] = max(time, self._highest.get(stage, 0.0))
+        name = "headgate_stage_credit_blocked_seconds_total"
+        return labelled(name, [((stage,), time) for stage, time in self._highest.items()])
+
+    def _blocked_seconds_of_gone(self) -> dict[str, float]:
+        """Time without stage credit, of stages that are no more."""
+        counts = [traffic.counts() for traffic in self._sources.traffic.values()]
+        return {
+            "reader": sum(one["reader_blocked_seconds"] for one in counts),
+            "channel": sum(one["channel_blocked_seconds"] for one in counts),
+            "queue": _number(self._row(self._sources.broker, "totals"), "stage_blocked_seconds"),
+        }
+
+    @staticmethod
+    def _row(source: Observable, kind: str) -> Snapshot:
+        return next(iter(source.snapshot(kind)))
+
+
+def _by_queue(name: str, queues: Mapping[str, QueueFigures], figure: Callable[[QueueFigures], int]) -> Metric:
+    return labelled(name, [((VIRTUAL_HOST, queue), figure(figures)) for queue, figures in queues.items()])
+
+
+def _refused(server: Snapshot) -> dict[str, float]:
+    """By reason; all of them always, so that the first refusal is seen as an increase."""
+    counts = dict.fromkeys([*(reason for _, reason in REFUSALS), "other"], 0.0)
+    refused = server["refused"]
+    assert isinstance(refused, Mapping)
+    for text, count in refused.items():
+        counts[next((reason for said, reason in REFUSALS if said in text), "other")] += count
+    counts["handshake_timeout"] = _number(server, "handshake_time_outs")
+    counts["wrong_header"] = _number(server, "wrong_headers")
+    return counts
+
+
+def _number(row: Snapshot, key: str) -> float:
+    value = row[key]
+    assert isinstance(value, int | float), key
+    return value

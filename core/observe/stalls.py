@@ -1,0 +1,245 @@
+"""The ledger of stalls: who stands still now, since when, why and because of what, and the blocked seconds of all time.
+
+Front ends report that a link or a reader is blocked and that it is not any more; what only the client decides (its
+window, its link credit, its socket) they find when they are asked to look. Nothing here is called per message.
+
+Most stalls are over in milliseconds: that is flow control at work. They count in seconds and are told to nobody; what
+has lasted :data:`AFTER_S` is told to the listeners, once at its beginning and once at its end. Who drives the ledger
+calls :meth:`Stalls.look` and :meth:`Stalls.tell` a few times a second; both pause between slices.
+
+Invariants: a subject has one stall at most; blocked seconds never go down, whoever reads them and when; a listener
+hears of the end of exactly those stalls of whose beginning it has heard.
+
+Bounds: one stall for each link or reader; totals for ``addresses_max`` addresses, all others together.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
+
+from structlog.typing import FilteringBoundLogger
+
+from core.clock import Now
+from core.interface import FlowReason, Snapshot, StallSubject
+
+AFTER_S = 0.05
+"""A stall is worth telling when it has lasted this long: ``amqp10.flow_reason.after`` has the same default."""
+ADDRESSES_MAX = 1000
+"""Addresses with totals of their own: a few hundred bytes for each, and as many series in the metrics."""
+OTHER = "_other"
+"""Stands for all addresses beyond these."""
+SLICE = 256
+"""Links looked at, or stalls told, between two pauses: 2 µs for each look and 20 µs for a line of the log."""
+
+
+class Blocked(NamedTuple):
+    """What blocked seconds are counted by."""
+
+    address: str
+    direction: str
+    reason: FlowReason
+
+
+class Stall:
+    """One subject that stands still for one reason. Listeners may read it and must not change it."""
+
+    __slots__ = ("counted_until", "culprit", "reason", "since", "told", "who")
+
+    def __init__(self, who: StallSubject, reason: FlowReason, culprit: str, since: Now) -> None:
+        self.who = who
+        self.reason = reason
+        self.culprit = culprit
+        """What has to change. It may become known better while the stall lasts."""
+        self.since = since
+        self.told = False
+        self.counted_until = since.monotonic
+        """Monotonic time: what came before is in the ledger's seconds."""
+
+    def seconds(self, now: Now) -> float:
+        """How long it has lasted."""
+        return max(0.0, now.monotonic - self.since.monotonic)
+
+
+class StallListener(Protocol):
+    """Who hears of stalls that last."""
+
+    def stall_started(self, stall: Stall) -> None:
+        """One has lasted :data:`AFTER_S`."""
+
+    def stall_ended(self, stall: Stall, now: Now) -> None:
+        """One that was told is over."""
+
+    def look_failed(self, error: Exception) -> None:
+        """A bug of ours in one connection's look, which is not asked again; the others are."""
+
+
+class Stalls:
+    """The only :class:`core.interface.StallWatch`."""
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], Now],
+        listeners: Sequence[StallListener] = (),
+        addresses_max: int = ADDRESSES_MAX,
+    ) -> None:
+        self._clock = clock
+        self._listeners = listeners
+        self._addresses_max = addresses_max
+        self._addresses: set[str] = set()
+        self._current: dict[StallSubject, Stall] = {}
+        self._untold: dict[StallSubject, Stall] = {}
+        """Those of the current ones, in the order in which they were reported."""
+        self._seconds: dict[Blocked, float] = {}
+        self._looks: dict[Callable[[Now], Iterator[int]], None] = {}
+
+    # --- for front ends --------------------------------------------------------------------------------------------
+
+    def blocked(self, who: StallSubject, reason: FlowReason, culprit: str, now: Now) -> None:
+        """See :class:`core.interface.StallWatch`."""
+        stall = self._current.get(who)
+        if stall is not None:
+            if stall.reason is reason:
+                stall.culprit = culprit
+                return
+            self.unblocked(who, now)
+        self._current[who] = self._untold[who] = Stall(who, reason, culprit, now)
+
+    def unblocked(self, who: StallSubject, now: Now) -> None:
+        """See :class:`core.interface.StallWatch`."""
+        stall = self._current.pop(who, None)
+        if stall is None:
+            return
+        self._untold.pop(who, None)
+        self._count(stall, now.monotonic)
+        if stall.told:
+            for listener in self._listeners:
+                listener.stall_ended(stall, now)
+
+    def look_at(self, look: Callable[[Now], Iterator[int]], *, wanted: bool) -> None:
+        """See :class:`core.interface.StallWatch`."""
+        if wanted:
+            self._looks[look] = None
+        else:
+            self._looks.pop(look, None)
+
+    # --- for who drives it -----------------------------------------------------------------------------------------
+
+    def look(self) -> Iterator[None]:
+        """Let everybody who asked for it look at its links; yields where others may go on."""
+        looked_at = 0
+        for look in list(self._looks):
+            if look not in self._looks:
+                continue  # gone during a pause
+            try:
+                for links in look(self._clock()):
+                    looked_at += 1 + links
+                    if looked_at >= SLICE:
+                        looked_at = 0
+                        yield
+            except Exception as error:  # a bug of ours, and not of the connections that are looked at next
+                self._looks.pop(look, None)
+                for listener in self._listeners:
+                    listener.look_failed(error)
+
+    def tell(self) -> Iterator[None]:
+        """Tell the listeners of the stalls that have lasted long enough; yields where others may go on."""
+        now = self._clock()
+        due = [stall for stall in self._untold.values() if stall.seconds(now) >= AFTER_S]
+        for number, stall in enumerate(due, start=1):
+            if self._untold.get(stall.who) is stall:
+                del self._untold[stall.who]
+                stall.told = True
+                for listener in self._listeners:
+                    listener.stall_started(stall)
+            if number % SLICE == 0:
+                yield
+
+    # --- for whoever looks -----------------------------------------------------------------------------------------
+
+    @property
+    def current(self) -> Mapping[StallSubject, Stall]:
+        """All stalls, the short ones among them."""
+        return MappingProxyType(self._current)
+
+    @property
+    def seconds(self) -> Mapping[Blocked, float]:
+        """Blocked seconds of all time, those of the stalls of now included."""
+        until = self._clock().monotonic
+        for stall in self._current.values():
+            self._count(stall, until)
+        return MappingProxyType(self._seconds)
+
+    def snapshot(self, identity: str | None = None) -> list[Snapshot]:
+        """A row for each stall that has lasted :data:`AFTER_S`, or the one of this link or reader."""
+        now = self._clock()
+        return [
+            {
+                "identity": stall.who.identity,
+                "connection": stall.who.connection,
+                "peer": stall.who.peer,
+                "container_id": stall.who.container_id,
+                "user": stall.who.user,
+                "address": stall.who.address,
+                "direction": stall.who.direction,
+                "reason": stall.reason.value,
+                "culprit": stall.culprit,
+                "since": stall.since.wall,
+                "seconds": round(stall.seconds(now), 3),
+            }
+            for stall in self._current.values()
+            if stall.seconds(now) >= AFTER_S and identity in (None, stall.who.identity)
+        ]
+
+    def _count(self, stall: Stall, until: float) -> None:
+        """A reader's clock may be ahead of the one that ends the stall: nothing is counted back, or twice."""
+        more = until - stall.counted_until
+        if more <= 0.0:
+            return
+        stall.counted_until = until
+        key = Blocked(self._address(stall.who.address), stall.who.direction, stall.reason)
+        self._seconds[key] = self._seconds.get(key, 0.0) + more
+
+    def _address(self, address: str) -> str:
+        if address not in self._addresses:
+            if len(self._addresses) >= self._addresses_max:
+                return OTHER
+            self._addresses.add(address)
+        return address
+
+
+class StallLog:
+    """The :class:`StallListener` that writes lines."""
+
+    def __init__(self, log: FilteringBoundLogger) -> None:
+        self._log = log
+
+    def stall_started(self, stall: Stall) -> None:
+        """One line, some time after the beginning."""
+        self._log.info("stall-started", **_facts(stall))
+
+    def stall_ended(self, stall: Stall, now: Now) -> None:
+        """One line with the whole duration."""
+        self._log.info("stall-ended", **_facts(stall), seconds=round(stall.seconds(now), 3))
+
+    def look_failed(self, error: Exception) -> None:
+        """With the stack."""
+        self._log.error("stall-look-failed", exc_info=error)
+
+
+def _facts(stall: Stall) -> dict[str, object]:
+    who = stall.who
+    facts: dict[str, object] = {
+        "connection": who.connection,
+        "peer": who.peer,
+        "container_id": who.container_id,
+        "user": who.user,
+        "direction": who.direction,
+        "reason": stall.reason.value,
+        "culprit": stall.culprit,
+    }
+    if who.address:
+        facts["address"] = who.address
+    if who.identity != who.connection:
+        facts["link"] = who.identity
+    return facts

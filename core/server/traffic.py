@@ -1,0 +1,48 @@
+"""What all connections of one protocol have done since the start: plain integers, added to once per run.
+
+One object is shared by the front ends of a protocol, so the sums do not go down when a connection goes. Whoever shows
+them reads them; nobody here knows how.
+"""
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Counts of one protocol. Only those that name something which may be open also go down."""
+
+    messages_received: int = 0
+    """Sent by publishers."""
+    messages_received_confirm: int = 0
+    """Of these, the publisher wants an answer."""
+    messages_confirmed: int = 0
+    """Taken on by a queue, and the publisher has been told."""
+    messages_unroutable_dropped: int = 0
+    """No queue wanted them, and the publisher is not told."""
+    messages_unroutable_returned: int = 0
+    """No queue wanted them, and the publisher was told."""
+    messages_delivered: int = 0
+    """Handed to consumers, each time; those of basic.get included."""
+    messages_delivered_consume_auto_ack: int = 0
+    messages_delivered_consume_manual_ack: int = 0
+    messages_delivered_get_auto_ack: int = 0
+    messages_delivered_get_manual_ack: int = 0
+    messages_get_empty: int = 0
+    """basic.get that found nothing."""
+    messages_redelivered: int = 0
+    messages_acknowledged: int = 0
+    """Settled by consumers as accepted."""
+    publishers: int = 0
+    """That there are now."""
+    consumers: int = 0
+    """That there are now."""
+    channels: int = 0
+    """That there are now, where the protocol has them."""
+    channels_opened: int = 0
+    reader_blocked_seconds: float = 0.0
+    """Time without stage credit, of readers that are gone."""
+    channel_blocked_seconds: float = 0.0
+
+    def counts(self) -> dict[str, int | float]:
+        """All of them, by name."""
+        return asdict(self)

@@ -1,0 +1,338 @@
+"""One scenario for each reason of docs/flow-reasons that AMQP 1.0 has a cause for: the ledger, the log and, where it is
+told, the link flow name the same reason and the right culprit within a second; within a second of its end all clear."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from amqp10.frontend.reasons import REASON_KEY
+from amqp10.frontend.settings import FrontEndSettings
+from amqp10.performatives import End, Flow
+from amqp10.types import Symbol
+from core.engine.policies import PolicyDeclaration
+from tests.kit.faulty_disk import MemoryDisk
+from tests.kit.storage import KeptDefinitions, open_storage, work
+from tests.kit.wire import InProcessBroker, WirePeer, numbered
+
+IN, OUT = "test-0/0/0", "test-0/0/1"
+"""The links that publish and consume."""
+
+
+@dataclass
+class Scenario:
+    """A link that stands still, and what lets it go on."""
+
+    broker: InProcessBroker
+    peer: WirePeer
+    end: Callable[[], object]
+
+
+def publishing(broker: InProcessBroker, address: str) -> WirePeer:
+    peer = broker.connect(container_id="shop")
+    peer.begin()
+    peer.attach_sender(address)
+    return peer
+
+
+def consuming(broker: InProcessBroker, **arguments: object) -> WirePeer:
+    peer = broker.connect(container_id="shop")
+    peer.begin()
+    peer.attach_receiver(broker.queue(**arguments))
+    return peer
+
+
+def use_up(peer: WirePeer, **fields: object) -> None:
+    """Publish until the link credit is used up."""
+    while (left := peer.link(0).credit.link_credit) > 0:
+        peer.publish(numbered(left), **fields)
+
+
+def alarm(name: str) -> Callable[[], Scenario]:
+    def begin() -> Scenario:
+        broker = InProcessBroker()
+        peer = publishing(broker, broker.queue())
+        broker.raise_alarm(name)
+        return Scenario(broker, peer, lambda: broker.clear_alarm(name))
+
+    return begin
+
+
+def policy() -> Scenario:
+    broker = InProcessBroker()
+    declaration = PolicyDeclaration(
+        name="few", pattern="^q$", priority=0, apply_to="queues", definition={"max-link-credit": 10}
+    )
+    broker.engine.policies.set(declaration)
+    peer = publishing(broker, broker.queue())
+    broker.stall()
+    use_up(peer)
+    return Scenario(broker, peer, broker.recover)
+
+
+def queue_full() -> Scenario:
+    broker = InProcessBroker()
+    peer = publishing(broker, broker.queue(x_max_length=2, x_overflow="block"))
+    use_up(peer)
+
+    def consume() -> None:
+        consumer = broker.connect()
+        consumer.begin()
+        consumer.attach_receiver("/queues/q", snd_settle_mode=1)
+        consumer.grant(1000)
+
+    return Scenario(broker, peer, consume)
+
+
+def unconfirmed_limit() -> Scenario:
+    broker = InProcessBroker()
+    peer = publishing(broker, broker.queue())
+    broker.stall()
+    use_up(peer)
+    return Scenario(broker, peer, broker.recover)
+
+
+def store_slow() -> Scenario:
+    storage = open_storage(MemoryDisk(), KeptDefinitions())
+    broker = InProcessBroker(storage=storage)
+    peer = publishing(broker, broker.queue(x_queue_type="quorum"))
+    use_up(peer)
+
+    def sync() -> None:
+        while work(storage, broker.now.monotonic):
+            broker.run()
+
+    return Scenario(broker, peer, sync)
+
+
+def session_window() -> Scenario:
+    broker = InProcessBroker()
+    peer = consuming(broker)
+    peer.grant(10, incoming_window=2)
+    broker.fill(numbered(5))
+    return Scenario(broker, peer, lambda: peer.flow(incoming_window=100))
+
+
+def link_credit() -> Scenario:
+    broker = InProcessBroker()
+    peer = consuming(broker)
+    broker.fill(numbered(5))
+    return Scenario(broker, peer, lambda: peer.grant(10))
+
+
+def link_credit_of_a_stream() -> Scenario:
+    broker = InProcessBroker(durable=True)
+    peer = consuming(broker, x_queue_type="stream")
+    peer.grant(2)
+    broker.fill(numbered(2))
+    broker.fill(numbered(3))
+    peer.grant(1)
+    return Scenario(broker, peer, lambda: peer.grant(10))
+
+
+def socket() -> Scenario:
+    broker = InProcessBroker()
+    peer = consuming(broker)
+    peer.grant(10)
+    peer.stop_reading(writes=1)
+    broker.fill(numbered(1))
+    broker.fill(numbered(1))
+    return Scenario(broker, peer, peer.go_on_reading)
+
+
+def inactive() -> Scenario:
+    broker = InProcessBroker()
+    peer = broker.connect(container_id="shop")
+    peer.begin()
+    address = broker.queue(x_single_active_consumer=True)
+    peer.attach_receiver(address, handle=0)
+    peer.attach_receiver(address, handle=1)
+    peer.grant(10, handle=0)
+    peer.grant(10, handle=1)
+    return Scenario(broker, peer, lambda: peer.detach(0))
+
+
+SCENARIOS = [
+    pytest.param(alarm("memory"), IN, "memory", "alarm memory", id="memory"),
+    pytest.param(alarm("disk"), IN, "disk", "alarm disk", id="disk"),
+    pytest.param(policy, IN, "policy", "policy of queue q", id="policy"),
+    pytest.param(queue_full, IN, "queue-full", "queue q", id="queue-full"),
+    pytest.param(unconfirmed_limit, IN, "unconfirmed-limit", "queue q", id="unconfirmed-limit"),
+    pytest.param(store_slow, IN, "store-slow", "store", id="store-slow"),
+    pytest.param(session_window, OUT, "session-window", "client", id="session-window"),
+    pytest.param(link_credit, OUT, "link-credit", "client", id="link-credit"),
+    pytest.param(link_credit_of_a_stream, OUT, "link-credit", "client", id="link-credit of a stream"),
+    pytest.param(socket, OUT, "socket", "client", id="socket"),
+    pytest.param(inactive, OUT, "inactive", "active consumer of queue q", id="inactive"),
+]
+TOLD = {"memory", "disk", "policy", "queue-full", "unconfirmed-limit", "store-slow", "inactive"}
+
+
+def shown(broker: InProcessBroker) -> list[tuple[object, object, object]]:
+    return [(row["identity"], row["reason"], row["culprit"]) for row in broker.control.snapshot("stalls")]
+
+
+def lines(broker: InProcessBroker) -> list[tuple[object, object, object, object]]:
+    return [(line["event"], line["link"], line["reason"], line["culprit"]) for line in broker.log.entries]
+
+
+def told(peer: WirePeer) -> list[object]:
+    flows = peer.take(Flow, lambda flow: REASON_KEY in (flow.properties or {}))
+    return [flow.properties[REASON_KEY] for flow in flows]
+
+
+@pytest.mark.parametrize(("begin", "link", "reason", "culprit"), SCENARIOS)
+def test_all_name_it_within_a_second_and_clear_within_a_second(
+    begin: Callable[[], Scenario], link: str, reason: str, culprit: str
+):
+    scenario = begin()
+    broker, peer = scenario.broker, scenario.peer
+    broker.go_round(1.0)
+    assert shown(broker) == [(link, reason, culprit)]
+    assert lines(broker) == [("stall-started", link, reason, culprit)]
+    assert told(peer) == ([Symbol(reason)] if reason in TOLD else [])
+    scenario.end()
+    broker.go_round(1.0)
+    assert shown(broker) == []
+    assert lines(broker)[1:] == [("stall-ended", link, reason, culprit)]
+    assert told(peer) == ([None] if reason in TOLD else [])
+    direction = "in" if link == IN else "out"
+    assert [(key.address, key.direction, key.reason) for key in broker.stalls.seconds] == [
+        ("/queues/q", direction, reason)
+    ]
+
+
+@pytest.mark.parametrize(("begin", "link", "reason", "culprit"), SCENARIOS)
+@pytest.mark.parametrize("how", ["link", "session", "connection", "socket"])
+def test_the_stall_ends_with_whom_it_is_about(
+    begin: Callable[[], Scenario], link: str, reason: str, culprit: str, how: str
+):
+    scenario = begin()
+    broker, peer = scenario.broker, scenario.peer
+    broker.go_round(1.0)
+    match how:
+        case "link":
+            peer.detach(int(link[-1]))
+        case "session":
+            peer.send(End())
+        case "connection":
+            peer.front_end.shut_down("moving", broker.now)
+        case "socket":
+            peer.disconnect()
+    assert dict(broker.stalls.current) == {}
+    assert [line["event"] for line in broker.log.entries] == ["stall-started", "stall-ended"]
+
+
+def test_who_it_is_and_since_when():
+    scenario = unconfirmed_limit()
+    since = scenario.broker.now.wall
+    scenario.broker.go_round(3.0)
+    (row,) = scenario.broker.control.snapshot("stalls", IN)
+    assert row == {
+        "identity": IN,
+        "connection": "test-0",
+        "peer": "127.0.0.1:40000",
+        "container_id": "shop",
+        "user": "guest",
+        "address": "/queues/q",
+        "direction": "in",
+        "reason": "unconfirmed-limit",
+        "culprit": "queue q",
+        "since": since,
+        "seconds": pytest.approx(3.0),
+    }
+
+
+def test_peers_that_are_told_nothing_do_not_turn_the_ledger_off():
+    broker = InProcessBroker(FrontEndSettings(reasons=False))
+    peer = publishing(broker, broker.queue())
+    broker.raise_alarm()
+    broker.go_round(1.0)
+    assert shown(broker) == [(IN, "memory", "alarm memory")]
+    broker.clear_alarm()
+    assert shown(broker) == []
+    assert told(peer) == []
+
+
+def test_one_alarm_after_the_other():
+    broker = InProcessBroker()
+    publishing(broker, broker.queue())
+    broker.raise_alarm("disk")
+    broker.go_round(1.0)
+    broker.raise_alarm("memory")
+    broker.go_round(1.0)
+    broker.clear_alarm("memory")
+    broker.go_round(1.0)
+    assert shown(broker) == [(IN, "disk", "alarm disk")]
+    assert [line["reason"] for line in broker.log.entries if line["event"] == "stall-started"] == [
+        "disk",
+        "memory",
+        "disk",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("target", "culprit"), [("/exchanges/amq.fanout", "exchange amq.fanout"), (None, "targets of its messages")]
+)
+def test_the_culprit_of_who_publishes_to_no_queue(target: str | None, culprit: str):
+    broker = InProcessBroker()
+    peer = publishing(broker, target)
+    broker.go_round(0.2)
+    link = peer.link(0)
+    link.credit.link_credit = 0
+    peer.front_end._blocks.look_at(link.reference)
+    broker.touch(peer)
+    broker.run()
+    broker.go_round(0.2)
+    assert shown(broker) == [(IN, "unconfirmed-limit", culprit)]
+
+
+def test_idleness_is_no_stall():
+    broker = InProcessBroker()
+    peer = consuming(broker)
+    broker.go_round(1.0)  # no link credit, and nothing ready
+    peer.grant(10)
+    broker.go_round(1.0)  # link credit, and nothing ready
+    broker.fill(numbered(10))
+    broker.go_round(1.0)  # all of it used up, and nothing ready
+    assert peer.link(1).credit.link_credit == 0
+    assert broker.stalls.seconds == {}
+
+
+def test_a_consumer_that_moves_between_two_looks_is_none():
+    broker = InProcessBroker()
+    peer = consuming(broker)
+    broker.fill(numbered(100))
+    for _ in range(20):
+        broker.go_round(0.2)
+        peer.grant(1)
+    assert broker.stalls.seconds == {}
+
+
+def test_a_publisher_that_is_never_out_of_link_credit_is_not_watched():
+    broker = InProcessBroker()
+    peer = publishing(broker, broker.queue())
+    for _ in range(20):
+        peer.publish(numbered(100))
+        broker.go_round(0.2)
+    assert broker.stalls.seconds == {}
+    assert peer.front_end._blocks.deadline() is None
+
+
+def test_blocked_by_us_comes_before_what_the_client_decides():
+    """A consumer that first grants nothing and then waits behind another one has one stall at a time."""
+    broker = InProcessBroker()
+    peer = consuming(broker, x_single_active_consumer=True)
+    peer.attach_receiver("/queues/q", handle=2)
+    broker.fill(numbered(5))
+    peer.grant(0, handle=2)
+    broker.go_round(1.0)
+    assert shown(broker) == [(OUT, "link-credit", "client")], "the active one; the other could get nothing anyway"
+    peer.grant(10, handle=2)
+    broker.go_round(1.0)
+    assert sorted(map(str, shown(broker))) == sorted(
+        map(str, [(OUT, "link-credit", "client"), ("test-0/0/2", "inactive", "active consumer of queue q")])
+    )
+    peer.detach(1)
+    broker.go_round(1.0)
+    assert shown(broker) == []

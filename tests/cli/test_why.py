@@ -1,0 +1,142 @@
+"""``headgate why``: a broker with one slow stage, a publisher on a socket, and the answer within a second."""
+
+import json
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from core.amqp091.framing import method_frame
+from core.amqp091.methods import BasicPublish, ChannelOpen
+from core.amqp091.properties import BasicProperties
+from tests.kit.amqp091_peer import opening, publish
+from tests.kit.amqp091_socket import CHANNEL, GUEST, PERSISTENT
+from tests.kit.broker_process import BrokerAddress, broker_process
+from tests.kit.command_line import Ran
+
+pytestmark = pytest.mark.slow
+
+ANSWER_SECONDS = 1.0
+SMALL = [b"twelve bytes"] * 2000
+LARGE = [bytes(4096)] * 50
+"""Bodies for the message store."""
+
+Command = Callable[..., str]
+"""Runs ``headgate`` with these words against the test's broker; what it prints."""
+Headgate = Callable[..., Ran]
+Configured = Callable[[str], AbstractContextManager[BrokerAddress]]
+
+
+@pytest.fixture
+def configured(tmp_path: Path) -> Configured:
+    """Starts a broker with these lines of configuration."""
+
+    @contextmanager
+    def start(lines: str) -> Iterator[BrokerAddress]:
+        file = tmp_path / "broker.toml"
+        file.write_text(lines, encoding="utf-8")
+        with broker_process("--config", str(file)) as broker:
+            yield broker
+
+    return start
+
+
+class Publisher:
+    """A 0.9.1 connection that publishes and reads nothing."""
+
+    def __init__(self, client: socket.socket, identity: str, ask: Command) -> None:
+        self.identity = identity
+        self._client = client
+        self.ask = ask
+        self._began = 0.0
+
+    def publish(self, queue: str, bodies: Iterable[bytes], *, persistent: bool = True) -> None:
+        """As much as the socket takes at once: what a broker that reads no more leaves there is not waited for."""
+        method = BasicPublish(exchange="", routing_key=queue)
+        properties = BasicProperties(delivery_mode=PERSISTENT if persistent else 1)
+        data = b"".join(publish(CHANNEL, body, method=method, properties=properties) for body in bodies)
+        self._began = time.monotonic()
+        assert self._client.send(data, socket.MSG_DONTWAIT) > 0
+
+    def why(self) -> dict[str, object]:
+        """What the command says as soon as it names something, at the latest a second after the load began."""
+        while True:
+            answer: dict[str, object] = json.loads(self.ask("why", self.identity, "--json"))
+            assert time.monotonic() - self._began < ANSWER_SECONDS, answer
+            if answer["waits"]:
+                return answer
+
+
+@contextmanager
+def publishing(broker: BrokerAddress, headgate: Headgate, kind: str = "classic") -> Iterator[Publisher]:
+    """A publisher with a channel, and the queue q."""
+
+    def ask(*words: str) -> str:
+        ran = headgate(*words, "--url", broker.url())
+        assert ran.code == 0, ran.err
+        return ran.out
+
+    ask("queues", "declare", "q", "--argument", f"x-queue-type={kind}")
+    with socket.create_connection((broker.host, broker.port)) as client:
+        client.sendall(opening(response=GUEST) + method_frame(CHANNEL, ChannelOpen()))
+        while not (channels := json.loads(ask("channels", "list", "--json"))):
+            pass
+        (identity,) = {row["connection"] for row in channels}
+        yield Publisher(client, identity, ask)
+
+
+@pytest.mark.parametrize("budget", [0, 1])
+def test_row_1_13_a_slowed_channel(budget: int, configured: Configured, headgate: Headgate):
+    lines = f"[engine.stage_messages_per_turn]\nchannel = {budget}\n"
+    with configured(lines) as broker, publishing(broker, headgate) as publisher:
+        publisher.publish("q", SMALL)
+        answer = publisher.why()
+    assert (answer["stage"], answer["names"]) == ("channel", [f"{publisher.identity}/{CHANNEL}"])
+
+
+@pytest.mark.parametrize("budget", [0, 1])
+def test_row_1_13_a_slowed_queue(budget: int, configured: Configured, headgate: Headgate):
+    lines = f"[engine.stage_messages_per_turn]\nqueue = {budget}\n"
+    with configured(lines) as broker, publishing(broker, headgate) as publisher:
+        publisher.publish("q", SMALL)
+        answer = publisher.why()
+    assert (answer["stage"], answer["names"]) == ("queue", ["q"])
+
+
+def test_row_1_13_a_slowed_message_store(configured: Configured, headgate: Headgate):
+    """With stage credit for one body at a time, each waits for the write of the one before it. The other stages have
+    little of it, so that few messages are enough to fill them."""
+    lines = "[stage_credit]\ninitial = 4\nmore_after = 2\nstore_initial = 1\nstore_more_after = 1\n"
+    with configured(lines) as broker, publishing(broker, headgate) as publisher:
+        publisher.publish("q", LARGE)
+        answer = publisher.why()
+    assert (answer["stage"], answer["names"]) == ("message store", ["q"])
+
+
+def test_row_4_30_many_small_transient_messages(configured: Configured, headgate: Headgate):
+    """Nothing is slowed: the channel is what takes longest."""
+    with configured("") as broker, publishing(broker, headgate) as publisher:
+        publisher.publish("q", SMALL, persistent=False)
+        answer = publisher.why()
+    assert (answer["stage"], answer["names"]) == ("channel", [f"{publisher.identity}/{CHANNEL}"])
+
+
+def test_row_4_30_many_small_persistent_messages(configured: Configured, headgate: Headgate):
+    """A quorum queue waits for the disk before it takes on more."""
+    with configured("[store]\nsync_delay = 0.1\n") as broker, publishing(broker, headgate, "quorum") as publisher:
+        publisher.publish("q", SMALL)
+        answer = publisher.why()
+    assert (answer["stage"], answer["names"]) == ("queue", ["q"])
+
+
+def test_an_alarm(configured: Configured, headgate: Headgate):
+    with configured("") as broker, publishing(broker, headgate) as publisher:
+        publisher.ask("alarms", "set", "memory")
+        publisher.publish("q", SMALL)
+        answer = publisher.why()
+        told = publisher.ask("why", publisher.identity)
+    assert (answer["state"], answer["stage"], answer["names"]) == ("blocked", None, [])
+    assert "low on memory" in told

@@ -1,0 +1,66 @@
+"""Metrics as text: the same as prometheus-client makes of it, with turns for others in between."""
+
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import generate_latest
+
+from core.admin.exposition import SLICE_SAMPLES, exposition
+
+
+class Registry:
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> list[Metric]:
+        return self._families
+
+
+def gauge(name: str, count: int) -> Metric:
+    family = GaugeMetricFamily(name, "Two\nlines.", labels=["address"])
+    for number in range(count):
+        family.add_metric([f"q{number}"], number)
+    return family
+
+
+def text_of(families: list[Metric]) -> bytes:
+    async def make() -> bytes:
+        return b"".join(await exposition(lambda: families))
+
+    return trio.run(make)
+
+
+@given(
+    st.lists(
+        st.sampled_from([0, 1, SLICE_SAMPLES - 1, SLICE_SAMPLES, SLICE_SAMPLES + 1, 2 * SLICE_SAMPLES]), max_size=4
+    )
+)
+def test_slices_put_together_are_what_prometheus_client_makes(counts: list[int]):
+    families = [gauge(f"family_{number}", count) for number, count in enumerate(counts)]
+    assert text_of(families) == generate_latest(Registry(families))
+
+
+def test_counters_and_histograms_keep_their_names():
+    counter = CounterMetricFamily("headgate_published", "Messages taken.", value=5)
+    histogram = HistogramMetricFamily("headgate_sync_seconds", "Syncs.", buckets=[("0.1", 1), ("+Inf", 2)], sum_value=3)
+    families = [counter, histogram]
+    assert text_of(families) == generate_latest(Registry(families))
+
+
+async def test_others_have_their_turn_in_each_slice():
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(other)
+        pieces = await exposition(lambda: [gauge("many", 10 * SLICE_SAMPLES)])
+        nursery.cancel_scope.cancel()
+    assert len(pieces) == 10
+    assert turns >= 9  # between the ten

@@ -1,0 +1,222 @@
+"""The admin server on a socket: what it serves, and clients that are slow, many, too large or speak something else."""
+
+import json
+from contextlib import suppress
+
+import httpx
+import pytest
+import trio
+import trio.testing
+from prometheus_client.core import GaugeMetricFamily
+
+from core.admin.serving import BUSY_MAX
+from tests.kit.admin import TOKEN, Facts, listening, until_closed
+
+REQUEST = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.fixture
+def patient_clock() -> trio.testing.MockClock:
+    """Jumps only when nothing has come over a socket for a moment."""
+    return trio.testing.MockClock(autojump_threshold=0.02)
+
+
+def status(answer: bytes) -> int:
+    return int(answer.split(b" ", 2)[1])
+
+
+def body(answer: bytes) -> dict[str, object]:
+    return json.loads(answer.partition(b"\r\n\r\n")[2])
+
+
+async def test_a_scrape_over_a_socket():
+    async with listening(Facts(), token=TOKEN) as admin, httpx.AsyncClient(base_url=admin.url) as client:
+        assert (await client.get("/livez")).json() == {"status": "ok"}
+        assert (await client.get("/metrics")).status_code == 401
+        response = await client.get("/metrics", headers={"authorization": f"Bearer {TOKEN.decode()}"})
+        assert "headgate_connections 3.0\n" in response.text
+        assert response.headers["connection"] == "close"
+        assert "server" not in response.headers
+    assert admin.facts.logged("admin-listening")[0]["addresses"].startswith("127.0.0.1:")
+
+
+async def test_a_large_answer_arrives_whole():
+    def many():
+        family = GaugeMetricFamily("headgate_many", "Many.", labels=["address"])
+        for number in range(20_000):
+            family.add_metric([f"queue-{number}"], number)
+        yield family
+
+    async with listening(Facts(collect=many)) as admin, httpx.AsyncClient(base_url=admin.url) as client:
+        lines = (await client.get("/metrics")).text.splitlines()
+    assert len(lines) == 20_002
+    assert lines[-1] == 'headgate_many{address="queue-19999"} 19999.0'
+
+
+async def test_the_address_that_was_dialled_is_a_name_of_ours():
+    async with listening(Facts(), listen=["127.0.0.2:0"]) as admin:
+        _, port = admin.server.listening_on[0]
+        answer = await admin.raw(b"GET /livez HTTP/1.1\r\nHost: 127.0.0.2:%d\r\n\r\n" % port)
+    assert status(answer) == 200
+
+
+async def test_a_head_that_is_too_large_is_refused():
+    async with listening(Facts(), request_head_max="1KiB") as admin:
+        answer = await admin.raw(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 20_000)
+    assert status(answer) == 431
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        b"\x00" * 100,
+        b"AMQP\x00\x01\x00\x00\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost : x\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\n\r\n",
+    ],
+)
+async def test_what_is_no_http_is_refused(nonsense: bytes):
+    async with listening(Facts()) as admin:
+        assert status(await admin.raw(nonsense)) == 400
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Content-Length: 1000000000\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n",
+        b"Content-Length: 1000000000\r\nExpect: 100-continue\r\n\r\n",
+    ],
+)
+async def test_nobody_waits_for_a_body(head: bytes):
+    async with listening(Facts(), request_time_out="60s") as admin:
+        answer = await admin.raw(b"POST /metrics HTTP/1.1\r\nHost: localhost\r\n" + head)
+    assert b"HTTP/1.1 413" in answer
+    assert b"body-too-large" in answer
+
+
+async def test_a_body_in_a_thousand_chunks_is_refused(patient_clock):
+    async with listening(Facts()) as admin:
+        answer = await admin.raw(
+            b"POST /livez HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 1000
+        )
+        assert status(await admin.raw(REQUEST)) == 200
+    assert status(answer) == 413
+
+
+async def test_hypercorn_writes_nothing_of_its_own(capfd: pytest.CaptureFixture[str]):
+    def fails():
+        raise RuntimeError("a fault of ours")
+
+    async with listening(Facts(collect=fails)) as admin:
+        assert status(await admin.raw(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")) == 500
+        assert status(await admin.raw(b"\r\n\r\nnonsense\r\n\r\n")) == 400
+        assert status(await admin.raw(REQUEST)) == 200
+    assert capfd.readouterr() == ("", "")
+    assert [entry["event"] for entry in admin.facts.log.entries] == ["admin-listening", "admin-request-failed"]
+
+
+async def test_a_second_request_on_a_connection_is_not_answered():
+    async with listening(Facts()) as admin:
+        answer = await admin.raw(REQUEST * 3)
+    assert answer.count(b"HTTP/1.1 200") == 1
+
+
+@pytest.mark.parametrize(
+    "request_of_http_2",
+    [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA\r\n\r\n",
+    ],
+    ids=["at once", "by upgrade"],
+)
+async def test_http_2_is_refused(request_of_http_2: bytes):
+    async with listening(Facts()) as admin:
+        assert status(await admin.raw(request_of_http_2)) == 505
+
+
+async def test_an_upgrade_to_a_websocket_is_refused():
+    upgrade = (
+        b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + b"A" * 22
+    )
+    async with listening(Facts()) as admin:
+        answer = await admin.raw(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n" + upgrade + b"==\r\n\r\n")
+    assert status(answer) == 403
+
+
+# --- time ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_client_that_says_nothing_is_cut_off(patient_clock):
+    async with listening(Facts(), request_time_out="3s") as admin, await admin.connect() as stream:
+        started = trio.current_time()
+        assert await until_closed(stream) == b""
+        assert trio.current_time() - started <= 4
+
+
+async def test_a_request_that_trickles_in_is_cut_off(patient_clock):
+    async with listening(Facts(), request_time_out="3s") as admin, await admin.connect() as stream:
+        started = trio.current_time()
+        with suppress(trio.BrokenResourceError):
+            while trio.current_time() < started + 10:
+                await stream.send_all(b"G")
+                await trio.sleep(0.5)
+        assert trio.current_time() - started <= 5
+
+
+async def test_a_client_that_does_not_read_is_cut_off(patient_clock):
+    def endless():
+        family = GaugeMetricFamily("headgate_many", "x" * 10_000_000)
+        family.add_metric([], 1)
+        yield family
+
+    async with listening(Facts(collect=endless), request_time_out="3s") as admin, await admin.connect() as stream:
+        await stream.send_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await trio.sleep(5)
+        assert len(await until_closed(stream)) < 10_000_000
+
+
+async def test_a_client_that_does_not_read_does_not_hold_up_the_end():
+    facts = Facts(collect=lambda: [GaugeMetricFamily("headgate_many", "x" * 10_000_000, value=1)])
+    with trio.fail_after(5):
+        async with listening(facts, request_time_out="60s") as admin:
+            stream = await admin.connect()
+            await stream.send_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert await stream.receive_some(10) == b"HTTP/1.1 2"
+    await trio.aclose_forcefully(stream)
+
+
+# --- many ---------------------------------------------------------------------------------------------------
+
+
+async def test_who_finds_all_connections_taken_is_told(patient_clock):
+    async with listening(Facts(), connections_max=2, request_time_out="5s") as admin:
+        taken = [await admin.connect() for _ in range(2)]
+        await trio.sleep(0.1)
+        answer = await admin.raw(REQUEST)
+        assert status(answer) == 503
+        assert body(answer)["error"] == "too-many-connections"
+        for stream in taken:
+            await stream.aclose()
+        await trio.sleep(0.1)
+        assert status(await admin.raw(REQUEST)) == 200
+
+
+async def test_a_crowd_that_says_nothing_goes_away_and_others_are_served(patient_clock):
+    async with listening(Facts(), connections_max=3, request_time_out="2s") as admin:
+        crowd = [await admin.connect() for _ in range(3 + BUSY_MAX + 10)]
+        await trio.sleep(6)
+        assert status(await admin.raw(REQUEST)) == 200
+        assert [await until_closed(stream) for stream in crowd] == [b""] * len(crowd)
+        for stream in crowd:
+            await stream.aclose()
+
+
+async def test_clients_that_leave_in_the_middle_disturb_nobody():
+    async with listening(Facts()) as admin:
+        for cut in range(0, len(REQUEST) + 1, 5):
+            async with await admin.connect() as stream:
+                await stream.send_all(REQUEST[:cut])
+        assert status(await admin.raw(REQUEST)) == 200
+    assert [entry["event"] for entry in admin.facts.log.entries] == ["admin-listening"]
