@@ -115,7 +115,9 @@ async def test_half_open_connections_cost_little_and_leave_nothing(broker: Broke
         await half_open(broker, data, HALF_OPEN)
         nursery.cancel_scope.cancel()
     assert (peak - before) / HALF_OPEN < MIB / 10
-    after_first = process.memory_info().rss
+    for _ in range(6):  # the allocator's arenas grow for some rounds, and then no more
+        await half_open(broker, data, HALF_OPEN)
+    filled = process.memory_info().rss
     for _ in range(3):
         await half_open(broker, data, HALF_OPEN)
-    assert process.memory_info().rss - after_first < 10 * MIB
+    assert process.memory_info().rss - filled < 5 * MIB, "8 KiB left of each connection would be 12 MiB"
