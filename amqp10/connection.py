@@ -11,7 +11,7 @@ the connection that it belongs to, with a detach, end or close that names it, an
 This module must not know messages, addresses, the engine, or what time it is.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -89,6 +89,8 @@ class Connection:
         """Bytes that the socket has not taken; kept up to date by whoever owns the socket."""
         self.frames_received = 0
         self.frames_sent = 0
+        self.flow_frames: Counter[tuple[str, str]] = Counter()
+        """Sent and received, by direction and kind; many connections may share one."""
         self._frames_left = settings.frames_per_turn_max
         self._buffer = ReceiveBuffer()
         self._events: deque[Event] = deque()
@@ -157,6 +159,10 @@ class Connection:
         if output:
             self._spoke_at = monotonic
         return output
+
+    def unread(self) -> bytes:
+        """What has come and has not been taken, from the beginning of a frame on."""
+        return self._buffer.rest()
 
     def output_backlog(self, waiting_bytes: int) -> None:
         """How much of the output the socket has not taken yet, in bytes. When it shrinks, deliveries go on."""

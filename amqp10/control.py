@@ -7,13 +7,21 @@ request                                            answer
 ``GET /headgate/:kind``                            200 and a page: a map of ``items``, a list of snapshots
                                                    in the order of their identities, and ``next``
 ``GET /headgate/:kind/:identity``                  200 and the snapshot of this one, 404 if there is none
-``GET /headgate/connections/:identity/why``        200 and a map: what holds it up, see :mod:`amqp10.control_why`
+``GET /headgate/:kind/:identity/why``              200 and a map: what holds it up, see :mod:`core.observe.why`;
+                                                   kinds ``connections``, ``links`` and ``addresses``, the last a
+                                                   queue's name or its address
 ``GET /headgate/memory``                           200 and the memory alarm's snapshot, with its figures
 ``PUT /headgate/memory?watermark=``                200 and the same: another watermark, until the next start
 ``GET /headgate/disk``                             200 and the disk alarm's snapshot, with its figures
 ``PUT /headgate/disk?free_limit=``                 200 and the same: another limit, until the next start
+``GET /headgate/configuration``                    200 and a text: the settings in force, as a file, without secrets
+``GET /headgate/drain``                            200 and a map: whether the broker is being drained, ``since``,
+                                                   ``connections``, and ``unsettled`` messages of consumers
+``PUT /headgate/drain``, ``DELETE …``              200 and the same: drain it, or serve as usual again
+``/headgate/connections/:identity/frames``         see :mod:`amqp10.control_frames`
 ``/headgate/policies/…``                           see :mod:`amqp10.control_policies`
 ``/headgate/queues/:queue/…``                      see :mod:`amqp10.control_queues`
+``/headgate/links/…``, ``/headgate/sessions/…``    see :mod:`amqp10.control_links`
 ``PUT /headgate/alarms/:identity``                 204: the alarm is raised by hand
 ``DELETE /headgate/alarms/:identity``              204: what was raised by hand is cleared, if it was
 ``DELETE /headgate/connections/:identity``         204: the connection is being closed, 404 if there is none;
@@ -29,9 +37,11 @@ comes or goes between two pages may be missed, what stays is not, and nothing is
 from collections.abc import Mapping
 from typing import Protocol
 
+from amqp10.addresses import AddressError, parse_source
+from amqp10.control_frames import FrameControl, frame_operations
+from amqp10.control_links import LinkControl, close_operation, link_operations
 from amqp10.control_policies import PolicyControl, policy_operations
 from amqp10.control_queues import queue_operations
-from amqp10.control_why import why
 from amqp10.errors import quote
 from amqp10.management_message import Operation, Refusal, Response, encodable, segment_text
 from core.interface import Control, Observable, Snapshot
@@ -50,6 +60,7 @@ KINDS = (
     "stalls",
     "alarms",
 )
+WHY_KINDS = ("connections", "links", "addresses")
 IDENTITY_FIELDS = ("identity", "id", "name")
 """What tells snapshots of a kind apart: a link has a name too, but the broker's own word for it comes first."""
 PAGE_MAX = 1000
@@ -59,7 +70,7 @@ REASON_CHARACTERS_MAX = 100
 CLOSED_BY_OPERATOR = "closed by the operator"
 
 
-class ControlPlane(Observable, Control, PolicyControl, Protocol):
+class ControlPlane(Observable, Control, PolicyControl, LinkControl, FrameControl, Protocol):
     """The broker as a whole: the engine's own state and that of the server around it.
 
     What ``identity`` means stands in a snapshot under the first of :data:`IDENTITY_FIELDS` that it has.
@@ -67,6 +78,19 @@ class ControlPlane(Observable, Control, PolicyControl, Protocol):
 
     def status(self) -> Snapshot:
         """Version, listeners, alarms, descriptors: what concerns no single thing."""
+
+    def why(self, kind: str, identity: str) -> Snapshot | None:
+        """What holds up one of the :data:`WHY_KINDS`, by its identity or the name of a queue; None where there is no
+        such one."""
+
+    def configuration(self) -> str:
+        """The settings in force, as a file without secrets."""
+
+    def drain(self, *, wanted: bool) -> Snapshot:
+        """Drain the broker before a stop, or serve as usual again. Returns the same as the next."""
+
+    def draining(self) -> Snapshot:
+        """How far a drain is."""
 
     def close_connection(self, identity: str, reason: str) -> bool:
         """Start to close a connection; False when there is no such one."""
@@ -107,12 +131,24 @@ def control_operations(
                 "GET": lambda: Response(200, encodable(control.disk())),
                 "PUT": lambda: _set_disk_free_limit(control, _value(query, "free_limit")),
             }
+        case ["configuration"]:
+            return {"GET": lambda: Response(200, control.configuration())}
+        case ["drain"]:
+            return {
+                "GET": lambda: Response(200, encodable(control.draining())),
+                "PUT": lambda: Response(200, encodable(control.drain(wanted=True))),
+                "DELETE": lambda: Response(200, encodable(control.drain(wanted=False))),
+            }
         case ["policies", _, *_]:
             return policy_operations(control, segments[1:], query, body)
         case ["queues", segment, what]:
             return queue_operations(control, segment_text(segment), what, query)
-        case ["connections", segment, "why"]:
-            return {"GET": lambda: _why(control, segment_text(segment))}
+        case [kind, segment, "why"] if kind in WHY_KINDS:
+            return {"GET": lambda: _why(control, kind, segment_text(segment))}
+        case ["connections", segment, "frames"]:
+            return frame_operations(control, segment_text(segment), query)
+        case ["links", segment, what]:
+            return link_operations(control, segment_text(segment), what, query)
         case [kind] if kind in (*KINDS, "policies"):
             return {"GET": lambda: _page(control, kind, query)}
         case [kind, segment] if kind in KINDS:
@@ -121,8 +157,10 @@ def control_operations(
             if kind == "alarms":
                 operations["PUT"] = lambda: _set_alarm(control, identity)
                 operations["DELETE"] = lambda: _clear_alarm(control, identity)
+            reason = query.get("reason", CLOSED_BY_OPERATOR)[:REASON_CHARACTERS_MAX]
+            if kind in ("links", "sessions"):
+                operations["DELETE"] = close_operation(control, kind, identity, reason)
             if kind == "connections":
-                reason = query.get("reason", CLOSED_BY_OPERATOR)[:REASON_CHARACTERS_MAX]
                 operations["DELETE"] = lambda: _close_connection(control, identity, reason)
             return operations
     return {}
@@ -135,11 +173,19 @@ def _one(control: ControlPlane, kind: str, identity: str) -> Response:
     return Response(200, encodable(found[0]))
 
 
-def _why(control: ControlPlane, identity: str) -> Response:
-    answer = why(control, identity)
+def _why(control: ControlPlane, kind: str, identity: str) -> Response:
+    answer = control.why(kind, _queue_name(identity) if kind == "addresses" else identity)
     if answer is None:
-        raise Refusal(404, f"there is no {quote(identity)} under /headgate/connections")
+        raise Refusal(404, f"there is no {quote(identity)} under /headgate/{kind}")
     return Response(200, encodable(answer))
+
+
+def _queue_name(address: str) -> str:
+    """The queue that an address names, or that is named without one."""
+    try:
+        return parse_source(address) if address.startswith("/") else address
+    except AddressError as error:
+        raise Refusal(400, str(error)) from error
 
 
 def _page(control: ControlPlane, kind: str, query: Mapping[str, str]) -> Response:

@@ -102,6 +102,10 @@ class ReceiveBuffer:
             self._gathered = bytearray()
             self._wanted = 0
 
+    def rest(self) -> bytes:
+        """A copy of what is here and not taken."""
+        return self.data[self.position :] + self._gathered
+
     def take(self, size: int) -> bytes | None:
         """The next ``size`` bytes, for protocol headers; None while they are not there."""
         stop = self.position + size

@@ -6,7 +6,8 @@ arrived, the sender corrects what it is told:
 
     link-credit(snd) := delivery-count(rcv) + link-credit(rcv) - delivery-count(snd)
 
-Three ledgers, all exact for runs of any length:
+:class:`CreditBalance` keeps what became of all that was granted on one end. Three ledgers, all exact for runs of any
+length:
 
 - :class:`SenderCredit`: our sending end. Invariant: ``link_credit >= 0``, and delivery-count only advances.
 - :class:`ReceiverCredit`: our receiving end, with the rule by which a publisher gets more.
@@ -20,16 +21,47 @@ from amqp10 import serial
 from amqp10.errors import ErrorCondition, LinkFault
 
 
+class CreditBalance:
+    """What became of the link credit of one end, in messages, since it was attached.
+
+    Invariant: ``left`` is exactly what may still be sent on the link.
+    """
+
+    __slots__ = ("consumed", "drained", "exceeded", "granted", "withdrawn")
+
+    def __init__(self) -> None:
+        self.granted = 0
+        self.consumed = 0
+        """Sent."""
+        self.drained = 0
+        """Used up by a sender that had nothing to send."""
+        self.withdrawn = 0
+        """Taken back by the receiver before it was used."""
+        self.exceeded = 0
+        """Messages that came without any; they are in no other count."""
+
+    @property
+    def left(self) -> int:
+        """Neither used nor taken back."""
+        return self.granted - self.consumed - self.drained - self.withdrawn
+
+
 class SenderCredit:
     """Flow state of a link on which we send. Counts are messages."""
 
-    __slots__ = ("delivery_count", "drain", "initial_delivery_count", "link_credit")
+    __slots__ = ("balance", "delivery_count", "drain", "initial_delivery_count", "link_credit")
 
     def __init__(self, initial_delivery_count: int = 0) -> None:
         self.initial_delivery_count = initial_delivery_count
         self.delivery_count = initial_delivery_count
         self.link_credit = 0
         self.drain = False
+        self.balance = CreditBalance()
+
+    @property
+    def room(self) -> int:
+        """Messages that may be sent."""
+        return self.link_credit
 
     def flow_received(self, *, delivery_count: int | None, link_credit: int | None, drain: bool) -> None:
         """Take the receiver's numbers. Without a delivery-count it has not seen our attach: ours was the initial one.
@@ -41,19 +73,26 @@ class SenderCredit:
             return
         seen = self.initial_delivery_count if delivery_count is None else delivery_count
         # A receiver that claims to have seen more than was sent would get more than a uint holds.
-        self.link_credit = min(serial.MASK, max(0, link_credit + serial.diff(seen, self.delivery_count)))
+        link_credit = min(serial.MASK, max(0, link_credit + serial.diff(seen, self.delivery_count)))
+        if link_credit >= self.link_credit:
+            self.balance.granted += link_credit - self.link_credit
+        else:
+            self.balance.withdrawn += self.link_credit - link_credit
+        self.link_credit = link_credit
 
     def sent(self, n: int) -> None:
         """Count ``n`` messages whose first frame goes out."""
         assert 0 <= n <= self.link_credit
         self.delivery_count = serial.advance(self.delivery_count, n)
         self.link_credit -= n
+        self.balance.consumed += n
 
     def drained(self) -> int:
         """Use up what is left, because nothing more is available. Returns by how much delivery-count advanced."""
         unused = self.link_credit
         self.delivery_count = serial.advance(self.delivery_count, unused)
         self.link_credit = 0
+        self.balance.drained += unused
         return unused
 
 
@@ -63,10 +102,15 @@ class ReceiverCredit:
     The rule: once no more than ``top_up_at`` are left, and fewer than ``unconfirmed_limit`` messages wait for the
     engine's answer, the link credit is set to ``maximum``. With 170, 85 and 170 at most 255 messages of one publisher
     are under way in the broker, below the 256 of a queue grant. ``maximum`` 0 turns the rule off: then the user grants.
+
+    ``ceiling`` stands above the rule. What the link credit has beyond it is taken back; what the peer may have sent
+    for that is still taken.
     """
 
     __slots__ = (
         "available",
+        "balance",
+        "ceiling",
         "delivery_count",
         "drain",
         "link_credit",
@@ -87,10 +131,13 @@ class ReceiverCredit:
         self.margin = 0
         """Messages that may still come beyond the link credit: the user lowered it, and the sender may not know yet."""
         self.drain = False
+        self.balance = CreditBalance()
         self.available = 0
         self.unconfirmed = 0
         self.withheld = False
-        """True while something else than the rule (a pause, a full queue) forbids more."""
+        """True while something else than the rule (a full queue) forbids more."""
+        self.ceiling = serial.MASK
+        """The most link credit that an operator allows; 0 while the link is paused."""
 
     @property
     def room(self) -> int:
@@ -100,11 +147,13 @@ class ReceiverCredit:
     def received(self, n: int) -> None:
         """Count ``n`` whole messages. Raises LinkFault transfer-limit-exceeded when nothing was granted for them."""
         if n > self.room:
+            self.balance.exceeded += n
             raise LinkFault(
                 ErrorCondition.TRANSFER_LIMIT_EXCEEDED,
                 f"{n} message(s) received with a link-credit of {self.link_credit}; wait for a flow that grants more",
             )
         self._use(n)
+        self.balance.consumed += n
         self.unconfirmed += n
 
     def confirmed(self, n: int) -> None:
@@ -118,17 +167,25 @@ class ReceiverCredit:
         Messages come in runs, and the rule is about single ones: where too many are unconfirmed now, what counts is
         how it was when the link credit came down to ``top_up_at``. What came after that uses the new link credit.
         """
-        if self.link_credit > self.top_up_at or self.withheld or self.link_credit >= self.maximum:
+        maximum, top_up_at = self.maximum, self.top_up_at
+        if self.ceiling < serial.MASK:
+            if self.link_credit > self.ceiling:
+                self.grant(self.ceiling, drain=self.drain)
+                return True
+            maximum = min(maximum, self.ceiling)
+            top_up_at = min(top_up_at, maximum // 2)
+        if self.link_credit > top_up_at or self.withheld or self.link_credit >= maximum:
             return False
-        since = 0 if self.unconfirmed < self.unconfirmed_limit else self.top_up_at - self.link_credit
+        since = 0 if self.unconfirmed < self.unconfirmed_limit else top_up_at - self.link_credit
         if self.unconfirmed - since >= self.unconfirmed_limit:
             return False
-        self.grant(self.maximum - since, drain=self.drain)
+        self.grant(maximum - since, drain=self.drain)
         return True
 
     def grant(self, link_credit: int, *, drain: bool = False) -> None:
         """Set the link credit, by the user's hand. What was granted before may be on its way and is still taken."""
         assert 0 <= link_credit <= serial.MASK
+        self.balance.granted += max(0, link_credit - self.room)
         self.margin = max(0, self.room - link_credit)
         self.link_credit = link_credit
         self.drain = drain
@@ -143,6 +200,7 @@ class ReceiverCredit:
         if not 0 < advanced <= self.room:
             return 0  # behind: a flow that our grants crossed; beyond: nothing that was granted, so nothing to take
         self._use(advanced)
+        self.balance.drained += advanced
         return advanced
 
     def _use(self, n: int) -> None:

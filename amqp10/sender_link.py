@@ -188,10 +188,11 @@ class SenderLink:
         self.waiting += len(entries)
         self.channel.wants_to_send(self)
 
-    def take_back(self) -> list[tuple[int, int]]:
-        """Withdraw the newest waiting deliveries, down to the link credit. Returns their ranges of numbers."""
+    def take_back(self, most: int | None = None) -> list[tuple[int, int]]:
+        """Withdraw the newest waiting deliveries, down to the link credit or to ``most`` of them. Returns their ranges
+        of numbers."""
         ranges: list[tuple[int, int]] = []
-        excess = self.waiting - self.credit.link_credit
+        excess = self.waiting - (self.credit.link_credit if most is None else most)
         while excess > 0:
             run = self._runs[-1]
             n = min(excess, len(run))

@@ -9,14 +9,15 @@ import platform
 import random
 import secrets
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from amqp10.annotation_codec import SectionCodec
 from amqp10.connection import Connection, ConnectionSettings
-from amqp10.control_plane import BrokerControl
 from amqp10.converter import MessageConverter
 from amqp10.errors import ConnectionFault, ErrorCondition
 from amqp10.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL
 from amqp10.frontend.authentication import Mechanism
+from amqp10.frontend.flow_self import packet_message
 from amqp10.frontend.front_end import Amqp10FrontEnd
 from amqp10.frontend.settings import FrontEndSettings
 from amqp10.handshake import NoHandshake, ServerHandshake
@@ -27,13 +28,17 @@ from core import process
 from core.access.mechanisms import offered
 from core.access.users import Users
 from core.amqp091.factory import amqp091_factory, amqp091_settings
-from core.config import Settings
+from core.config import Settings, render
+from core.control_plane import BrokerControl
 from core.engine.broker import Broker
+from core.flow_facts import FlowRecorder
 from core.interface import Converter, Mailbox, StallWatch
 from core.message import Origin
 from core.observe.stalls import Stalls
 from core.process import REFUSAL_DELAY_S, UNIQUE_BYTES, headgate_version
+from core.server.drain import DRAINED
 from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
+from core.server.logins import Logins
 from core.server.run import Server
 from core.server.sampler import Sampler
 from core.server.traffic import Traffic
@@ -115,15 +120,17 @@ def amqp10_factory(
     stalls: StallWatch,
     anonymous: bool,
     traffic: Traffic | None = None,
+    flow: FlowRecorder | None = None,
 ) -> FrontEndFactory:
     """AMQP 1.0 for the server's accept loop."""
     node = ManagementNode(broker, control)
     announced = connection_settings(settings)
+    logins = Logins() if traffic is None else traffic.logins
 
     def handshake(info: PeerInfo) -> ServerHandshake:
         mechanisms = offered(users, loopback=info.loopback, anonymous=anonymous, random_bytes=secrets.token_bytes)
         return ServerHandshake(
-            [Mechanism(mechanism) for mechanism in mechanisms],
+            [Mechanism(mechanism) for mechanism in logins.counting(mechanisms)],
             bare_allowed=anonymous,
             refusal_delay_s=lambda: random.uniform(*REFUSAL_DELAY_S),
             frame_size_max=settings.pre_open_frame_size_max,
@@ -143,6 +150,7 @@ def amqp10_factory(
             unique=lambda: secrets.token_hex(UNIQUE_BYTES),
             wake=notify,
             traffic=traffic,
+            flow=flow,
         )
 
     return FrontEndFactory(
@@ -160,7 +168,9 @@ def refusal(settings: ConnectionSettings, reason: str) -> bytes:
     """
 
     connection = Connection(settings, NoHandshake())
-    fault = ConnectionFault(ErrorCondition.RESOURCE_LIMIT_EXCEEDED, reason)
+    drained = reason == DRAINED
+    condition = ErrorCondition.CONNECTION_FORCED if drained else ErrorCondition.RESOURCE_LIMIT_EXCEEDED
+    fault = ConnectionFault(condition, reason)
     connection.close(fault, monotonic=0.0)
     return PROTOCOL_HEADER_SASL + LET_IN + PROTOCOL_HEADER_AMQP + connection.data_to_send(0.0)
 
@@ -175,9 +185,12 @@ class AllProtocols:
         self.traffic = {"amqp10": Traffic(), "amqp091": Traffic()}
         self._control: BrokerControl | None = None
 
-    def front_ends(self, settings: Settings, broker: Broker, users: Users, stalls: Stalls) -> Sequence[FrontEndFactory]:
+    def front_ends(
+        self, settings: Settings, broker: Broker, users: Users, stalls: Stalls, flow: FlowRecorder
+    ) -> Sequence[FrontEndFactory]:
         """AMQP 1.0 first: it refuses whoever speaks neither."""
         self._control = BrokerControl(broker, version=headgate_version(), pid=os.getpid(), stalls=stalls)
+        self._control.settings_text = partial(render, settings)
         return (
             amqp10_factory(
                 settings=front_end_settings(settings),
@@ -188,6 +201,7 @@ class AllProtocols:
                 stalls=stalls,
                 anonymous=settings.access.anonymous,
                 traffic=self.traffic["amqp10"],
+                flow=flow,
             ),
             amqp091_factory(
                 settings=amqp091_settings(settings, version=headgate_version()),
@@ -198,13 +212,23 @@ class AllProtocols:
                 stalls=stalls,
                 random_bytes=secrets.token_bytes,
                 traffic=self.traffic["amqp091"],
+                flow=flow,
             ),
         )
 
+    def flow_message(self, packet: bytes, wall: float) -> tuple[bytes, Origin]:
+        """In AMQP 1.0."""
+        return packet_message(packet, wall), Origin.AMQP10
+
+    @property
+    def control(self) -> BrokerControl:
+        """The control plane, which the front ends share."""
+        assert self._control is not None
+        return self._control
+
     def started(self, server: Server, sampler: Sampler) -> None:
         """For the control plane, which shows both."""
-        assert self._control is not None
-        self._control.server, self._control.sampler = server, sampler
+        self.control.server, self.control.sampler = server, sampler
 
 
 async def serve(settings: Settings, *, ready: Callable[[Sequence[tuple[str, int]]], None]) -> None:

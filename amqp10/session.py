@@ -8,6 +8,7 @@ Faults of links stay with the link. Faults of the session raise SessionFault to 
 :meth:`Session.fail`. This module must not know addresses, messages or the engine.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NewType, Protocol
@@ -76,6 +77,7 @@ class SessionConnection(Protocol):
 
     frame_size_max: int
     link_names: LinkNames
+    flow_frames: Counter[tuple[str, str]]
 
     def write(self, channel: int, performative: Performative, payload: bytes) -> None: ...
     def write_frames(self, frames: bytes) -> None: ...
@@ -122,6 +124,11 @@ class Session:
     def links(self) -> list[Link]:
         """The links with a handle of ours, in order of attaching."""
         return list(self._links_out.values())
+
+    @property
+    def next_delivery_id(self) -> int:
+        """The extended delivery-id of the next delivery that we send."""
+        return self._next_delivery_id
 
     @property
     def frame_size_max(self) -> int:
@@ -306,10 +313,12 @@ class Session:
             outgoing_window=flow.outgoing_window,
         )
         if flow.handle is None:
+            self._count_flow("out", flow)
             if flow.echo:
                 self._due.flow_later()
             return
         link = self._link(flow.handle)
+        self._count_flow("out" if isinstance(link, SenderLink) else "in", flow)
         if not link.end.attached:
             return
         if isinstance(link, SenderLink):
@@ -439,6 +448,8 @@ class Session:
         flow.drain = drain
         flow.echo = echo
         flow.properties = dict(properties) if properties else None
+        sending = isinstance(self._links_out.get(OutputHandle(handle)), SenderLink)
+        self._count_flow("out" if sending else "in", flow)
         self._write(flow)
 
     def report(self, event: Event) -> None:
@@ -477,6 +488,7 @@ class Session:
         """Tell the peer the session's own state [2.7.4]."""
         flow = self._session_flow()
         flow.echo = echo
+        self._count_flow("in", flow)
         self._write(flow)
 
     def flush(self) -> None:
@@ -499,6 +511,16 @@ class Session:
             next_outgoing_id=window.next_outgoing_id,
             outgoing_window=OUTGOING_WINDOW,
         )
+
+    def _count_flow(self, direction: str, flow: Flow) -> None:
+        """By direction (``in``: of what the peer sends; ``out``: of what we send) and by what the flow is for."""
+        if flow.handle is None:
+            kind = "window"
+        elif flow.drain:
+            kind = "drain"
+        else:
+            kind = "echo" if flow.echo else "grant"
+        self.connection.flow_frames[direction, kind] += 1
 
     def _write(self, performative: Performative) -> None:
         self.connection.write(self.outgoing_channel, performative, b"")

@@ -3,6 +3,7 @@
 It knows no AMQP 1.0, so it refuses a data folder in which messages in that encoding may be.
 """
 
+import os
 import secrets
 import sys
 from collections.abc import Sequence
@@ -14,12 +15,16 @@ import trio
 from cyclopts import App, Parameter
 
 from core.access.users import Users
+from core.amqp091.content import entry_of
 from core.amqp091.factory import amqp091_factory, amqp091_settings
 from core.amqp091.inspection import Inspection
+from core.amqp091.properties import BasicProperties, encode_properties
 from core.config import ConfigError, Settings, load
+from core.control_plane import BrokerControl
 from core.engine.broker import Broker
 from core.engine.quorum.annotations import PlainAnnotations
 from core.errors import Invalid
+from core.flow_facts import PACKET_CONTENT_TYPE, FlowRecorder
 from core.message import Origin
 from core.observe.stalls import Stalls
 from core.process import headgate_version, serve
@@ -41,9 +46,13 @@ class Amqp091Alone:
         self.annotations = PlainAnnotations()  # nobody adds any: only AMQP 1.0 consumers could
         self.encodings = (Origin.AMQP091,)
         self.traffic = {"amqp091": Traffic()}
+        self._control: BrokerControl | None = None
 
-    def front_ends(self, settings: Settings, broker: Broker, users: Users, stalls: Stalls) -> Sequence[FrontEndFactory]:
+    def front_ends(
+        self, settings: Settings, broker: Broker, users: Users, stalls: Stalls, flow: FlowRecorder
+    ) -> Sequence[FrontEndFactory]:
         """One."""
+        self._control = BrokerControl(broker, version=headgate_version(), pid=os.getpid(), stalls=stalls)
         return [
             amqp091_factory(
                 settings=amqp091_settings(settings, version=headgate_version()),
@@ -54,11 +63,24 @@ class Amqp091Alone:
                 stalls=stalls,
                 random_bytes=secrets.token_bytes,
                 traffic=self.traffic["amqp091"],
+                flow=flow,
             )
         ]
 
+    def flow_message(self, packet: bytes, wall: float) -> tuple[bytes, Origin]:
+        """As this protocol has it: the time in seconds."""
+        properties = BasicProperties(content_type=PACKET_CONTENT_TYPE, timestamp=int(wall))
+        return entry_of(encode_properties(properties), packet), Origin.AMQP091
+
+    @property
+    def control(self) -> BrokerControl:
+        """The control plane."""
+        assert self._control is not None
+        return self._control
+
     def started(self, server: Server, sampler: Sampler) -> None:
-        """Nobody shows anything."""
+        """For the admin server, which alone shows both."""
+        self.control.server, self.control.sampler = server, sampler
 
 
 def broker(

@@ -5,55 +5,63 @@ front ends that answer on the port.
 """
 
 import gc
+import os
 import secrets
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
-from core.access.users import Users
+from core.access.users import GUEST, Users
 from core.clock import Now
 from core.config import Settings
+from core.control_plane import BrokerControl
 from core.credit_flow.flow import StageCreditSpec
 from core.engine.broker import Broker, EngineSettings
 from core.engine.quorum.annotations import AnnotationCodec
+from core.flow_facts import FlowRecorder
 from core.interface import Converter
 from core.message import Origin
+from core.observe.idle_consumers import IdleConsumers
 from core.observe.log import open_log
 from core.observe.stalls import StallLog, Stalls
 from core.server.data import OpenData
 from core.server.descriptors import raise_limit, sockets_limit
+from core.server.flow_writer import flow_tasks, open_flow_events
 from core.server.frontends import FrontEndFactory
+from core.server.idle_rounds import IdleRounds
+from core.server.last_work import finish_work
 from core.server.measures import Measures, ResidentSet, disk_free, memory_giver, memory_total
 from core.server.run import Server, read_clocks
 from core.server.run import serve as run_server
 from core.server.sampler import Sampler
+from core.server.service_notice import ServiceNotice
 from core.server.stall_rounds import StallRounds
 from core.server.traffic import Traffic
+from core.version import headgate_version as headgate_version
 
 if TYPE_CHECKING:
     from core.admin.serving import AdminServer
 
-SWITCH_SECONDS = 0.0002
+SWITCH_SECONDS = 0.0001
 """How long a worker that has synced waits for the interpreter while the loop is busy: with the default of 5 ms, the
-longest commits took three times as long."""
+longest commits took three times as long. With half of this a quorum queue is slower again."""
+GC_THRESHOLD = 20_000
+"""New objects between two looks for cycles among the youngest. What the broker makes for messages dies by itself; with
+the default of 700 it is looked at thousands of times a second: 2 % of a quorum queue's CPU time."""
 REFUSAL_DELAY_S = (1.0, 3.0)
 """A refused authentication is told after a random time between these: guessing is slow, and costs us nothing."""
 UNIQUE_BYTES = 12
 """Of the names that nobody can guess."""
 
 
-def headgate_version() -> str:
-    """The version that is installed."""
-    try:
-        return version("headgate")
-    except PackageNotFoundError:
-        return "unknown"
+def node_name() -> str:
+    """How this broker is called in what it tells of itself."""
+    return f"headgate@{socket.gethostname()}"
 
 
 def engine_settings(settings: Settings) -> EngineSettings:
@@ -90,8 +98,17 @@ class Protocols(Protocol):
     def traffic(self) -> Mapping[str, Traffic]:
         """What the connections of each protocol count in, by the names that metrics give to protocols."""
 
-    def front_ends(self, settings: Settings, broker: Broker, users: Users, stalls: Stalls) -> Sequence[FrontEndFactory]:
+    def front_ends(
+        self, settings: Settings, broker: Broker, users: Users, stalls: Stalls, flow: FlowRecorder
+    ) -> Sequence[FrontEndFactory]:
         """The protocols that answer on the port. The first also refuses whoever speaks none of them."""
+
+    def flow_message(self, packet: bytes, wall: float) -> tuple[bytes, Origin]:
+        """A message that carries flow events, made at this wall-clock time (seconds), and its encoding."""
+
+    @property
+    def control(self) -> BrokerControl:
+        """What operators see and do; once there are front ends."""
 
     def started(self, server: Server, sampler: Sampler) -> None:
         """Everything is put together: for those who show it."""
@@ -106,6 +123,7 @@ async def serve(
     """
     descriptors = raise_limit()
     sys.setswitchinterval(SWITCH_SECONDS)
+    gc.set_threshold(GC_THRESHOLD)
     with open_log(settings.log, sys.stderr, monotonic=time.monotonic) as log:
         connections = sockets_limit(settings.server.connections_max)
         log.info("descriptor-limit", total_limit=descriptors, sockets_limit=connections)
@@ -133,24 +151,14 @@ async def _serve(
     ready: Callable[[Sequence[tuple[str, int]]], None],
 ) -> None:
     broker = Broker(engine_settings(settings), protocols.converter, storage=data.storage)
-    users = Users(
-        settings.users,
-        cache_seconds=settings.access.password_cache,
-        monotonic=lambda: clock().monotonic,
-        random_bytes=secrets.token_bytes,
-    )
-    stalls = Stalls(clock=clock, listeners=[StallLog(log)])
-    resident, give_back = ResidentSet(), memory_giver()
+    flow = open_flow_events(settings.flow_events, clock=clock, node=node_name())
+    stalls = Stalls(clock=clock, listeners=[StallLog(log), flow], addresses_max=settings.metrics.addresses_max)
+    idle = IdleConsumers(addresses_max=settings.metrics.addresses_max)
+    resident, give_back, notice = ResidentSet(), memory_giver(), ServiceNotice(os.environ)
     sampler = Sampler(
         settings=settings.alarms,
         registry=broker.alarms,
-        measures=Measures(
-            memory_used=resident,
-            memory_total=memory_total,
-            disk_free=partial(disk_free, settings.data.folder),
-            sockets=lambda: server.sockets,
-            give_back=give_back,
-        ),
+        measures=_measures(settings, resident, give_back, sockets=lambda: server.sockets),
         clock=clock,
         memory_sampled=broker.memory_sampled,
         log=log,
@@ -161,13 +169,16 @@ async def _serve(
         if admin is not None:
             await admin.run()
 
+    tasks = flow_tasks(flow, broker, settings=settings.flow_events, message=protocols.flow_message, log=log)
+    if settings.admin.enabled:
+        tasks.append(IdleRounds(broker.idle_consumers, idle).run)
     server = Server(
         settings=settings.server,
         engine=broker,
-        factories=protocols.front_ends(settings, broker, users, stalls),
+        factories=protocols.front_ends(settings, broker, _users(settings, clock), stalls, flow),
         log=log,
         clock=clock,
-        background=[*data.tasks(broker.alarms), sampler.run, StallRounds(stalls).run, serve_admin],
+        background=[*data.tasks(broker.alarms), sampler.run, StallRounds(stalls).run, serve_admin, notice.run, *tasks],
         sockets_changed=data.sockets_changed,
         store=data.write_inline,
     )
@@ -182,16 +193,65 @@ async def _serve(
                 server=server,
                 data=data,
                 sampler=sampler,
+                stalls=stalls,
+                idle=idle,
+                control=protocols.control,
                 traffic=protocols.traffic,
                 log=log,
             )
-        await run_server(server, ready)
+        await run_server(server, ready, before_stop=_last_work(settings, protocols.control, server))
         broker.conclude()
         await data.leave_in_order(server.turn)
     finally:
         if admin is not None:
             admin.close()
         resident.close()
+
+
+def _measures(
+    settings: Settings,
+    resident: ResidentSet,
+    give_back: Callable[[], None],
+    *,
+    sockets: Callable[[], tuple[int, int]],
+) -> Measures:
+    return Measures(
+        memory_used=resident,
+        memory_total=memory_total,
+        disk_free=partial(disk_free, settings.data.folder),
+        sockets=sockets,
+        give_back=give_back,
+    )
+
+
+def _users(settings: Settings, clock: Callable[[], Now]) -> Users:
+    return Users(
+        settings.users,
+        cache_seconds=settings.access.password_cache,
+        monotonic=lambda: clock().monotonic,
+        random_bytes=secrets.token_bytes,
+    )
+
+
+def _last_work(settings: Settings, control: BrokerControl, server: Server) -> Callable[[], Awaitable[None]]:
+    """What is waited for between the wish to stop and the good-bye."""
+
+    def drain() -> None:
+        control.drain(wanted=True)
+        server.turn()
+
+    return partial(finish_work, drain=drain, unsettled=lambda: control.unsettled, seconds=settings.server.drain_time)
+
+
+def _limits(settings: Settings) -> Mapping[str, int]:
+    """Configured ones, by what they limit."""
+    return {
+        "queues": settings.engine.queues_max,
+        "exchanges": settings.engine.exchanges_max,
+        "bindings": settings.engine.bindings_max,
+        "policies": settings.engine.policies_max,
+        "unauthenticated": settings.server.unauthenticated_max,
+    }
 
 
 async def _open_admin(
@@ -201,10 +261,14 @@ async def _open_admin(
     server: Server,
     data: OpenData,
     sampler: Sampler,
+    stalls: Stalls,
+    idle: IdleConsumers,
+    control: BrokerControl,
     traffic: Mapping[str, Traffic],
     log: FilteringBoundLogger,
 ) -> "AdminServer":
     """The admin server, listening. Its code is loaded here, so that a broker without one does not pay for it."""
+    from core.admin.api.assembly import api_sources
     from core.admin.health import Health
     from core.admin.start import open_admin_server
     from core.observe.link_metrics import LinkMetrics
@@ -218,20 +282,17 @@ async def _open_admin(
         traffic=traffic,
         lanes=data.lanes,
         lag=sampler,
-        monotonic=time.monotonic,
+        stalls=stalls,
+        full_sockets=server.counters.full_sockets,
+        idle_consumers=lambda: idle.ratios,
+        monotonic=lambda: read_clocks().monotonic,
     )
-    limits = {
-        "queues": settings.engine.queues_max,
-        "exchanges": settings.engine.exchanges_max,
-        "bindings": settings.engine.bindings_max,
-        "policies": settings.engine.policies_max,
-        "unauthenticated": settings.server.unauthenticated_max,
-    }
+    limits = _limits(settings)
     metrics = BrokerMetrics(
         sources,
         addresses_max=settings.metrics.addresses_max,
         version=headgate_version(),
-        node=f"headgate@{socket.gethostname()}",
+        node=node_name(),
         limits=limits,
     )
     return await open_admin_server(
@@ -239,9 +300,23 @@ async def _open_admin(
         health=Health(
             observable=broker,
             started=lambda: bool(server.listening_on),
-            draining=lambda: server.stopping,
+            draining=lambda: server.leaving,
         ),
         collect=metrics.collect,
         collect_links=LinkMetrics(server.connections).collect,
+        sources=api_sources(
+            settings.admin,
+            control=control,
+            broker=broker,
+            server=server,
+            stalls=stalls,
+            traffic=traffic,
+            lanes=data.lanes,
+            sampler=sampler,
+            users=[user.name for user in settings.users] or [GUEST],
+            limits=limits,
+            version=headgate_version(),
+            node=node_name(),
+        ),
         log=log,
     )

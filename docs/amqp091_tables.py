@@ -58,7 +58,7 @@ HERE: Mapping[str, str] = {
 WHEN_SENT: Mapping[str, str] = {
     "CONTENT_TOO_LARGE": "messages that are not complete take more than `amqp091.partial_content_bytes_max`",
     "NO_ROUTE": "a mandatory message, for which there is no queue",
-    "CONNECTION_FORCED": "the broker stops, or an operator closes the connection",
+    "CONNECTION_FORCED": "the broker stops or is being drained, or an operator closes the connection",
     "ACCESS_REFUSED": "a wrong password, told late (connection); a reserved name, or an exclusive consumer in the way"
     " (channel)",
     "NOT_FOUND": "the queue or exchange does not exist",

@@ -3,6 +3,8 @@
 - ``operating/configuration.md``: every key of ``core/config`` with its default, its unit and its help.
 - ``protocol/lifecycles.md``: a diagram for each table of ``amqp10/lifecycle.py``.
 - ``operating/metrics.md``: every metric of ``core/observe/metric_families.py``.
+- ``operating/why-blocked.md``: every reason of ``core/observe/advice.py``.
+- the tables of the schema in ``flow-events.md``, between their marks.
 - the two tables of limits in ``architecture.md``, between their marks.
 - the tables of methods, reply codes and capabilities in ``protocol/amqp091.md``, between theirs.
 
@@ -22,7 +24,7 @@ from pydantic.fields import FieldInfo
 from amqp10.lifecycle import CONNECTION, LINK, SESSION, Input
 from core.config.problems import table_of, unit_of
 from core.config.settings import Settings
-from docs import amqp091_tables, metrics_page
+from docs import amqp091_tables, flow_events_page, metrics_page, why_page
 
 DOCS = Path(__file__).parent
 CONFIGURATION = DOCS / "operating" / "configuration.md"
@@ -30,6 +32,8 @@ LIFECYCLES = DOCS / "protocol" / "lifecycles.md"
 ARCHITECTURE = DOCS / "architecture.md"
 AMQP091 = DOCS / "protocol" / "amqp091.md"
 METRICS = DOCS / "operating" / "metrics.md"
+FLOW_EVENTS = DOCS / "flow-events.md"
+WHY_BLOCKED = DOCS / "operating" / "why-blocked.md"
 
 
 def main() -> None:
@@ -52,6 +56,8 @@ def pages() -> Mapping[Path, str]:
         LIFECYCLES: _LIFECYCLES_TOP + "".join(_lifecycles()),
         ARCHITECTURE: architecture,
         METRICS: metrics_page.page(),
+        FLOW_EVENTS: _between(FLOW_EVENTS.read_text(encoding="utf-8"), "flow events", flow_events_page.tables()),
+        WHY_BLOCKED: why_page.page(),
     }
 
 
@@ -207,6 +213,7 @@ WHEN_REACHED: Mapping[str, str] = {
     "server.unauthenticated_max": "the same",
     "server.unauthenticated_per_host_max": "the same, for connections from that address",
     "server.accept_backlog": "the operating system lets connections wait or refuses them",
+    "server.frame_taps_max": "`headgate trace frames` is refused",
     "server.rounds_per_wake_up_max": "the rest of the work waits until the other peers have had a turn",
     "log.per_second_max": "lines of that event are left out, and the next one says how many",
     "log.waiting_max": "lines are dropped",
@@ -246,7 +253,15 @@ WHEN_REACHED: Mapping[str, str] = {
     "admin.connections_max": "a new connection is answered 503, and some dozens later not accepted",
     "admin.request_head_max": "the request is answered 431",
     "admin.links_max": "the others are left out",
+    "admin.body_max": "the request is answered 413",
+    "admin.live_clients_max": "a further client is answered 503",
+    "admin.timelines_max": "the others have no time lines",
+    "admin.flow_map_max": "the other edges are left out",
     "metrics.addresses_max": "the others are added up under the name _other",
+    "flow_events.ring_records_max": "the oldest are dropped, and a record says how many",
+    "flow_events.self_records_max": "the same",
+    "flow_events.stream_age_max": "the oldest part of the stream is let go",
+    "flow_events.stream_bytes_max": "the oldest part of the stream is let go",
     "engine.queues_max": "the declaration is refused",
     "engine.exchanges_max": "the declaration is refused",
     "engine.bindings_max": "the binding is refused",
@@ -274,6 +289,8 @@ FIXED_LIMITS = (
     Fixed(
         "amqp10.codec.decode", "ZERO_WIDTH_ELEMENTS_MAX", "array elements without a byte of their own", "decode-error"
     ),
+    Fixed("core.server.frame_tap", "FRAMES_KEPT", "frames of a connection that is looked at", "the oldest are dropped"),
+    Fixed("core.server.frame_tap", "BYTES_KEPT", "bytes of these", "the oldest are dropped"),
     Fixed("amqp10.sasl", "CLIENT_FRAMES_MAX", "SASL frames of a client", "authentication refused"),
     Fixed(
         "amqp10.receiver_link",
@@ -318,6 +335,19 @@ FIXED_LIMITS = (
     Fixed("core.engine.quorum.backing", "RESIDENT_BYTES_MAX", "bytes of a quorum queue in memory", "read back later"),
     Fixed("core.server.descriptors", "RESERVED", "descriptors kept from connections", "see `server.connections_max`"),
     Fixed("core.admin.serving", "BUSY_MAX", "clients being told that all are taken", "the others are not accepted yet"),
+    Fixed("core.admin.api.bodies", "DEPTH_MAX", "maps and lists in each other", "the request is answered 400"),
+    Fixed("core.admin.api.operations", "PARAMETERS_MAX", "parameters of a query", "the request is answered 400"),
+    Fixed("core.admin.api.operations", "SEGMENT_CHARACTERS_MAX", "characters of a name", "the request is answered 400"),
+    Fixed("core.admin.api.live", "STALLS_MAX", "stalls in one event", "only the longest are rows, all are counted"),
+    Fixed(
+        "core.server.flow_writer",
+        "UNCONFIRMED_MAX",
+        "messages of flow events on their way",
+        "the others wait in the ring",
+    ),
+    Fixed(
+        "core.amqp091.frontend.flow_report", "STAGES_MAX", "stages of a connection that are told", "others are not told"
+    ),
     Fixed("core.server.refusals", "REFUSALS_MAX", "refusals under way", "the others wait for their turn"),
     Fixed(
         "core.server.listener",

@@ -32,9 +32,18 @@ tells when it is asked.
 - Totals are of the whole broker. Series with the label `queue` or `address` are bounded by
   [`metrics.addresses_max`](configuration.md#metricsaddresses_max): the oldest queues have their own, gauges of the
   others are added up under `_other`, counters of the others are in the totals only.
-- `protocol` is `amqp10` or `amqp091`; `direction` is `in` from publishers, `out` to consumers; `lane` is `classic`,
-  `quorum` or `streams`; `stage` is `reader`, `channel`, `queue` or `store` ([stage credit](../stage-credit.md)).
+- `protocol` is `amqp10` or `amqp091`; `direction` is `in` from publishers, `out` to consumers; `reason` of who waits is
+  one of [the closed list](../flow-reasons.md); `lane` is `classic`, `quorum` or `streams`; `stage` of stage credit is
+  `reader`, `channel`, `queue` or `store` ([stage credit](../stage-credit.md)).
+- Seconds that something stood still are added up over all that did: two links blocked for a second are two seconds.
 - A scrape pauses for others between families, so two families may be some milliseconds apart.
+"""
+
+OURS_LEFT_OUT = """
+## What Headgate does not count
+
+How long a message waits in its queue would have to be noted for each message. `headgate_unsettled_oldest_age_seconds`
+tells how long the oldest waits for its answer, and a stream's or queue's rows how much waits.
 """
 
 LEFT_OUT: Sequence[tuple[str, str]] = (
@@ -43,7 +52,6 @@ LEFT_OUT: Sequence[tuple[str, str]] = (
         "there is no Erlang; see `headgate_uptime_seconds` and `headgate_event_loop_lag_seconds`",
     ),
     ("`rabbitmq_unreachable_cluster_peers_count`, `rabbitmq_raft_…`", "one node"),
-    ("`rabbitmq_auth_attempts_total` and its kin", "attempts are not counted"),
     ("`rabbitmq_message_size_bytes`", "it would be counted per message"),
     (
         "`rabbitmq_queue_messages_bytes`, `…_ram`, `…_persistent` and their kin",
@@ -74,7 +82,8 @@ Headgate has no such thing, or does not count it: an empty panel is better than 
 
 def page() -> str:
     """The whole page."""
-    return TOP + "".join(_group(heading, families) for heading, families in GROUPS) + _left_out()
+    groups = "".join(_group(heading, families) for heading, families in GROUPS)
+    return TOP + groups + OURS_LEFT_OUT + _left_out()
 
 
 def _group(heading: str, families: Sequence[Family]) -> str:

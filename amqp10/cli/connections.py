@@ -1,13 +1,8 @@
 """``headgate connections``."""
 
-from typing import Annotated
-from urllib.parse import urlencode
-
-from cyclopts import Parameter
-
-from amqp10.addresses import percent_encode
+from amqp10.cli.closing import Reason, close_one
 from amqp10.cli.listing import noun
-from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
+from amqp10.cli.remote import DEFAULT_URL, Url
 
 connections_app = noun(
     "connections",
@@ -28,20 +23,12 @@ connections_app = noun(
 
 
 @connections_app.command
-def close(
-    identity: str,
-    /,
-    *,
-    reason: Annotated[str | None, Parameter(help="What the client is told.")] = None,
-    url: Url = DEFAULT_URL,
-) -> None:
+def close(identity: str, /, *, reason: Reason = None, url: Url = DEFAULT_URL) -> None:
     """Close a connection; its client is told that an operator did.
 
     For example:
 
         headgate connections close c17 --reason "moving to another machine"
     """
-    query = "" if reason is None else f"?{urlencode({'reason': reason})}"
-    path = f"/headgate/connections/{percent_encode(identity)}{query}"
-    with_broker(url, lambda connection: connection.request("DELETE", path))
+    close_one(url, "connections", identity, reason)
     print(f"connection {identity} is being closed")

@@ -1,9 +1,67 @@
 """``headgate exchanges``."""
 
-from amqp10.cli.listing import noun
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from amqp10.addresses import percent_encode
+from amqp10.cli.arguments import Arguments, arguments_of
+from amqp10.cli.listing import AsJson, noun, tell
+from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 
 exchanges_app = noun(
     "exchanges",
     columns=("name", "type", "durable", "auto_delete", "internal", "arguments"),
-    help_text="Exchanges.",
+    help_text="Exchanges: list, show, declare and delete them.",
 )
+
+
+@exchanges_app.command
+def declare(
+    name: str,
+    /,
+    *,
+    type: Annotated[  # noqa: A002 - the option is --type
+        str, Parameter(help="direct, fanout, topic, headers or x-local-random.")
+    ] = "direct",
+    transient: Annotated[bool, Parameter(negative="", help="The exchange does not outlive the broker.")] = False,
+    auto_delete: Annotated[
+        bool, Parameter(negative="", help="Delete it with the last binding that leaves it.")
+    ] = False,
+    internal: Annotated[bool, Parameter(negative="", help="Only other exchanges may send to it.")] = False,
+    argument: Arguments = (),
+    json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Make an exchange, or find that it exists and is the same.
+
+    For example:
+
+        headgate exchanges declare shop --type topic
+    """
+    body = {
+        "type": type,
+        "durable": not transient,
+        "auto_delete": auto_delete,
+        "internal": internal,
+        "arguments": arguments_of(argument),
+    }
+    with_broker(url, lambda connection: connection.request("PUT", _path(name), body))
+    address = f"{_path(name)}/ROUTING-KEY"
+    tell(f"exchange {name} is there; its address is {address}", {"exchange": name, "address": address}, as_json=json)
+
+
+@exchanges_app.command
+def delete(name: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Delete an exchange with its bindings. One that does not exist is deleted already.
+
+    For example:
+
+        headgate exchanges delete shop
+    """
+    with_broker(url, lambda connection: connection.request("DELETE", _path(name)))
+    tell(f"exchange {name} is deleted", {"exchange": name}, as_json=json)
+
+
+def _path(name: str) -> str:
+    return f"/exchanges/{percent_encode(name)}"

@@ -13,6 +13,7 @@ code  meaning
 7     something did not happen in time
 8     the data folder is damaged
 9     the disk failed while the broker served; nothing was confirmed after that
+10    what was compared is different, or what was checked is not so
 130   interrupted from the keyboard
 ====  ==========================================================================================================
 """
@@ -34,12 +35,14 @@ class Exit(IntEnum):
     TIMED_OUT = 7
     DAMAGED = 8
     DISK_FAILED = 9
+    DIFFERS = 10
     INTERRUPTED = 130
 
 
 EPILOGUE = (
     "Exit codes: 0 done, 1 fault of headgate, 2 wrong usage or configuration, 3 broker not reachable, "
-    "4 not let in, 5 not found, 6 refused, 7 timed out, 8 data folder damaged, 9 disk failed, 130 interrupted."
+    "4 not let in, 5 not found, 6 refused, 7 timed out, 8 data folder damaged, 9 disk failed, "
+    "10 different or not so, 130 interrupted."
 )
 
 
@@ -55,3 +58,10 @@ class CommandError(Exception):
 def complain(text: str) -> None:
     """Say on standard error what is wrong."""
     print(f"headgate: {text}", file=sys.stderr)
+
+
+def sole_error(error: BaseException) -> BaseException:
+    """The error in a group of one, however deep: nurseries wrap what happens in them."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

@@ -1,9 +1,101 @@
-"""``headgate links``."""
+"""``headgate links``: see them, hold them up, let them go on, close them."""
 
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from amqp10.addresses import percent_encode
+from amqp10.cli.closing import Reason, close_one
+from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.listing import noun
+from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 
 links_app = noun(
     "links",
-    columns=("identity", "direction", "address", "link_credit", "delivery_count", "unconfirmed", "waiting", "name"),
-    help_text="Links with their link credit, as the broker sees them: in is from a publisher, out is to a consumer.",
+    columns=(
+        "identity",
+        "direction",
+        "address",
+        "link_credit",
+        "delivery_count",
+        "unconfirmed",
+        "waiting",
+        "paused",
+        "name",
+    ),
+    help_text=(
+        "Links with their link credit, as the broker sees them: in is from a publisher, out is to a consumer. Pause and"
+        " resume a link, bound its link credit, close it."
+    ),
 )
+
+
+@links_app.command
+def pause(link: str, /, *, url: Url = DEFAULT_URL) -> None:
+    """Stop a link: a publisher loses its link credit, a consumer gets nothing for its own. The client stays attached.
+
+    What is on its way is still taken. The client is told the reason "paused" on its link. The pause ends with the link.
+
+    For example:
+
+        headgate links pause c17/0/1
+    """
+    _request(url, "PUT", link, "pause")
+    print(f"link {link} is paused")
+
+
+@links_app.command
+def resume(link: str, /, *, url: Url = DEFAULT_URL) -> None:
+    """Let a link go on that was paused.
+
+    For example:
+
+        headgate links resume c17/0/1
+    """
+    _request(url, "DELETE", link, "pause")
+    print(f"link {link} goes on")
+
+
+@links_app.command(name="set-credit")
+def set_credit(
+    link: str,
+    most: Annotated[int | None, Parameter(help="The most link credit that its publisher gets, 1 or more.")] = None,
+    /,
+    *,
+    reset: Annotated[bool, Parameter(negative="", help="Back to what configuration and policies say.")] = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Bound the link credit of a publisher. What it has beyond that is taken back. The bound ends with the link.
+
+    For example:
+
+        headgate links set-credit c17/0/0 10
+        headgate links set-credit c17/0/0 --reset
+    """
+    if reset == (most is not None):
+        raise CommandError(Exit.USAGE, "give either a number or --reset")
+    if most is None:
+        _request(url, "DELETE", link, "credit")
+        print(f"link {link} gets as much link credit as configuration and policies say")
+        return
+    if most < 1:
+        raise CommandError(Exit.USAGE, f"{most}: must be 1 or more; to stop the link: headgate links pause {link}")
+    _request(url, "PUT", link, f"credit?max={most}")
+    print(f"link {link} gets a link credit of {most} at most")
+
+
+@links_app.command
+def close(link: str, /, *, reason: Reason = None, url: Url = DEFAULT_URL) -> None:
+    """Detach a link; its client is told that an operator did, with amqp:link:detach-forced.
+
+    For example:
+
+        headgate links close c17/0/1 --reason "this consumer is stuck"
+    """
+    close_one(url, "links", link, reason)
+    print(f"link {link} is being closed")
+
+
+def _request(url: str, method: str, link: str, rest: str) -> None:
+    path = f"/headgate/links/{percent_encode(link)}/{rest}"
+    with_broker(url, lambda connection: connection.request(method, path))

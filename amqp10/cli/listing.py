@@ -16,8 +16,10 @@ from rich.table import Table
 from amqp10.addresses import percent_encode
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
-from amqp10.client import ClientConnection
+from amqp10.client import ClientConnection, RequestRefused
+from amqp10.control import PAGE_MAX
 
+HTTP_BAD_REQUEST = 400
 FILE_WIDTH = 1000
 """Characters of a line that is not for a terminal: tables are only as wide as they need to be."""
 TIMES = ("since", "accepted_at")
@@ -50,7 +52,7 @@ def noun(name: str, *, columns: Sequence[str], help_text: str) -> App:
 
 def fetch_all(url: str, kind: str) -> list[Row]:
     """The snapshots of all things of a kind."""
-    return with_broker(url, lambda connection: _pages(connection, kind))
+    return with_broker(url, lambda connection: pages(connection, kind))
 
 
 def fetch_one(url: str, kind: str, identity: str) -> Row:
@@ -62,16 +64,24 @@ def fetch_one(url: str, kind: str, identity: str) -> Row:
     return _row(with_broker(url, ask))
 
 
-async def _pages(connection: ClientConnection, kind: str) -> list[Row]:
+async def pages(connection: ClientConnection, kind: str) -> list[Row]:
+    """The same over a connection that is there already."""
     rows: list[Row] = []
-    query = ""
+    limit, after = PAGE_MAX, ""
     while True:
-        page = _row((await connection.request("GET", f"/headgate/{kind}{query}")).body)
+        try:
+            answer = await connection.request("GET", f"/headgate/{kind}?limit={limit}{after}")
+        except RequestRefused as refused:
+            if refused.status != HTTP_BAD_REQUEST or limit == 1:
+                raise
+            limit //= 2  # the things are large, and a page has a limit in bytes, too
+            continue
+        page = _row(answer.body)
         items = page.get("items")
         rows += [_row(item) for item in items] if isinstance(items, list) else []
         if page.get("next") is None:
             return rows
-        query = f"?after={percent_encode(str(page['next']))}"
+        after = f"&after={percent_encode(str(page['next']))}"
 
 
 def _row(value: object) -> Row:
@@ -102,6 +112,14 @@ def print_one(row: Row, *, as_json: bool) -> None:
     for name, value in _flat(row):
         table.add_row(name, _shown(name, value))
     _console().print(table)
+
+
+def tell(text: str, value: Row, *, as_json: bool) -> None:
+    """What was done: a line for people, or the same for programs."""
+    if as_json:
+        print_json(value)
+    else:
+        print(text)
 
 
 def print_json(value: object) -> None:

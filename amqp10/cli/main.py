@@ -1,7 +1,7 @@
 """The command ``headgate``: its nouns and verbs, and how a run of it ends.
 
-Each noun is a file of its own beside this one; all but ``serve``, ``config``, ``store`` and ``hash-password`` speak
-with a running broker by way of :mod:`amqp10.client` and know nothing else of it.
+Each noun is a file of its own beside this one; all but ``serve``, ``config``, ``store``, ``hash-password`` and ``top``
+speak with a running broker by way of :mod:`amqp10.client` and know nothing else of it.
 """
 
 import os
@@ -9,51 +9,47 @@ import sys
 
 from cyclopts import App, CycloptsError
 
-from amqp10.cli.alarms import alarms_app
-from amqp10.cli.bindings import bindings_app
-from amqp10.cli.channels import channels_app
-from amqp10.cli.config import config_app
-from amqp10.cli.connections import connections_app
-from amqp10.cli.consume import consume_command
-from amqp10.cli.disk import disk_app
-from amqp10.cli.exchanges import exchanges_app
 from amqp10.cli.exits import EPILOGUE, CommandError, Exit, complain
-from amqp10.cli.hash_password import hash_password_command
-from amqp10.cli.links import links_app
-from amqp10.cli.memory import memory_app
-from amqp10.cli.policies import policies_app
-from amqp10.cli.publish import publish_command
-from amqp10.cli.queues import queues_app
-from amqp10.cli.serve import serve_command
-from amqp10.cli.sessions import sessions_app
-from amqp10.cli.stages import stages_app
-from amqp10.cli.stalls import stalls_app
-from amqp10.cli.status import status_command
-from amqp10.cli.store import store_commands
-from amqp10.cli.why import why_command
-from amqp10.compaction import compacted
-from core.process import headgate_version
+from core.version import headgate_version
 
-NOUNS = (
-    queues_app,
-    exchanges_app,
-    bindings_app,
-    connections_app,
-    sessions_app,
-    links_app,
-    channels_app,
-    stages_app,
-    stalls_app,
-    policies_app,
-    alarms_app,
-    memory_app,
-    disk_app,
-    config_app,
-)
+COMMANDS = {
+    "serve": "serve:serve_command",
+    "status": "status:status_command",
+    "why": "why:why_app",
+    "top": "top:top_command",
+    "drain": "drain:drain_command",
+    "undrain": "drain:undrain_command",
+    "publish": "publish:publish_command",
+    "consume": "consume:consume_command",
+    "queues": "queues:queues_app",
+    "exchanges": "exchanges:exchanges_app",
+    "bindings": "bindings:bindings_app",
+    "connections": "connections:connections_app",
+    "sessions": "sessions:sessions_app",
+    "links": "links:links_app",
+    "channels": "channels:channels_app",
+    "stages": "stages:stages_app",
+    "stalls": "stalls:stalls_app",
+    "policies": "policies:policies_app",
+    "definitions": "definitions:definitions_app",
+    "alarms": "alarms:alarms_app",
+    "memory": "memory:memory_app",
+    "disk": "disk:disk_app",
+    "check": "check:check_app",
+    "config": "config:config_app",
+    "trace": "trace:trace_app",
+    "debug": "bundle:debug_app",
+    "store": "store_app:store_app",
+    "hash-password": "hash_password:hash_password_command",
+    "completion": "completion:completion_command",
+}
+"""By name: the module beside this one and what in it is the command. It is imported when it is wanted: all of them take
+most of a second, and one that asks a broker a quarter of that."""
+ALIASES = {"links": ("links", "link")}
 
 
-def command_line() -> App:
-    """The whole command line."""
+def command_line(*, complete: bool = False) -> App:
+    """The whole command line. ``complete``: with every command loaded, as for help on all of them."""
     app = App(
         name="headgate",
         help="Headgate, an AMQP 1.0 message broker that tells why a publisher waits.",
@@ -61,15 +57,11 @@ def command_line() -> App:
         help_format="markdown",
         version=headgate_version,
     )
-    app.command(serve_command, name="serve")
-    app.command(status_command, name="status")
-    app.command(why_command, name="why")
-    app.command(publish_command, name="publish")
-    app.command(consume_command, name="consume")
-    for noun in NOUNS:
-        app.command(noun)
-    app.command(store_commands(compacted))
-    app.command(hash_password_command, name="hash-password")
+    for name, place in COMMANDS.items():
+        app.command(f"amqp10.cli.{place}", name=ALIASES.get(name, name))
+    if complete:
+        for name in COMMANDS:
+            app[name]  # cyclopts loads what is looked at
     return app
 
 
@@ -81,7 +73,8 @@ def main() -> None:
 def run(words: list[str]) -> Exit:
     """Run one command. Prints what is wrong with it, if anything is."""
     try:
-        command_line()(words, exit_on_error=False, result_action="return_value")
+        app = command_line(complete=not words or words[0] in ("--help", "-h"))
+        app(words, exit_on_error=False, result_action="return_value")
     except CycloptsError:
         return Exit.USAGE  # told already
     except CommandError as error:

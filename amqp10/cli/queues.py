@@ -7,8 +7,9 @@ import trio
 from cyclopts import App, Parameter
 
 from amqp10.addresses import percent_encode, queue_address
+from amqp10.cli.arguments import Arguments, arguments_of
 from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.listing import AsJson, Row, fetch_all, fetch_one, print_one, print_rows
+from amqp10.cli.listing import AsJson, Row, fetch_all, fetch_one, print_one, print_rows, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.client import Answer, ClientConnection
 
@@ -54,7 +55,8 @@ def declare(
     *,
     transient: Annotated[bool, Parameter(negative="", help="The queue does not outlive the broker.")] = False,
     auto_delete: Annotated[bool, Parameter(negative="", help="Delete it with its last consumer.")] = False,
-    argument: Annotated[tuple[str, ...], Parameter(help="KEY=VALUE; may be given several times.")] = (),
+    argument: Arguments = (),
+    json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Make a queue, or find that it exists and is the same.
@@ -66,32 +68,36 @@ def declare(
     body = {
         "durable": not transient,
         "auto_delete": auto_delete,
-        "arguments": dict(_argument(text) for text in argument),
+        "arguments": arguments_of(argument),
     }
     answer = _request(url, "PUT", _path(name), body)
-    print(f"queue {name} {'was made' if answer.status == CREATED else 'exists'}; its address is {queue_address(name)}")
+    made, address = answer.status == CREATED, queue_address(name)
+    text = f"queue {name} {'was made' if made else 'exists'}; its address is {address}"
+    tell(text, {"queue": name, "made": made, "address": address}, as_json=json)
 
 
 @queues_app.command
-def delete(name: str, /, *, url: Url = DEFAULT_URL) -> None:
+def delete(name: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Delete a queue with everything in it. One that does not exist is deleted already.
 
     For example:
 
         headgate queues delete orders
     """
-    print(f"queue {name} is deleted, and {_count(_request(url, 'DELETE', _path(name)))} messages with it")
+    count = _count(_request(url, "DELETE", _path(name)))
+    tell(f"queue {name} is deleted, and {count} messages with it", {"queue": name, "deleted": count}, as_json=json)
 
 
 @queues_app.command
-def purge(name: str, /, *, url: Url = DEFAULT_URL) -> None:
+def purge(name: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Remove the messages of a queue that are ready. Those that a consumer has are not.
 
     For example:
 
         headgate queues purge orders
     """
-    print(f"{_count(_request(url, 'DELETE', f'{_path(name)}/messages'))} messages of queue {name} are removed")
+    count = _count(_request(url, "DELETE", f"{_path(name)}/messages"))
+    tell(f"{count} messages of queue {name} are removed", {"queue": name, "purged": count}, as_json=json)
 
 
 @queues_app.command
@@ -118,7 +124,7 @@ def peek(
 
 
 @queues_app.command
-def move(source: str, target: str, /, *, count: Count = None, url: Url = DEFAULT_URL) -> None:
+def move(source: str, target: str, /, *, count: Count = None, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Move messages of a queue into another one, the oldest first, and wait until it is done.
 
     Each stays where it is until the other queue has confirmed it. The first that is not taken ends the move.
@@ -129,11 +135,11 @@ def move(source: str, target: str, /, *, count: Count = None, url: Url = DEFAULT
         headgate queues move orders orders-of-old
         headgate queues move orders orders-of-old --count 100
     """
-    _move(url, source, f"move?to={percent_encode(target)}{_counted('&', count)}")
+    _move(url, source, f"move?to={percent_encode(target)}{_counted('&', count)}", json=json)
 
 
 @queues_app.command
-def replay(name: str, /, *, count: Count = None, url: Url = DEFAULT_URL) -> None:
+def replay(name: str, /, *, count: Count = None, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Send dead letters back, each into the queue in which it died first, and wait until it is done.
 
     For example:
@@ -141,10 +147,10 @@ def replay(name: str, /, *, count: Count = None, url: Url = DEFAULT_URL) -> None
         headgate queues replay dead-letters
         headgate queues replay dead-letters --count 1
     """
-    _move(url, name, f"replay{_counted('?', count)}")
+    _move(url, name, f"replay{_counted('?', count)}", json=json)
 
 
-def _move(url: str, source: str, request: str) -> None:
+def _move(url: str, source: str, request: str, *, json: bool) -> None:
     """Begin a move, see it through, and say what became of it."""
 
     async def see_through(connection: ClientConnection) -> tuple[object, object]:
@@ -162,7 +168,8 @@ def _move(url: str, source: str, request: str) -> None:
             await trio.sleep(POLL_SECONDS)
 
     moved, failure = with_broker(url, see_through)
-    print(f"{moved} messages of queue {source} are moved")
+    shown = {"queue": source, "moved": moved, "failure": failure or None}
+    tell(f"{moved} messages of queue {source} are moved", shown, as_json=json)
     if failure:
         raise CommandError(Exit.REFUSED, f"it ended there: {failure}")
 
@@ -206,13 +213,3 @@ def _count(answer: Answer) -> object:
 def _with_messages(row: Row) -> Row:
     counts = [row.get(place) for place in COUNTED]
     return {**row, "messages": sum(count for count in counts if isinstance(count, int))}
-
-
-def _argument(text: str) -> tuple[str, object]:
-    """An argument; a value that reads as a number or as true or false is one."""
-    key, separator, value = text.partition("=")
-    if not separator or not key:
-        raise CommandError(Exit.USAGE, f"--argument {text}: must be KEY=VALUE")
-    if value in ("true", "false"):
-        return key, value == "true"
-    return key, int(value) if value.removeprefix("-").isdecimal() else value

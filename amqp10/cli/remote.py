@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 import trio
 from cyclopts import Parameter
 
-from amqp10.cli.exits import CommandError, Exit
+from amqp10.cli.exits import CommandError, Exit, sole_error
 from amqp10.client import (
     BadUrl,
     ClientConnection,
@@ -40,13 +40,6 @@ def with_broker(url: str, action: Callable[[ClientConnection], Awaitable[Result]
     except (ClientError, BaseExceptionGroup) as error:
         sole = sole_error(error)
         raise (_explained(sole) if isinstance(sole, ClientError) else sole) from None
-
-
-def sole_error(error: BaseException) -> BaseException:
-    """The error in a group of one, however deep: nurseries wrap what happens in them."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
 
 
 async def _connected(url: str, action: Callable[[ClientConnection], Awaitable[Result]]) -> Result:

@@ -10,8 +10,7 @@ import trio
 from cyclopts import Parameter
 
 from amqp10.cli.config import read_settings
-from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.remote import sole_error
+from amqp10.cli.exits import CommandError, Exit, sole_error
 from amqp10.serve import serve
 from core.access.users import GUEST
 from core.config import Settings
@@ -22,17 +21,22 @@ from core.store.errors import NoSpace, StoreDamaged, StoreFailure, StoreRefused
 
 def serve_command(
     *,
-    config: Annotated[Path | None, Parameter(help="The configuration, a TOML file. Default: none.")] = None,
+    config: Annotated[
+        Path | None, Parameter(env_var="HEADGATE_CONFIG", help="The configuration, a TOML file. Default: none.")
+    ] = None,
     listen: Annotated[
         tuple[str, ...],
-        Parameter(help="HOST:PORT to listen on; may be given several times. With port 0, any free port."),
+        Parameter(
+            env_var="HEADGATE_LISTEN",
+            help="HOST:PORT to listen on; may be given several times. With port 0, any free port.",
+        ),
     ] = (),
-    data: Annotated[Path | None, Parameter(help="The data folder.")] = None,
+    data: Annotated[Path | None, Parameter(env_var="HEADGATE_DATA", help="The data folder.")] = None,
 ) -> None:
     """Run the broker until it is interrupted or terminated.
 
     One line on standard output says that connections are accepted, and where. The log goes to standard error. Options
-    go before what the configuration says.
+    go before environment variables, and these before what the configuration says.
 
     For example:
 

@@ -4,8 +4,9 @@ What a folder and its records are, :mod:`core.store.inspect` knows; a command on
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -61,18 +62,42 @@ def check(*, data: Data) -> None:
 
         headgate store check --data /var/lib/headgate
     """
+    found = examined(data, tell=print)
+    print(found)
+    if found.is_damaged:
+        raise CommandError(Exit.DAMAGED, f"data folder {data} is damaged; put back a copy, or see store.salvage")
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What a data folder has."""
+
+    records: Mapping[Verdict, int]
+    problems: int
+    """Of its definitions."""
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether something is lost that was promised."""
+        return bool(self.records[Verdict.CORRUPT] or self.problems)
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{self.records[verdict]} {verdict.value}" for verdict in Verdict) + " records"
+        return f"{told}, {self.problems} problems of definitions" if self.problems else told
+
+
+def examined(data: Path, *, tell: Callable[[object], None] = lambda line: None) -> Examined:
+    """Read everything; ``tell`` hears of each record that is not sound and of each problem. Raises CommandError."""
     with _explained(), _opened(data) as disk:
         counts: Counter[Verdict] = Counter()
         for entry in entries(disk):
             counts[entry.verdict] += 1
             if entry.verdict is not Verdict.SOUND:
-                print(entry)
+                tell(entry)
         _, problems = read_definitions(data / DEFINITIONS_FILE)
         for problem in problems:
-            print(f"{DEFINITIONS_FILE}: {problem}")
-    print(", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict), "records")
-    if counts[Verdict.CORRUPT] or problems:
-        raise CommandError(Exit.DAMAGED, f"data folder {data} is damaged; put back a copy, or see store.salvage")
+            tell(f"{DEFINITIONS_FILE}: {problem}")
+    return Examined(counts, len(problems))
 
 
 def dump(*, data: Data) -> None:

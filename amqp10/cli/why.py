@@ -1,25 +1,159 @@
-"""``headgate why``: what holds a connection up."""
+"""``headgate why``: what holds up a connection, a link or an address, hop by hop."""
 
-from amqp10.addresses import percent_encode
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from amqp10.addresses import AddressError, parse_source, percent_encode
+from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.listing import AsJson, print_json
-from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
-from amqp10.client import ClientConnection
+from amqp10.cli.remote import DEFAULT_URL, HTTP_NOT_FOUND, Url, with_broker
+from amqp10.client import ClientConnection, RequestRefused
+from core.observe.advice import help_text
+
+Kind = Literal["connection", "link", "address"]
+
+KINDS: Mapping[Kind, str] = {"connection": "connections", "link": "links", "address": "addresses"}
+NAMED: Mapping[Kind, str] = {"connection": "connection", "link": "link", "address": "queue"}
+LISTED: Mapping[Kind, str] = {"connection": "connections", "link": "links", "address": "queues"}
+"""Where those of a kind are listed: an address is that of a queue."""
+
+CONNECTION = re.compile(r"c\d+")
+PART = re.compile(r"c\d+/\d+")
+"""A session, or a channel of AMQP 0.9.1."""
+LINK = re.compile(r"c\d+/\d+/\d+")
+
+NEAR_MAX = 3
+EDGE_WIDTH = 22
+"""As long as the longest edge and a little more."""
+
+WHY_HELP = f"""Tell what holds somebody up: the first edge that blocks on the way from publisher to consumer, its
+figures, since when, and what to do.
+
+SUBJECT is a connection (c17), a link (c17/0/3), a queue or its address (orders, /queues/orders). A publisher's link is
+followed through its session and queue to the store, a consumer's from the queue to its socket; a connection is what the
+worst of its links is; of a queue both sides are told.
+
+For example:
+
+    headgate why c17
+
+    headgate why c17/0/3
+
+    headgate why orders
+
+The reasons, and what to do:
+
+{help_text()}
+"""
 
 
-def why_command(connection: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Tell what holds up the publishing of a connection: a channel, a queue, the message store, or an alarm.
-
-    For example:
-
-        headgate why c17
-    """
-
-    async def ask(broker: ClientConnection) -> object:
-        return (await broker.request("GET", f"/headgate/connections/{percent_encode(connection)}/why")).body
-
-    answer = with_broker(url, ask)
+def why_command(
+    subject: str,
+    /,
+    *,
+    kind: Annotated[Kind | None, Parameter(help="What SUBJECT is, where its form does not tell.")] = None,
+    json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    kind = kind_of(subject) if kind is None else kind
+    answer = with_broker(url, lambda broker: _ask(broker, kind, subject))
     if json or not isinstance(answer, dict):
         print_json(answer)
         return
-    print(f"connection {connection} ({answer['protocol']}) is {answer['state']}")
-    print(answer["sentence"])
+    for line in lines(answer):
+        print(line)
+
+
+why_app = App(name="why", help=WHY_HELP)
+why_app.default(why_command)
+
+
+def kind_of(subject: str) -> Kind:
+    """What it must be, by its form. Raises CommandError for a session or channel."""
+    if CONNECTION.fullmatch(subject):
+        return "connection"
+    if LINK.fullmatch(subject):
+        return "link"
+    if PART.fullmatch(subject):
+        connection = subject.partition("/")[0]
+        raise CommandError(
+            Exit.USAGE,
+            f"{subject} is a session or a channel; ask about one of its links, or about its connection: headgate why"
+            f" {connection} (a queue of that name: --kind address)",
+        )
+    return "address"
+
+
+async def _ask(broker: ClientConnection, kind: Kind, subject: str) -> object:
+    try:
+        return (await broker.request("GET", f"/headgate/{KINDS[kind]}/{percent_encode(subject)}/why")).body
+    except RequestRefused as refused:
+        if refused.status != HTTP_NOT_FOUND:
+            raise
+    near = await _near(broker, kind, subject)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"they are listed by: headgate {LISTED[kind]} list"
+    raise CommandError(Exit.NOT_FOUND, f"there is no {NAMED[kind]} {subject!r}; {hint}")
+
+
+async def _near(broker: ClientConnection, kind: Kind, subject: str) -> list[str]:
+    """Names like this one among the first thousand."""
+    page = (await broker.request("GET", f"/headgate/{LISTED[kind]}")).body
+    items = page.get("items") if isinstance(page, dict) else None
+    rows = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    names = [str(row.get("name" if kind == "address" else "identity")) for row in rows]
+    return get_close_matches(_bare(subject) if kind == "address" else subject, names, NEAR_MAX)
+
+
+def _bare(address: str) -> str:
+    """The name in an address."""
+    try:
+        return parse_source(address)
+    except AddressError:
+        return address
+
+
+# --- for people --------------------------------------------------------------------------------------------------
+
+
+def lines(answer: Mapping[str, object]) -> Iterator[str]:
+    """The chain, one line for each hop, the one that blocks marked; then the sentence and what to do."""
+    if "protocol" in answer:
+        yield f"connection {answer.get('connection')} ({answer['protocol']}) is {answer.get('state')}"
+    chain = answer.get("chain")
+    hops = [hop for hop in chain if isinstance(hop, dict)] if isinstance(chain, list) else []
+    blocking = [hop for hop in hops if answer.get("waits") is True and hop.get("verdict") == "blocking"]
+    named = next((hop for hop in blocking if hop.get("edge") == answer.get("edge")), None)
+    for hop in hops:
+        yield _line(hop, first=hop is (named or next(iter(blocking), None)))
+    yield str(answer.get("sentence"))
+    for side in ("links", "publishers", "consumers"):
+        yield from _also(answer.get(side), str(answer.get("sentence")))
+    if answer.get("advice"):
+        yield f"What to do: {answer['advice']}"
+
+
+def _line(hop: Mapping[str, object], *, first: bool) -> str:
+    """``first``: it is the one to look at."""
+    numbers = hop.get("numbers")
+    figures = " ".join(f"{key}={_plain(value)}" for key, value in numbers.items()) if isinstance(numbers, dict) else ""
+    says = str(hop.get("says") or "")
+    mark = ">" if first else " "
+    return f"{mark} {hop.get('edge')!s:{EDGE_WIDTH}} {hop.get('verdict')!s:9} {says or figures}".rstrip()
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _also(side: object, told: str) -> Iterator[str]:
+    """Those who wait too, but for the one that has been told of."""
+    who = side.get("who") if isinstance(side, dict) else None
+    for one in who if isinstance(who, list) else []:
+        if isinstance(one, dict) and str(one.get("sentence")) not in told:
+            yield f"- {one.get('sentence')}"

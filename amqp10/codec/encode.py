@@ -157,6 +157,8 @@ def _deeper(depth_left: int) -> int:
 
 
 def _encode_list(value: list[object], depth_left: int) -> bytes:
+    if not value:
+        return encode_list_of(())  # nothing is nested in it, and the decoder counts no level either
     depth_left = _deeper(depth_left)
     return encode_list_of([_encode(item, depth_left) for item in value])
 

@@ -29,16 +29,22 @@ from amqp10.events import (
     SessionBegun,
     SessionEnded,
 )
-from amqp10.frontend import termini
+from amqp10.frontend import decode_errors, termini
+from amqp10.frontend.balances import count_gone
 from amqp10.frontend.conditions import link_fault
+from amqp10.frontend.flow_self import FLOW_SELF, ConnectionFlow, SelfReceiver, earlier, refuse_sender
+from amqp10.frontend.frame_cutter import FrameCutter
 from amqp10.frontend.headers import AttributesByHeader, HeaderByAttributes
 from amqp10.frontend.incoming import PublisherLink, fault_of
 from amqp10.frontend.management_links import ManagementLinks
+from amqp10.frontend.operating import Operating
 from amqp10.frontend.outgoing import ConsumerLink
-from amqp10.frontend.reasons import BlockWatches, Telling, Waiting
+from amqp10.frontend.reasons import BlockWatches, Telling, Waiting, reason_of_alarms
+from amqp10.frontend.session_watches import SessionWatches
 from amqp10.frontend.settings import FrontEndSettings
 from amqp10.frontend.snapshots import (
     connection_snapshot,
+    link_figures,
     link_identity,
     link_snapshots,
     session_snapshots,
@@ -52,6 +58,7 @@ from amqp10.sender_link import SenderLink
 from amqp10.session import Session
 from core.clock import Now
 from core.errors import EngineError
+from core.flow_facts import FlowRecorder
 from core.interface import (
     Action,
     ActivityChanged,
@@ -62,6 +69,7 @@ from core.interface import (
     Converter,
     Delivered,
     Engine,
+    FlowReason,
     GrantReply,
     Mailbox,
     PublisherBlocked,
@@ -72,7 +80,10 @@ from core.interface import (
     TakenBack,
     Topology,
 )
+from core.server.drain import DRAINED
+from core.server.frame_tap import Cutters
 from core.server.frontends import PeerInfo
+from core.server.orders import Order
 from core.server.traffic import Traffic
 
 HOST_PREFIX = "vhost:"
@@ -97,9 +108,10 @@ class Amqp10FrontEnd:
         unique: Callable[[], str],
         wake: Callable[[], None],
         traffic: Traffic | None = None,
+        flow: FlowRecorder | None = None,
     ) -> None:
         """``unique`` gives the part of a dynamic node's name that nobody can guess; ``wake`` asks for another turn.
-        ``traffic`` is what all connections of the protocol count in."""
+        ``traffic`` is what all connections of the protocol count in, ``flow`` who records flow events."""
         self.info = info
         self.traffic = traffic or Traffic()
         self.connection = connection
@@ -118,6 +130,10 @@ class Amqp10FrontEnd:
         self._dynamic: dict[SenderLink | ReceiverLink, str] = {}
         telling = Telling(after_s=settings.reason_after_ms / 1000, interval_s=settings.reason_interval_ms / 1000)
         self._blocks = BlockWatches(telling if settings.reasons else None, stalls, self._stall_subject)
+        self._operating = Operating(info, connection)
+        self._sessions = SessionWatches(self.traffic.flow.closed_windows)
+        connection.flow_frames = self.traffic.flow.flow_frames
+        self._flow = ConnectionFlow(flow, info, connection, wake)
         self._lost = False
         self._now = Now(0.0, 0.0)
 
@@ -147,6 +163,8 @@ class Amqp10FrontEnd:
         self._answer_events(now)
 
     def data_to_send(self, now: Now) -> bytes:
+        if self._flow.recorder is not None:
+            self._flow.report(now)
         data = self.connection.data_to_send(now.monotonic)
         if self._blocks.tell(self.alarms, now):
             data += self.connection.data_to_send(now.monotonic)
@@ -160,9 +178,9 @@ class Amqp10FrontEnd:
         deadline, telling = self.connection.deadline(), self._blocks.deadline()
         if self.connection.backlog_bytes:
             return deadline  # nothing can be told before the socket has taken what waits
-        if deadline is None or (telling is not None and telling < deadline):
-            return telling
-        return deadline
+        if self._flow.receiver is not None:
+            telling = earlier(telling, self._flow.receiver.deadline())
+        return earlier(deadline, telling)
 
     def tick(self, now: Now) -> None:
         self._now = now
@@ -200,15 +218,34 @@ class Amqp10FrontEnd:
             case "sessions":
                 return session_snapshots(self.info, self.connection)
             case "links":
-                return link_snapshots(self.info, self.connection)
+                return link_snapshots(self.info, self.connection, watches=self._sessions, now=now)
+            case "link_figures":
+                return link_figures(self.connection, watches=self._sessions, now=now)
             case _:
                 return []
+
+    def check(self, order: Order) -> None:
+        """See :class:`core.server.orders.Obedient`."""
+        self._operating.check(order)
+
+    def obey(self, order: Order, now: Now) -> None:
+        """See :class:`core.server.orders.Obedient`."""
+        self._now = now
+        user = self._operating.obey(order)
+        if user is not None:
+            self._blocks.look_at(user)
+        self._answer_events(now)
+
+    def cutters(self) -> Cutters:
+        """See :class:`core.server.frame_tap.Traceable`."""
+        return Cutters(FrameCutter(), FrameCutter(), self.connection.unread())
 
     # --- stalls ----------------------------------------------------------------------------------------------------
 
     def look(self, now: Now) -> Iterator[int]:
         """See which consuming links wait for their client; yields after each session, with its number of links."""
         for session in self.connection.sessions:
+            self._sessions.look(session, now)
             links = session.links
             for link in links:
                 user = link.reference
@@ -241,7 +278,7 @@ class Amqp10FrontEnd:
                 if isinstance(user, ConsumerLink | ManagementLinks):
                     user.sent(event)
             case CreditReceived():
-                self._credit_received(event)
+                self._credit_received(event, now)
             case ConnectionOpened():
                 self._opened(event.open, now)
             case SessionBegun():
@@ -253,9 +290,11 @@ class Amqp10FrontEnd:
             case LinkDetached():
                 self._release(event.link)
             case SessionEnded():
+                self._sessions.forget(event.session, now)
                 for link in event.session.links:
                     self._release(link)
             case ConnectionClosed():
+                decode_errors.connection_closed(event, self.connection, self.traffic.flow)
                 self._release_all()
             case SenderFlowReceived() | IncomingSettled():
                 pass  # a publisher's available and its settling tell the broker nothing that it acts upon
@@ -271,6 +310,7 @@ class Amqp10FrontEnd:
             self.connection.close(fault, monotonic=now.monotonic)
             return
         self.connection.open()
+        self._flow.opened()
         self.alarms = self._engine.subscribe(self._mailbox)
 
     def _deliveries_received(self, event: DeliveriesReceived, now: Now) -> None:
@@ -283,6 +323,7 @@ class Amqp10FrontEnd:
             elif isinstance(user, ManagementLinks):
                 user.requests_received(event)
         except LinkFault as fault:
+            decode_errors.message_refused(fault, self.traffic.flow)
             self._session_of(link).fail_link(link, fault)
 
     def _deliveries_settled(self, event: DeliveriesSettled) -> None:
@@ -293,14 +334,16 @@ class Amqp10FrontEnd:
         except LinkFault as fault:
             self._session_of(event.link).fail_link(event.link, fault)
 
-    def _credit_received(self, event: CreditReceived) -> None:
+    def _credit_received(self, event: CreditReceived, now: Now) -> None:
         user = event.link.reference
         if isinstance(user, ConsumerLink):
             user.credit_received(event)
-            if user.consumer is not None and not user.consumer.active:
+            if user.held_up:
                 self._blocks.look_at(user)
         elif isinstance(user, ManagementLinks):
             user.credit_received(event)
+        elif isinstance(user, SelfReceiver):
+            user.credit_received(event, now)
 
     # --- attaching ---------------------------------------------------------------------------------------------------
 
@@ -311,6 +354,9 @@ class Amqp10FrontEnd:
             if target.address == MANAGEMENT_ADDRESS:
                 self._management_links(session).receiver_attached(link, attach)
                 return
+            if target.address == FLOW_SELF:
+                raise refuse_sender()
+            self._check_welcome()
             queue_name = self._dynamic_queue(link, attach, target.address) if target.dynamic else None
             effective = termini.effective_target(target, queue_name)
             engine_target = None if effective.address is None else termini.engine_target(str(effective.address))
@@ -331,7 +377,7 @@ class Amqp10FrontEnd:
         publisher.reference = link.reference
         self.traffic.publishers += 1
         if self.alarms:
-            session.close_incoming_window()
+            self._close_window(session)
             self._blocks.look_at(link.reference)
         link.attach(
             source=attach.source,
@@ -341,6 +387,7 @@ class Amqp10FrontEnd:
             credit=link.reference.link_credit_rule(),
             max_message_size=self.settings.max_message_size,
         )
+        link.reference.flow = self._flow.recorder_of(link.reference)
 
     def _consumer_attached(self, link: SenderLink, attach: Attach, now: Now) -> None:
         session = self._session_of(link)
@@ -349,6 +396,10 @@ class Amqp10FrontEnd:
             if source.address == MANAGEMENT_ADDRESS:
                 self._management_links(session).sender_attached(link, attach)
                 return
+            if source.address == FLOW_SELF and not source.dynamic:
+                self._flow.receiver_attached(link, attach)
+                return
+            self._check_welcome()
             if source.dynamic:
                 queue_name = self._dynamic_queue(link, attach, source.address)
             else:
@@ -384,6 +435,12 @@ class Amqp10FrontEnd:
             rcv_settle_mode=0 if settled else attach.rcv_settle_mode,
             max_message_size=attach.max_message_size,
         )
+        user.flow = self._flow.recorder_of(user)
+
+    def _check_welcome(self) -> None:
+        """Raises LinkFault while the broker is being drained: then there is the management node and nothing else."""
+        if FlowReason.DRAIN_MODE in self.alarms:
+            raise LinkFault(ErrorCondition.DETACH_FORCED, DRAINED)
 
     def _refuse(self, link: SenderLink | ReceiverLink, fault: AmqpError) -> None:
         self._delete_dynamic(link)
@@ -415,7 +472,7 @@ class Amqp10FrontEnd:
             case Confirmed():
                 publisher = action.publisher.reference
                 assert isinstance(publisher, PublisherLink)
-                publisher.confirmed(action)
+                publisher.confirmed(action, self._now)
             case Delivered():
                 self._delivered(action)
             case GrantReply():
@@ -457,17 +514,34 @@ class Amqp10FrontEnd:
         return reference
 
     def _alarms_changed(self, alarms: frozenset[str]) -> None:
-        """An alarm stops publishing and nothing else: only sessions that publish close their window."""
+        """An alarm stops publishing and nothing else: only sessions that publish close their window. A drain stops
+        deliveries too."""
         self.alarms = alarms
         for session in self.connection.sessions:
+            self._hold_consumers(session, wanted=FlowReason.DRAIN_MODE in alarms)
             if not alarms:
                 session.open_incoming_window()
+                self._sessions.observe(session, None, direction="in", now=self._now)
                 continue
             publishers = [link.reference for link in session.links if isinstance(link.reference, PublisherLink)]
             if publishers:
-                session.close_incoming_window()
+                self._close_window(session)
             for publisher in publishers:
                 self._blocks.look_at(publisher)
+
+    def _close_window(self, session: Session) -> None:
+        session.close_incoming_window()
+        self._sessions.observe(session, reason_of_alarms(self.alarms), direction="in", now=self._now)
+
+    def _hold_consumers(self, session: Session, *, wanted: bool) -> None:
+        for link in session.links:
+            user = link.reference
+            if isinstance(user, ConsumerLink) and (FlowReason.DRAIN_MODE in user.holds) is not wanted:
+                if wanted:
+                    user.hold(FlowReason.DRAIN_MODE)
+                else:
+                    user.let_go(FlowReason.DRAIN_MODE)
+                self._blocks.look_at(user)
 
     # --- ending ----------------------------------------------------------------------------------------------------
 
@@ -479,8 +553,12 @@ class Amqp10FrontEnd:
     def _release(self, link: SenderLink | ReceiverLink) -> None:
         """The link is over: the engine hears of it once."""
         user, link.reference = link.reference, None
+        if user is not None:
+            count_gone(link, self.traffic.flow)
         if isinstance(user, PublisherLink | ConsumerLink):
             self._blocks.forget(user, self._now)
+            if user.flow is not None:
+                user.flow.detached()
             user.release()
             if isinstance(user, PublisherLink):
                 self.traffic.publishers -= 1
@@ -488,6 +566,8 @@ class Amqp10FrontEnd:
                 self.traffic.consumers -= 1
         elif isinstance(user, ManagementLinks):
             user.released(link)
+        elif isinstance(user, SelfReceiver):
+            self._flow.receiver_released()
         self._delete_dynamic(link)
 
     def _delete_dynamic(self, link: SenderLink | ReceiverLink) -> None:
@@ -500,7 +580,9 @@ class Amqp10FrontEnd:
             return
         self._lost = True
         self._stalls.look_at(self.look, wanted=False)
+        self._sessions.forget_all(self._now)
         for session in self.connection.all_sessions:
             for link in session.links:
                 self._release(link)
+        self._flow.closed()
         self._engine.unsubscribe(self._mailbox, self)

@@ -14,16 +14,18 @@ from amqp10.errors import AmqpError, DecodeError, ErrorCondition, LinkFault
 from amqp10.events import DeliveriesReceived
 from amqp10.frontend.conditions import link_fault
 from amqp10.frontend.headers import AttributesByHeader
-from amqp10.frontend.reasons import reason_of_alarms
+from amqp10.frontend.reasons import OPERATOR, reason_of_alarms
 from amqp10.frontend.settings import FrontEndSettings
 from amqp10.link import error_from
 from amqp10.link_credit import ReceiverCredit
 from amqp10.messaging import ACCEPTED, RELEASED, DeliveryState, Rejected, Source
 from amqp10.receiver_link import ReceiverLink
 from amqp10.sections import SectionBounds, check_annotations, decode_map_section, decode_properties, scan
+from amqp10.serial import MASK
 from amqp10.types import Symbol
 from core.clock import Now
 from core.errors import EngineError
+from core.flow_facts import LinkRecorder, Settled
 from core.interface import (
     Confirmed,
     Engine,
@@ -35,6 +37,7 @@ from core.interface import (
     Target,
 )
 from core.message import Attributes, Run
+from core.server.arrivals import Arrivals
 from core.server.traffic import Traffic
 
 LOOKED_INTO_BYTES_MAX = 65_536
@@ -68,6 +71,7 @@ class PublisherLink:
     """A publishing link: the peer's sender, our receiving end, the engine's publisher."""
 
     __slots__ = (
+        "_arrivals",
         "_attributes",
         "_bound_by",
         "_engine",
@@ -77,8 +81,11 @@ class PublisherLink:
         "_target",
         "_traffic",
         "_unasked",
+        "bound_by_operator",
+        "flow",
         "link",
         "name",
+        "paused",
         "publisher",
     )
 
@@ -98,18 +105,25 @@ class PublisherLink:
         self.name = name
         self.link = link
         self.publisher = publisher
+        self.flow: LinkRecorder | None = None
+        """Who records flow events of this link; None when nobody does."""
         self._engine = engine
         self._identity = identity
         self._attributes = attributes
         self._settings = settings
         self._target = publisher.fixed_target
         self._traffic = traffic
+        self._arrivals = Arrivals(traffic.flow.settle_seconds)
         self._unasked = 0
         """Messages that came settled and the engine has not answered: the next answers are counted as theirs."""
         self._held_up: FlowReason | None = None
         """Why the engine wants no more for the target; None when it does."""
         self._bound_by: int | None = None
         """The policy's bound that the link credit keeps to."""
+        self.paused = False
+        """An operator lets nothing more come."""
+        self.bound_by_operator: int | None = None
+        """The most link credit that an operator lets it have; None for no such bound."""
 
     def __str__(self) -> str:
         return self.name
@@ -120,7 +134,9 @@ class PublisherLink:
             return reason_of_alarms(alarms)
         if self.link.credit.link_credit > 0:
             return None
-        if self.publisher.link_credit_max is not None:
+        if self.paused:
+            return FlowReason.PAUSED
+        if self.publisher.link_credit_max is not None or self._operator_binds:
             return FlowReason.POLICY
         if self._held_up is not None:
             return self._held_up
@@ -133,9 +149,16 @@ class PublisherLink:
                 return f"alarm {reason.value}"
             case FlowReason.STORE_SLOW:
                 return "store"
+            case FlowReason.PAUSED | FlowReason.DRAIN_MODE:
+                return OPERATOR
             case FlowReason.POLICY:
-                return f"policy of {self._where}"
+                return OPERATOR if self._operator_binds else f"policy of {self._where}"
         return self._where
+
+    @property
+    def _operator_binds(self) -> bool:
+        """No other bound is as low as the operator's."""
+        return self.link.credit.ceiling < self.link.credit.maximum
 
     @property
     def _where(self) -> str:
@@ -146,10 +169,34 @@ class PublisherLink:
                 return f"exchange {exchange}"
         return "targets of its messages"
 
+    @property
+    def oldest_unconfirmed(self) -> float | None:
+        """When the oldest message that has no answer came (monotonic seconds)."""
+        return self._arrivals.oldest
+
     def held_up(self, reason: str | None) -> None:
         """The engine wants no more for the target, for this reason, or (None) again."""
+        if self.flow is not None:
+            self.flow.changed()
         self._held_up = None if reason is None else FlowReason(reason)
         self.link.credit.withheld = reason is not None
+        self.link.channel.refill_later(self.link)
+
+    def pause(self, *, paused: bool) -> None:
+        """Take back its link credit, and give none; or give it again. What is on its way is still taken."""
+        self.paused = paused
+        self._apply_ceiling()
+
+    def bound(self, most: int | None) -> None:
+        """Give it no more than so much link credit, 1 at least, whatever the rule says; None for as much as that."""
+        self.bound_by_operator = most
+        self._apply_ceiling()
+
+    def _apply_ceiling(self) -> None:
+        if self.flow is not None:
+            self.flow.changed()
+        most = MASK if self.bound_by_operator is None else self.bound_by_operator
+        self.link.credit.ceiling = 0 if self.paused else most
         self.link.channel.refill_later(self.link)
 
     def link_credit_rule(self) -> ReceiverCredit:
@@ -181,8 +228,9 @@ class PublisherLink:
             return
         self._publish_one_by_one(event, now)
 
-    def confirmed(self, action: Confirmed) -> None:
+    def confirmed(self, action: Confirmed, now: Now) -> None:
         """Pass the engine's answer on to the publisher."""
+        self._arrivals.answered(action.first, action.last, now.monotonic)
         if self.publisher.link_credit_max != self._bound_by:
             self._bound(self.link.credit)
         self._count_answered(action.last - action.first + 1, action.outcome)
@@ -190,6 +238,8 @@ class PublisherLink:
 
     def _count_received(self, n: int, *, settled: bool) -> None:
         self._traffic.messages_received += n
+        if self.flow is not None:
+            self.flow.transferred(n)
         if settled:
             self._unasked += n
         else:
@@ -215,6 +265,8 @@ class PublisherLink:
     def _settle(self, first: int, last: int, state: DeliveryState) -> None:
         self.link.settle(first, last, state)
         self.link.confirmed(last - first + 1)
+        if self.flow is not None:
+            self.flow.settled(last - first + 1, _settled_as(state))
 
     def _publish_one_by_one(self, event: DeliveriesReceived, now: Now) -> None:
         gathered: Run | None = None
@@ -252,6 +304,8 @@ class PublisherLink:
         n = len(run.entries)
         try:
             self._engine.publish(self.publisher, target, run, now)
+            if not event.settled:
+                self._arrivals.came(run.first, n, durable=run.attributes.durable, now=now.monotonic)
         except EngineError as error:
             unrouted = Unrouted(link_fault(error))
             for number in range(run.first, run.first + n):
@@ -333,6 +387,13 @@ class PublisherLink:
         remote = self.link.end.remote
         source = remote.source if remote is not None else None
         return not isinstance(source, Source) or not source.outcomes or REJECTED_SYMBOL in source.outcomes
+
+
+def _settled_as(state: DeliveryState) -> Settled:
+    """What the broker has answered, for flow events."""
+    if state is ACCEPTED:
+        return Settled.ACCEPTED
+    return Settled.RELEASED if state is RELEASED else Settled.REJECTED
 
 
 def check_sizes(bounds: SectionBounds) -> None:

@@ -13,9 +13,11 @@ from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.events import CreditReceived, DeliveriesSent, DeliveriesSettled
 from amqp10.frontend.annotations import merge_message_annotations, with_annotations
 from amqp10.frontend.headers import HeaderByAttributes
+from amqp10.frontend.reasons import OPERATOR, first_reason
 from amqp10.link_credit import QueueGrant
 from amqp10.messaging import Accepted, DeliveryState, Modified, Rejected
 from amqp10.sender_link import SenderLink
+from core.flow_facts import LinkRecorder, Settled
 from core.interface import (
     Consumer,
     Converter,
@@ -66,6 +68,19 @@ def check_added_annotations(state: DeliveryState | None) -> None:
         )
 
 
+def _settled_as(state: DeliveryState | None) -> Settled:
+    """What the client has answered, for flow events."""
+    match state:
+        case Accepted():
+            return Settled.ACCEPTED
+        case Rejected():
+            return Settled.REJECTED
+        case Modified():
+            return Settled.MODIFIED
+        case _:
+            return Settled.RELEASED
+
+
 class ConsumerLink:
     """A consuming link: the peer's receiver, our sending end, the engine's consumer."""
 
@@ -80,7 +95,9 @@ class ConsumerLink:
         "_headers",
         "_traffic",
         "consumer",
+        "flow",
         "grant",
+        "holds",
         "link",
         "of_stream",
     )
@@ -97,8 +114,12 @@ class ConsumerLink:
     ) -> None:
         self.link = link
         self.consumer: Consumer | None = None
+        self.flow: LinkRecorder | None = None
+        """Who records flow events of this link; None when nobody does."""
         self.of_stream = False
         """Its queue keeps what it has handed out; what there is for this consumer comes with the answers to grants."""
+        self.holds: frozenset[FlowReason] = frozenset()
+        """Why it gets nothing, whatever link credit its client gives."""
         self.grant = QueueGrant(batch)
         link.grant = self.grant
         self._batch = batch
@@ -111,10 +132,23 @@ class ConsumerLink:
         self._drained = False
         self._available = 0
 
+    @property
+    def available(self) -> int:
+        """What the queue said to be ready when it answered the last grant."""
+        return self._available
+
     def blocked_by(self, alarms: frozenset[str]) -> FlowReason | None:
-        """Another consumer is the single active one, while this one has given link credit."""
-        waits = self.consumer is not None and not self.consumer.active and self.link.credit.link_credit > 0
-        return FlowReason.INACTIVE if waits else None
+        """We hold it up, or another consumer is the single active one, while this one has given link credit."""
+        if self.consumer is None or not self.link.credit.link_credit:
+            return None
+        if self.holds:
+            return first_reason(self.holds)
+        return None if self.consumer.active else FlowReason.INACTIVE
+
+    @property
+    def held_up(self) -> bool:
+        """Its client's link credit may bring it nothing."""
+        return bool(self.holds) or (self.consumer is not None and not self.consumer.active)
 
     def waits_for_client(self, *, backlog_bytes: int, ready: Callable[[str], int]) -> FlowReason | None:
         """Why nothing can be sent that is there, where the client decides it; None when that is not so."""
@@ -132,7 +166,25 @@ class ConsumerLink:
         """What has to change before it gets something."""
         if reason is FlowReason.INACTIVE and self.consumer is not None:
             return f"active consumer of queue {self.consumer.queue_name}"
-        return "client"
+        return OPERATOR if reason in self.holds else "client"
+
+    def hold(self, reason: FlowReason) -> None:
+        """Send nothing more. What waits goes back to the queue; a message that is partly sent is sent whole."""
+        if reason not in self.holds:
+            self.holds |= {reason}
+            self._return_unsent()
+            self._request(self.grant.request(0))
+
+    def let_go(self, reason: FlowReason) -> None:
+        """This reason holds it no more."""
+        if reason in self.holds:
+            self.holds -= {reason}
+            self.go_on()
+
+    @property
+    def _allowed(self) -> int:
+        """The link credit that counts."""
+        return 0 if self.holds else self.link.credit.link_credit
 
     def tell(self, properties: Mapping[str, object]) -> None:
         """Say why, or that it is over."""
@@ -154,6 +206,8 @@ class ConsumerLink:
 
     def credit_received(self, event: CreditReceived) -> None:
         """The client set its link credit: take back what is above it, and pass it on to the queue."""
+        if self.flow is not None:
+            self.flow.changed()
         self._return_unsent()
         self._echo_due = self._echo_due or event.flow.echo
         self._drain_due = self.link.credit.drain
@@ -161,7 +215,7 @@ class ConsumerLink:
         if not self._drain_due:
             self.link.cancel_drained()
         self._bound_batch()
-        self._request(self.grant.request(self.link.credit.link_credit))
+        self._request(self.grant.request(self._allowed))
 
     def delivered(self, action: Delivered) -> None:
         """Send what the queue handed out. Raises LinkFault when the client does not take messages of that size."""
@@ -197,7 +251,7 @@ class ConsumerLink:
         self._available = action.available
         self._drained = self._drained or action.drained > 0
         self._bound_batch()
-        newer = self.grant.replied(action.drained, self.link.credit.link_credit)
+        newer = self.grant.replied(action.drained, self._allowed)
         if newer is not None:
             self._drained = False
             self._request(newer)
@@ -208,6 +262,8 @@ class ConsumerLink:
         """Deliveries have gone to the socket; on a settled link that is the end of them."""
         if self.link.settled and self.consumer is not None:
             self._engine.settle(self.consumer, event.first, event.last, Disposal.ACCEPTED)
+        if self.flow is not None:
+            self.flow.transferred(event.last - event.first + 1)
         self.go_on()
 
     def settled(self, event: DeliveriesSettled) -> None:
@@ -216,6 +272,8 @@ class ConsumerLink:
             check_added_annotations(event.state)
             if isinstance(event.state, Accepted):
                 self._traffic.messages_acknowledged += sum(last - first + 1 for first, last in event.ranges)
+            if self.flow is not None:
+                self.flow.settled(sum(last - first + 1 for first, last in event.ranges), _settled_as(event.state))
             self._engine.settle(self.consumer, event.first, event.last, disposal_of(event.state))
 
     def go_on(self) -> None:
@@ -223,9 +281,10 @@ class ConsumerLink:
         if self.grant.requested or self.consumer is None:
             return
         self._bound_batch()
-        exhausted = self._drained or self.link.credit.link_credit <= self.link.waiting
+        allowed = self._allowed
+        exhausted = self._drained or allowed <= self.link.waiting
         if not exhausted:
-            batch = self.grant.next_batch(self.link.credit.link_credit)
+            batch = self.grant.next_batch(allowed)
             if batch is not None:
                 self._request(batch)
                 return
@@ -247,5 +306,5 @@ class ConsumerLink:
 
     def _return_unsent(self) -> None:
         if self.consumer is not None:
-            for first, last in self.link.take_back():
+            for first, last in self.link.take_back(self._allowed):
                 self._engine.settle(self.consumer, first, last, UNSENT)

@@ -11,7 +11,7 @@ client. Those are found by looking at them now and then; one that has sent somet
 This is a state machine over the time that it is handed; it sends nothing itself.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -22,6 +22,13 @@ from core.interface import FlowReason, StallSubject, StallWatch
 
 REASON_KEY = "headgate:reason"
 SINCE_KEY = "headgate:since"
+OPERATOR = "operator"
+"""The culprit of what a person did."""
+
+
+def first_reason(reasons: Iterable[FlowReason]) -> FlowReason | None:
+    """The one that is told, of all that hold."""
+    return min(reasons, key=list(FlowReason).index, default=None)
 
 
 def reason_of_alarms(alarms: frozenset[str]) -> FlowReason:
@@ -111,7 +118,7 @@ class Glimpse(NamedTuple):
 class BlockWatches:
     """The links of one connection that are blocked, or have been told so."""
 
-    __slots__ = ("_glimpses", "_reported", "_stalls", "_subject_of", "_telling", "_watches")
+    __slots__ = ("_glimpses", "_reported", "_stalls", "_subject_of", "_subjects", "_telling", "_watches")
 
     def __init__(
         self, telling: Telling | None, stalls: StallWatch, subject_of: Callable[[Waiting], StallSubject]
@@ -122,6 +129,8 @@ class BlockWatches:
         self._subject_of = subject_of
         self._watches: dict[Waiting, BlockWatch] = {}
         self._glimpses: dict[Waiting, Glimpse] = {}
+        self._subjects: dict[Waiting, StallSubject] = {}
+        """Of each link that was ever blocked: a busy publisher is, a thousand times a second."""
         self._reported: dict[Waiting, StallSubject] = {}
         """Those that the ledger holds as blocked, and under which name."""
 
@@ -135,6 +144,7 @@ class BlockWatches:
         self._watches.pop(link, None)
         self._glimpses.pop(link, None)
         self._report(link, None, now)
+        self._subjects.pop(link, None)
 
     def deadline(self) -> float | None:
         """The monotonic time at which there may be something to tell."""
@@ -186,5 +196,8 @@ class BlockWatches:
             return
         subject = self._reported.get(link)
         if subject is None:
-            subject = self._reported[link] = self._subject_of(link)
+            subject = self._subjects.get(link)
+            if subject is None:
+                subject = self._subjects[link] = self._subject_of(link)
+            self._reported[link] = subject
         self._stalls.blocked(subject, reason, link.culprit(reason), now)

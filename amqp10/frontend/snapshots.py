@@ -1,9 +1,16 @@
 """The state of a connection, its sessions and links, as plain values for whoever looks."""
 
+from collections.abc import Mapping
+
 from amqp10.connection import Connection
+from amqp10.frontend.balances import balance_row
+from amqp10.frontend.incoming import PublisherLink
+from amqp10.frontend.outgoing import ConsumerLink
+from amqp10.frontend.session_watches import SessionWatches
 from amqp10.sender_link import SenderLink
 from amqp10.session import Link, Session
-from core.interface import Snapshot, StallSubject
+from core.clock import Now
+from core.interface import ExchangeTarget, FlowReason, QueueTarget, Snapshot, StallSubject
 from core.server.frontends import PeerInfo
 
 
@@ -85,9 +92,13 @@ def session_snapshots(info: PeerInfo, connection: Connection) -> list[Snapshot]:
     ]
 
 
-def link_snapshots(info: PeerInfo, connection: Connection) -> list[Snapshot]:
+def link_snapshots(info: PeerInfo, connection: Connection, *, watches: SessionWatches, now: Now) -> list[Snapshot]:
     """Every link with its link credit; direction as seen from the broker."""
-    return [_link_snapshot(info, session, link) for session in connection.sessions for link in session.links]
+    rows = []
+    for session in connection.sessions:
+        ages = watches.oldest(session, now)
+        rows += [_link_snapshot(info, session, link) | _age(link, ages, now) for link in session.links]
+    return rows
 
 
 def _link_snapshot(info: PeerInfo, session: Session, link: Link) -> Snapshot:
@@ -109,5 +120,80 @@ def _link_snapshot(info: PeerInfo, session: Session, link: Link) -> Snapshot:
         shown["queue_grant"] = link.grant.outstanding if link.grant is not None else None
     else:
         shown["unconfirmed"] = link.credit.unconfirmed
-        shown["max_link_credit"] = link.credit.maximum
+        shown["max_link_credit"] = min(link.credit.maximum, link.credit.ceiling)
+    shown["paused"] = _paused(link)
+    if link.reference is not None:
+        shown |= balance_row(link)
+    match link.reference:
+        case PublisherLink():
+            shown |= _publisher(link.reference)
+        case ConsumerLink():
+            shown |= _consumer(link.reference)
     return shown
+
+
+def link_figures(connection: Connection, *, watches: SessionWatches, now: Now) -> list[Snapshot]:
+    """Of every link what metrics are made of, and nothing else: there may be ten thousand. ``address`` is the queue of
+    a consumer, and what a publisher named."""
+    rows: list[Snapshot] = []
+    for session in connection.sessions:
+        ages = watches.oldest(session, now)
+        for link in session.links:
+            user = link.reference
+            figures: Snapshot = {"direction": _direction(link), "link_credit": link.credit.link_credit}
+            if isinstance(user, PublisherLink):
+                figures["address"] = address_of(link)
+                figures["unconfirmed"] = user.link.credit.unconfirmed
+            elif isinstance(user, ConsumerLink) and user.consumer is not None:
+                figures["address"] = user.consumer.queue_name
+            if user is not None:
+                figures |= _age(link, ages, now) | balance_row(link)
+            rows.append(figures)
+    return rows
+
+
+def _age(link: Link, of_consumers: Mapping[SenderLink, float], now: Now) -> Snapshot:
+    """How long the oldest message has waited to be settled; None where there is none."""
+    age = None
+    if isinstance(link, SenderLink):
+        age = of_consumers.get(link)
+    elif isinstance(link.reference, PublisherLink) and link.reference.oldest_unconfirmed is not None:
+        age = now.monotonic - link.reference.oldest_unconfirmed
+    return {"oldest_unsettled_seconds": None if age is None else round(age, 3)}
+
+
+def _publisher(user: PublisherLink) -> Snapshot:
+    """Where it publishes to, and what decides whether it gets more link credit."""
+    publisher, credit = user.publisher, user.link.credit
+    target = publisher.fixed_target
+    return {
+        "queue": target.queue if isinstance(target, QueueTarget) else None,
+        "exchange": target.exchange if isinstance(target, ExchangeTarget) else None,
+        "unconfirmed_limit": credit.unconfirmed_limit,
+        "unsynced": publisher.unsynced,
+        "withheld": credit.withheld,
+        "bound_by_policy": publisher.link_credit_max,
+        "bound_by_operator": user.bound_by_operator,
+    }
+
+
+def _consumer(user: ConsumerLink) -> Snapshot:
+    """Where it consumes from, and what decides whether it gets anything. ``available`` is what a stream has for it;
+    None for a queue, whose own row tells."""
+    consumer = user.consumer
+    return {
+        "queue": None if consumer is None else consumer.queue_name,
+        "active": consumer is not None and consumer.active,
+        "held_up_by": sorted(reason.value for reason in user.holds),
+        "idle": user.link.idle,
+        "available": user.available if user.of_stream else None,
+        "bound_by_policy": None if consumer is None else consumer.link_credit_max,
+    }
+
+
+def _paused(link: Link) -> bool:
+    """By an operator."""
+    user = link.reference
+    if isinstance(user, ConsumerLink):
+        return FlowReason.PAUSED in user.holds
+    return isinstance(user, PublisherLink) and user.paused

@@ -1,7 +1,5 @@
 """Passwords and the keys that are kept of them [RFC 5802 3]."""
 
-from scramp import ScramException, ScramMechanism
-
 from core.config.access import ITERATIONS_MIN, ScramKeys
 
 
@@ -10,6 +8,8 @@ def hash_password(password: str, *, salt: bytes, iterations: int = ITERATIONS_MI
 
     Raises ValueError for a password with forbidden characters [RFC 4013], or a salt or count out of bounds.
     """
+    from scramp import ScramException, ScramMechanism  # 2 MiB, for brokers where somebody logs in
+
     try:
         _, stored_key, server_key, _ = ScramMechanism("SCRAM-SHA-256").make_auth_info(password, iterations, salt)
     except ScramException as error:

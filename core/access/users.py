@@ -39,9 +39,8 @@ class Users:
     ) -> None:
         """``monotonic`` is only for the cache; ``random_bytes`` must be fit for secrets."""
         self._keys = {user.name: user.scram for user in users}
-        self._loopback_keys: dict[str, ScramKeys] = {}
-        if not self._keys:
-            self._loopback_keys[GUEST] = hash_password(GUEST, salt=random_bytes(SALT_BYTES))
+        self._guest_salt = None if self._keys else random_bytes(SALT_BYTES)
+        self._guest_keys: ScramKeys | None = None
         self._iterations = max((keys.iterations for keys in self._keys.values()), default=ITERATIONS_MIN)
         self._secret = random_bytes(SECRET_BYTES)
         self._cache_seconds = cache_seconds
@@ -51,8 +50,10 @@ class Users:
     def keys(self, name: str, *, loopback: bool) -> ScramKeys:
         """The keys of a user; for an unknown one, keys that no password fits."""
         keys = self._keys.get(name)
-        if keys is None and loopback:
-            keys = self._loopback_keys.get(name)
+        if keys is None and loopback and name == GUEST and self._guest_salt is not None:
+            if self._guest_keys is None:
+                self._guest_keys = hash_password(GUEST, salt=self._guest_salt)
+            keys = self._guest_keys
         return self._decoy(name) if keys is None else keys
 
     def password_is_right(self, name: str, password: str, *, loopback: bool) -> bool:

@@ -1,4 +1,4 @@
-"""What can be asked of the admin server: health, and metrics as text for Prometheus.
+"""What can be asked of the admin server: health, metrics as text for Prometheus, the HTTP API and the console.
 
 It takes snapshots and callables; it knows neither engine nor protocols. One answer with metrics is made at a time, so
 many that ask cost no more of the loop than one does, only more time.
@@ -12,11 +12,12 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 from structlog.typing import FilteringBoundLogger
 
 from core.admin.answers import PiecesOfText, problem
+from core.admin.console.serving import console_routes
 from core.admin.exposition import CONTENT_TYPE, Collector, exposition
 from core.admin.guard import Guard
 from core.admin.health import Health
@@ -34,6 +35,8 @@ def admin_application(
     *,
     settings: AdminSettings,
     token: bytes | None,
+    read_token: bytes | None,
+    api: ASGIApp,
     health: Health,
     collect: Collector,
     collect_links: LinkCollector,
@@ -47,17 +50,28 @@ def admin_application(
         "/healthz/publish": health.publishing,
     }
     metrics = Metrics(collect=collect, collect_links=collect_links, links_max=settings.links_max)
+    console = console_routes()
     app = Starlette(
         routes=[
             Route("/metrics", metrics.totals),
             Route("/metrics/links", metrics.links),
             *(Route(path, check) for path, check in checks.items()),
+            Mount("/api", app=api),
+            *console,
         ],
         exception_handlers={HTTPException: _refused, Exception: _failed},
     )
     app.router.redirect_slashes = False
     hosts = {parse_address(address)[0] for address in settings.listen} | set(settings.hosts)
-    return Guard(app, token=token, hosts=hosts, open_paths=checks.keys(), log=log)
+    return Guard(
+        app,
+        token=token,
+        read_token=read_token,
+        hosts=hosts,
+        open_paths=checks.keys() | {route.path for route in console},
+        body_max=settings.body_max,
+        log=log,
+    )
 
 
 class Metrics:

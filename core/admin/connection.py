@@ -2,13 +2,16 @@
 
 A connection has one deadline, from accept to close, that nobody can move: not a client that sends its request byte by
 byte, nor one that does not read the answer. There is one request on a connection, so the deadline is also the
-request's; whoever scrapes every few seconds loses nothing by connecting again. HTTP/2 is refused: in hypercorn it has
-buffers and streams that we would have to bound, and nobody needs it here.
+request's; whoever scrapes every few seconds loses nothing by connecting again. An application may say that its answer
+has no end; from then on each piece that is sent has the same time, and the system buffers little. HTTP/2 is refused: in
+hypercorn it has buffers and streams that we would have to bound, and nobody needs it here.
 
 hypercorn's own connection (``TCPServer``) is not used: it shields what it sends from cancellation, so one client that
 does not read would keep the broker from stopping.
 """
 
+import math
+import socket
 from typing import cast
 
 import trio
@@ -22,6 +25,8 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework, ConnectionState
 from starlette.types import ASGIApp
 
+from core.admin.api.live import ENDLESS
+
 READ_BYTES = 4096
 """Read at once: a request's head exceeds its limit by no more than this."""
 
@@ -29,6 +34,8 @@ LINGER_S = 0.5
 """For a client that was answered to close: who closes with something unread resets the connection, and the answer is
 lost."""
 
+ENDLESS_BUFFER_BYTES = 32 * 1024
+"""Of an answer without end, in the system: some dozen events, so that who does not read is found out in a minute."""
 
 SWITCHING = b"HTTP/1.1 101 "
 """hypercorn says so before it tells us that a client wants HTTP/2."""
@@ -43,6 +50,7 @@ class AdminConnection:
         self._stream = stream
         self._app = ASGIWrapper(cast("ASGIFramework", app))  # two packages' names for the same type
         self._config = config
+        self._seconds_max = seconds_max
         self._scope = trio.CancelScope(deadline=trio.current_time() + seconds_max)
         self._sending = trio.Lock()
         self._answered = False
@@ -66,7 +74,7 @@ class AdminConnection:
                 self._config,
                 WorkerContext(max_requests=None),
                 tasks,
-                ConnectionState({}),
+                ConnectionState({ENDLESS: self._endless}),
                 False,
                 client,
                 server,
@@ -81,6 +89,10 @@ class AdminConnection:
                 await self._send(RawData(NO_HTTP_2))
             self._scope.cancel()  # nobody is there to be answered
 
+    def _endless(self) -> None:
+        self._stream.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ENDLESS_BUFFER_BYTES)
+        self._scope.deadline = math.inf
+
     async def _receive(self) -> bytes | bytearray:
         try:
             return await self._stream.receive_some(READ_BYTES)
@@ -92,10 +104,11 @@ class AdminConnection:
         try:
             async with self._sending:
                 if isinstance(event, RawData) and not event.data.startswith(SWITCHING):
-                    await self._stream.send_all(event.data)
+                    with trio.fail_after(self._seconds_max):
+                        await self._stream.send_all(event.data)
                 elif isinstance(event, Closed):
                     await self._stream.send_eof()
                     self._answered = True
                     self._scope.deadline = min(self._scope.deadline, trio.current_time() + LINGER_S)
-        except trio.BrokenResourceError:
+        except (trio.BrokenResourceError, trio.TooSlowError):
             self._scope.cancel()

@@ -3,10 +3,12 @@
 The admin server is for programs and for people at this machine, and a browser at this machine runs pages of strangers.
 Such a page may send requests to a loopback port, or make a name of its own mean 127.0.0.1 and then read the answers
 (DNS rebinding). So Host must be a name that is ours, and a request that says it comes from elsewhere is refused. There
-are no CORS fields.
+are no CORS fields. A write needs a token, or where there is none a header that no form and no link can send.
 """
 
 import hmac
+from base64 import b64decode
+from binascii import Error as NotBase64
 from collections.abc import Set as AbstractSet
 from urllib.parse import urlsplit
 
@@ -18,6 +20,19 @@ from structlog.typing import FilteringBoundLogger
 from core.admin.answers import problem
 from core.config.address import is_loopback
 
+API_PREFIX = "/api/"
+"""Below it there are writes, and bodies."""
+MAY_WRITE = "headgate.may_write"
+"""The key of the scope under which whoever is behind the guard learns whether the client may change something."""
+WRITE_HEADER = "x-headgate-request"
+LENGTH_DIGITS_MAX = 15
+"""Of a Content-Length that anybody means."""
+
+
+def is_write(method: str) -> bool:
+    """Whether a request with this method may change something."""
+    return method not in ("GET", "HEAD")
+
 
 class Guard:
     """An ASGI application around another one."""
@@ -27,14 +42,18 @@ class Guard:
         app: ASGIApp,
         *,
         token: bytes | None,
+        read_token: bytes | None,
         hosts: AbstractSet[str],
         open_paths: AbstractSet[str],
+        body_max: int,
         log: FilteringBoundLogger,
     ) -> None:
         """``hosts`` may be named besides loopback names and the address that was dialled, ``open_paths`` need no
         token."""
         self._app = app
         self._token = token
+        self._read_token = read_token
+        self._body_max = body_max
         self._hosts = {host.lower() for host in hosts}
         self._open_paths = open_paths
         self._log = log
@@ -70,11 +89,37 @@ class Guard:
             return problem(421, "wrong-host", "the Host field names somebody else; see admin.hosts")
         if _is_cross_site(headers, host):
             return problem(403, "cross-site", "requests from pages of other sites are refused")
-        if scope["path"] not in self._open_paths and not self._knows_token(headers):
+        may_write = self._may_write(headers)
+        if scope["path"] not in self._open_paths and may_write is None:
             self._log.warning("admin-token-wrong", peer=_peer(scope), given="authorization" in headers)
             reason = "the Authorization field must be Bearer and the token in admin.token_file"
             return problem(401, "unauthorized", reason, {"www-authenticate": "Bearer"})
-        if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
+        scope[MAY_WRITE] = bool(may_write)
+        return self._refused_write(scope, headers) or self._refused_body(scope, headers)
+
+    def _refused_write(self, scope: Scope, headers: Headers) -> JSONResponse | None:
+        if not is_write(scope["method"]) or not scope["path"].startswith(API_PREFIX):
+            return None
+        if not scope[MAY_WRITE]:
+            return problem(403, "forbidden", "this token may read, and change nothing")
+        if self._token is None and WRITE_HEADER not in headers:
+            return problem(
+                403, "forbidden", "without a token, a request that changes something needs X-Headgate-Request: 1"
+            )
+        return None
+
+    def _refused_body(self, scope: Scope, headers: Headers) -> JSONResponse | None:
+        """What is sent in chunks is counted while it is read."""
+        length = headers.get("content-length", "0")
+        if is_write(scope["method"]) and scope["path"].startswith(API_PREFIX):
+            if (
+                not length.isascii()
+                or not length.isdigit()
+                or len(length) > LENGTH_DIGITS_MAX
+                or int(length) > self._body_max
+            ):
+                return problem(413, "body-too-large", f"a body may have {self._body_max} bytes: admin.body_max")
+        elif "transfer-encoding" in headers or length != "0":
             return problem(413, "body-too-large", "requests have no body here")
         return None
 
@@ -86,11 +131,28 @@ class Guard:
         dialled = (scope.get("server") or ("",))[0]
         return name is not None and (is_loopback(name) or name in self._hosts or name == dialled)
 
-    def _knows_token(self, headers: Headers) -> bool:
+    def _may_write(self, headers: Headers) -> bool | None:
+        """None for who may not even read."""
         if self._token is None:
             return True
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        return hmac.compare_digest(given.strip().encode("latin-1"), self._token) and scheme.lower() == "bearer"
+        given = _given_token(headers.get("authorization", ""))
+        if hmac.compare_digest(given, self._token):
+            return True
+        return False if self._read_token is not None and hmac.compare_digest(given, self._read_token) else None
+
+
+def _given_token(authorization: str) -> bytes:
+    """Bearer, or the password of Basic, which is all that RabbitMQ's tools can send; empty for anything else."""
+    scheme, _, given = authorization.partition(" ")
+    match scheme.lower():
+        case "bearer":
+            return given.strip().encode("latin-1")
+        case "basic":
+            try:
+                return b64decode(given.strip(), validate=True).partition(b":")[2]
+            except (NotBase64, ValueError):
+                return b""
+    return b""
 
 
 def _is_cross_site(headers: Headers, host: str) -> bool:

@@ -6,7 +6,7 @@ ends with its connection. The last file descriptors are the store's, here as in 
 """
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 from hypercorn.config import Config
@@ -31,12 +31,24 @@ BUSY_S = 1.0
 PAUSE_S = 0.1
 """After an accept that failed for want of descriptors or memory."""
 
+TASK_PAUSE_S = 1.0
+"""After a task in the background that failed."""
+
 
 class AdminServer:
     """Serves one ASGI application over HTTP."""
 
-    def __init__(self, app: ASGIApp, *, settings: AdminSettings, log: FilteringBoundLogger) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        settings: AdminSettings,
+        log: FilteringBoundLogger,
+        background: Sequence[Callable[[], Awaitable[None]]] = (),
+    ) -> None:
+        """``background`` are tasks that run as long as it serves. One that fails is begun anew."""
         self._app = app
+        self._background = background
         self._busy = problem(
             503, "too-many-connections", f"all {settings.connections_max} connections are taken; try later"
         )
@@ -61,6 +73,8 @@ class AdminServer:
         addresses = [f"{host}:{port}" for host, port in self.listening_on]
         self._log.info("admin-listening", addresses=", ".join(addresses))
         async with trio.open_nursery() as nursery:
+            for task in self._background:
+                nursery.start_soon(self._keep_running, task)
             for listening in self._sockets:
                 listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
                 nursery.start_soon(self._accept, listener, nursery)
@@ -69,6 +83,14 @@ class AdminServer:
         """Listen no more."""
         for listening in self._sockets:
             listening.close()
+
+    async def _keep_running(self, task: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await task()
+            except Exception as error:  # a bug of ours, and no reason to end the broker
+                self._log.error("admin-task-failed", exc_info=error, at_most_every=60.0)
+            await trio.sleep(TASK_PAUSE_S)
 
     async def _accept(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
         while True:

@@ -8,9 +8,12 @@ from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
 
+from core.admin.api.opening import live_feed, make_api
+from core.admin.api.sources import ApiSources
 from core.admin.application import LinkCollector, admin_application
 from core.admin.exposition import Collector
 from core.admin.health import Health
+from core.admin.sampling import Sampling
 from core.admin.serving import AdminServer
 from core.config.admin import AdminSettings
 from core.errors import Invalid
@@ -25,34 +28,41 @@ async def open_admin_server(
     health: Health,
     collect: Collector,
     collect_links: LinkCollector,
+    sources: ApiSources,
     log: FilteringBoundLogger,
 ) -> AdminServer:
     """A server that listens; its ``run`` serves.
 
     Raises OSError when an address cannot be listened on or the token cannot be read, Invalid for a useless token.
     """
+    live = live_feed(sources)
     app = admin_application(
         settings=settings,
         token=None if settings.token_file is None else read_token(settings.token_file),
+        read_token=None
+        if settings.read_token_file is None
+        else read_token(settings.read_token_file, "admin.read_token_file"),
+        api=make_api(sources, live, body_max=settings.body_max, log=log),
         health=health,
         collect=collect,
         collect_links=collect_links,
         log=log,
     )
-    server = AdminServer(app, settings=settings, log=log)
+    sampling = Sampling(overview=sources.overview, timelines=sources.timelines)
+    server = AdminServer(app, settings=settings, log=log, background=[sampling.run, live.run])
     await server.open()
     return server
 
 
-def read_token(path: Path) -> bytes:
+def read_token(path: Path, setting: str = "admin.token_file") -> bytes:
     """The token in a file, without white space around it. Raises OSError, Invalid; neither repeats it."""
     try:
         with path.open("rb") as file:
             token = file.read(TOKEN_BYTES_MAX + 1).strip()
     except OSError as error:
-        raise OSError(error.errno, f"cannot read admin.token_file {path}: {error.strerror}") from error
+        raise OSError(error.errno, f"cannot read {setting} {path}: {error.strerror}") from error
     if not TOKEN_BYTES_MIN <= len(token) <= TOKEN_BYTES_MAX or not token.isascii() or b" " in token:
         raise Invalid(
-            f"admin.token_file {path} must have one token of {TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} ASCII characters"
+            f"{setting} {path} must have one token of {TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} ASCII characters"
         )
     return token

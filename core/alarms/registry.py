@@ -19,6 +19,9 @@ from core.interface import AlarmChanged, Mailbox, Snapshot
 ALARMS = ("disk", "memory")
 """While one of them is on, publishers wait."""
 
+DRAIN_MODE = "drain-mode"
+"""Stops publishers as an alarm does, and is none: an operator wants it so, and it is not among the rows."""
+
 NOTICES = ("descriptors", "event-loop-lag")
 """Only shown."""
 
@@ -42,7 +45,7 @@ class _Raised:
 class AlarmRegistry:
     """All alarms and notices of the broker."""
 
-    __slots__ = ("_figures", "_mailboxes", "_raised", "_unstamped", "witness")
+    __slots__ = ("_drained", "_figures", "_mailboxes", "_raised", "_unstamped", "witness")
 
     def __init__(self) -> None:
         self.witness: Witness | None = None
@@ -51,11 +54,18 @@ class AlarmRegistry:
         self._figures: dict[str, Snapshot] = {}
         self._mailboxes: dict[Mailbox, None] = {}
         self._unstamped = False
+        self._drained = False
 
     @property
     def on(self) -> frozenset[str]:
-        """The names of the alarms that are on."""
-        return frozenset(name for name in ALARMS if name in self._raised)
+        """The names of the alarms that are on, and of the drain mode."""
+        names = [name for name in ALARMS if name in self._raised]
+        return frozenset([*names, DRAIN_MODE] if self._drained else names)
+
+    @property
+    def raised(self) -> frozenset[str]:
+        """The names of the alarms and notices that are on."""
+        return frozenset(self._raised)
 
     @property
     def paging_stopped(self) -> bool:
@@ -81,6 +91,12 @@ class AlarmRegistry:
         """This source lets go of the alarm. Raises Invalid for a name that is not an alarm."""
         _check(name)
         if self._lower(name, source):
+            self._tell()
+
+    def drain(self, *, wanted: bool) -> None:
+        """Begin or end the drain mode."""
+        if wanted is not self._drained:
+            self._drained = wanted
             self._tell()
 
     def notice(self, name: str, on: bool, cause: str = "") -> None:

@@ -159,6 +159,10 @@ class Connection:
         self._spoke_at = now
         return output
 
+    def unread(self) -> bytes:
+        """What has come and has not been taken, from the beginning of a frame on."""
+        return self._buffer.rest()
+
     @property
     def output_bytes(self) -> int:
         """What ``data_to_send`` would give now."""

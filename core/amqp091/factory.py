@@ -5,7 +5,6 @@ import random
 from collections.abc import Callable
 
 from core.access.amqplain import Amqplain
-from core.access.exchange import SaslMechanism
 from core.access.mechanisms import Plain
 from core.access.users import Users
 from core.amqp091.connection import Connection
@@ -17,8 +16,11 @@ from core.amqp091.methods import ConnectionClose
 from core.amqp091.negotiation import ConnectionSettings, Negotiation
 from core.config import Settings
 from core.credit_flow.flow import StageCreditSpec
+from core.flow_facts import FlowRecorder
 from core.interface import Converter, Engine, Mailbox, StallWatch, Topology
+from core.server.drain import DRAINED
 from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
+from core.server.logins import Logins
 from core.server.traffic import Traffic
 
 COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.1.0"
@@ -71,11 +73,13 @@ def amqp091_factory(
     stalls: StallWatch,
     random_bytes: Callable[[int], bytes],
     traffic: Traffic | None = None,
+    flow: FlowRecorder | None = None,
 ) -> FrontEndFactory:
     """AMQP 0.9.1 for the server's accept loop."""
+    logins = Logins() if traffic is None else traffic.logins
 
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
-        mechanisms: list[SaslMechanism] = [Plain(users, info.loopback), Amqplain(users, info.loopback)]
+        mechanisms = logins.counting([Plain(users, info.loopback), Amqplain(users, info.loopback)])
         return Amqp091FrontEnd(
             info,
             mailbox=Mailbox(notify),
@@ -88,6 +92,7 @@ def amqp091_factory(
             unique=lambda: random_bytes(UNIQUE_BYTES).hex(),
             wake=notify,
             traffic=traffic,
+            flow=flow,
         )
 
     return FrontEndFactory(
@@ -101,5 +106,8 @@ def amqp091_factory(
 def refusal(settings: ConnectionSettings, reason: str) -> bytes:
     """Start, and close with the reason: for a peer that cannot be served. Nothing it says is waited for."""
     start = Negotiation(settings, ()).start()
-    close = ConnectionClose(reply_code=ReplyCode.RESOURCE_ERROR, reply_text=f"RESOURCE_ERROR - {reason}")
+    if reason == DRAINED:
+        close = ConnectionClose(reply_code=ReplyCode.CONNECTION_FORCED, reply_text=f"CONNECTION_FORCED - {reason}")
+    else:
+        close = ConnectionClose(reply_code=ReplyCode.RESOURCE_ERROR, reply_text=f"RESOURCE_ERROR - {reason}")
     return method_frame(0, start) + method_frame(0, close)

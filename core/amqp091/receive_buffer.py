@@ -38,6 +38,10 @@ class ReceiveBuffer:
             self._gathered = bytearray()
             self._wanted = 0
 
+    def rest(self) -> bytes:
+        """A copy of what is here and not taken."""
+        return self.data[self.position :] + self._gathered
+
     def wait_for(self, size: int) -> None:
         """Nothing can be parsed before ``size`` bytes are there from ``position`` on."""
         self._wanted = size

@@ -1,4 +1,4 @@
-"""Settings of the admin server: metrics and health over HTTP."""
+"""Settings of the admin server: metrics, health and the API over HTTP."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +16,7 @@ def _parse_path(value: object) -> object:
 
 
 class AdminSettings(Section):
-    """Metrics and health checks over HTTP, on a port of their own."""
+    """Metrics, health checks, the API and the console over HTTP, on a port of their own."""
 
     enabled: bool = False
     """Whether there is an admin server. Without it, its code is not even loaded."""
@@ -24,6 +24,9 @@ class AdminSettings(Section):
     token_file: Annotated[Path | None, BeforeValidator(_parse_path)] = None
     """A file with the token, of 16 characters or more, that requests must bring: Authorization: Bearer TOKEN. Health
     checks need none. When not set: nobody needs one."""
+
+    read_token_file: Annotated[Path | None, BeforeValidator(_parse_path)] = None
+    """A file with a second token, which may read everything and change nothing. Only beside a token_file."""
 
     listen: tuple[str, ...] = Field(default=("127.0.0.1:15692",), min_length=1, strict=False)
     """Addresses to listen on, HOST:PORT. Any that is not a loopback address needs a token_file."""
@@ -39,10 +42,29 @@ class AdminSettings(Section):
     """From accept to the last byte of the answer, in all. A client that is not done by then is cut off."""
 
     request_head_max: Bytes = Field(default=16 * 1024, ge=1024, le=2**20)
-    """Size of a request line with its header fields. There are no bodies."""
+    """Size of a request line with its header fields."""
+
+    body_max: Bytes = Field(default=64 * 1024, ge=1024, le=2**24)
+    """Size of a request's body. Only requests that change something have one."""
 
     links_max: Annotated[int, Unit("links")] = Field(default=1000, ge=1, le=100_000)
     """Links that one answer of /metrics/links shows."""
+
+    live_clients_max: Annotated[int, Unit("clients")] = Field(default=8, ge=1, le=100)
+    """Clients that follow /api/headgate/live at once. Each also takes one of connections_max."""
+
+    timelines_max: Annotated[int, Unit("things")] = Field(default=500, ge=0, le=10_000)
+    """Links with time lines of five minutes, and as many sessions, channels and queues. 14 KiB for each."""
+
+    flow_map_max: Annotated[int, Unit("edges")] = Field(default=500, ge=1, le=10_000)
+    """Edges that the flow map shows: the most blocked first, then the busiest."""
+
+    @field_validator("read_token_file")
+    @classmethod
+    def _beside_a_token(cls, path: Path | None, info: ValidationInfo) -> Path | None:
+        if path is not None and info.data.get("token_file") is None:
+            raise ValueError("needs a token_file: without one, everybody may change everything")
+        return path
 
     @field_validator("listen")
     @classmethod

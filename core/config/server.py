@@ -34,8 +34,15 @@ class ServerSettings(Section):
     linger: Seconds = Field(default=1.0, ge=0.0, le=60.0)
     """How long a peer that was told good-bye may take to read it and to close."""
 
+    drain_time: Seconds = Field(default=0.0, ge=0.0, le=3600.0)
+    """How long a stop lets consumers settle what they have before it says good-bye, as headgate drain does. 0 for not
+    at all: what they have goes back to its queues, and is delivered again."""
+
     stop_grace: Seconds = Field(default=5.0, ge=0.0, le=3600.0)
     """How long a stop waits for the peers to close before it cuts them off."""
+
+    frame_taps_max: Connections = Field(default=4, ge=0, le=1000)
+    """Connections whose frames operators may look at at once (headgate trace frames)."""
 
     rounds_per_wake_up_max: Annotated[int, Unit("engine turns")] = Field(default=8, ge=1, le=1000)
     """Work done on one peer's input before the other peers get their turn."""

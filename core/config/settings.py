@@ -12,6 +12,7 @@ from core.config.amqp10 import Amqp10Settings
 from core.config.credit_flow import StageCreditSettings
 from core.config.data import DataSettings
 from core.config.engine import EngineSettings
+from core.config.flow_events import FlowEventsSettings
 from core.config.log import LogSettings
 from core.config.metrics import MetricsSettings
 from core.config.section import Section
@@ -34,6 +35,7 @@ class Settings(Section):
     engine: EngineSettings = EngineSettings()
     admin: AdminSettings = AdminSettings()
     metrics: MetricsSettings = MetricsSettings()
+    flow_events: FlowEventsSettings = FlowEventsSettings()
     users: tuple[UserSettings, ...] = Field(default=(), strict=False)
     """Without any, the user guest with the password guest may connect, from this machine only."""
 

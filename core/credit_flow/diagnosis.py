@@ -49,7 +49,10 @@ def connection_state(
 
 
 def blocked_reason(alarms: Collection[str]) -> str:
-    """The reason of connection.blocked: ``low on memory``, ``low on disk`` or ``low on memory & disk``."""
+    """The reason of connection.blocked: ``low on memory``, ``low on disk`` or ``low on memory & disk``; or that the
+    broker is being drained."""
+    if "drain-mode" in alarms:
+        return "the broker is being drained"
     return "low on " + " & ".join(sorted(alarms, reverse=True))
 
 

@@ -108,6 +108,7 @@ class Broker:
             policies=self.policies,
             totals=self._totals,
             store=None if store_stage is None else store_stage.stage_credit,
+            lanes=() if storage is None else (storage.store.classic, storage.store.quorum, storage.store.streams),
             now=lambda: self._now.monotonic,
         )
         self._next_consumer = 0
@@ -316,6 +317,11 @@ class Broker:
             ratio = used / limit if limit else inf
             self._touch_owners(self._residency.sample(ratio, disk_alarm=self.alarms.paging_stopped))
 
+    @property
+    def paging(self) -> bool:
+        """Whether queues have to move messages to disk to save memory."""
+        return self._residency.duration_target < inf
+
     def conclude(self) -> None:
         """The broker stops in order, all peers are gone: leave to the store what the next start has to know."""
         for queue in self._queues.values():
@@ -324,13 +330,17 @@ class Broker:
     # --- Observable, Control --------------------------------------------------------------------------------
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
-        """Queues, consumers, publishers, exchanges, bindings, policies, stages, alarms, engine, totals; [] for other
-        kinds."""
+        """Queues, consumers, publishers, exchanges, bindings, policies, stages, lanes, alarms, engine, totals; [] for
+        other kinds."""
         return self._snapshots.take(kind, identity)
 
     def queue_figures(self) -> Iterator[Snapshot]:
         """The counts of every queue, one by one: for whoever lets others work in between."""
         return self._snapshots.queue_figures()
+
+    def idle_consumers(self) -> Iterator[tuple[str, bool]]:
+        """Whether consumers are idle although there are messages, queue by queue."""
+        return self._snapshots.idle_consumers()
 
     def set_alarm(self, name: str) -> None:
         """See :class:`core.interface.Control`."""
@@ -339,6 +349,15 @@ class Broker:
     def clear_alarm(self, name: str) -> None:
         """See :class:`core.interface.Control`."""
         self.alarms.clear(name, BY_HAND)
+
+    def drain(self, *, wanted: bool) -> None:
+        """Tell the front ends that the broker is being drained, or is not any more."""
+        self.alarms.drain(wanted=wanted)
+
+    @property
+    def unsettled(self) -> int:
+        """Messages that consumers have and have not settled."""
+        return sum(queue.unacknowledged for queue in self._queues.values())
 
     def peek_queue(self, queue: str, count: int) -> list[Snapshot]:
         """See :class:`core.interface.Control`."""

@@ -1,7 +1,7 @@
 """What the engine shows of itself, from plain counters. Values are plain, so that any protocol can send
 them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from core.alarms.registry import AlarmRegistry
@@ -10,10 +10,12 @@ from core.engine.confirms import Confirms
 from core.engine.consumers import Attachment
 from core.engine.kinds import AnyQueue
 from core.engine.policies import Policies
+from core.engine.queue import Queue
 from core.engine.router import Router
 from core.engine.topology import Topology
 from core.engine.totals import EngineTotals
 from core.interface import Binding, ExchangeDeclaration, Publisher, QueueTarget, Snapshot
+from core.store.lane import Lane
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,7 @@ class Snapshots:
     totals: EngineTotals
     store: CreditFlow | None
     """The message store's stage credit, where there is one."""
+    lanes: Sequence[Lane]
     now: Callable[[], float]
     """Monotonic seconds."""
 
@@ -36,7 +39,9 @@ class Snapshots:
         """Everything of a kind, or what has this name; [] for a kind that is not the engine's."""
         match kind:
             case "queues":
-                shown = [self._queue(queue) for queue in self.queues.values()]
+                shown = [self._queue(queue) for queue in self._queues(identity)]
+            case "lanes":
+                shown = [_lane(lane) for lane in self.lanes]
             case "consumers":
                 shown = [_consumer(consumer) for queue in self.queues.values() for consumer in queue.consumers]
             case "publishers":
@@ -59,6 +64,12 @@ class Snapshots:
                 shown = []
         return [one for one in shown if identity is None or one["name"] == identity]
 
+    def _queues(self, name: str | None) -> Iterable[AnyQueue]:
+        """All, or the one of this name: a row is dear, so no others are made."""
+        if name is None:
+            return self.queues.values()
+        return [self.queues[name]] if name in self.queues else []
+
     def queue_figures(self) -> Iterator[Snapshot]:
         """Of each queue what changes all the time, and nothing that is dear to find out. A copy is walked: queues may
         come and go meanwhile."""
@@ -74,6 +85,13 @@ class Snapshots:
                 "accepted": counters.accepted,
                 "blocked_seconds": queue.stage_credit.blocked_seconds(self.now()),
             }
+
+    def idle_consumers(self) -> Iterator[tuple[str, bool]]:
+        """Of each queue that is no stream: whether it has messages and consumers, none of which may be handed one."""
+        for queue in list(self.queues.values()):
+            if isinstance(queue, Queue):
+                consumers = queue.consumers
+                yield queue.name, len(consumers) > 0 and queue.ready > 0 and consumers.first_level() is None
 
     def _queue(self, queue: AnyQueue) -> Snapshot:
         declaration = self.topology.queues[queue.name].declaration
@@ -93,6 +111,10 @@ class Snapshots:
             "messages_unacknowledged": queue.unacknowledged,
             "consumers": len(queue.consumers),
             "publishers": len(queue.publishers),
+            "max_length": queue.options.max_length,
+            "max_length_bytes": queue.options.max_length_bytes,
+            "overflow": queue.options.overflow.value,
+            "ready_bytes": queue.ready_bytes if isinstance(queue, Queue) else None,
             **queue.counts(),
         }
 
@@ -135,6 +157,21 @@ class Snapshots:
             "messages_accepted": self.confirms.accepted,
             "messages_released": self.confirms.released,
         }
+
+
+def _lane(lane: Lane) -> Snapshot:
+    return {
+        "name": lane.name,
+        "staged_bytes": lane.staged_bytes,
+        "records_not_written": lane.staged - lane.written,
+        "records_not_synced": lane.staged - lane.synced,
+        "sync_wanted": lane.sync_wanted,
+        "syncs": lane.syncs,
+        "sync_seconds": lane.sync_seconds,
+        "last_sync_seconds": lane.last_sync_seconds,
+        "last_write_seconds": lane.last_write_seconds,
+        "failed": None if lane.failed is None else str(lane.failed),
+    }
 
 
 def _consumer(consumer: Attachment) -> Snapshot:

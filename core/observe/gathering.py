@@ -14,6 +14,8 @@ from core.observe.buckets import LINK_CREDIT
 from core.observe.metric_families import OTHER
 
 Row = Mapping[str, object]
+BALANCE = ("granted", "consumed", "drained", "withdrawn", "unbalanced")
+"""Of link credit: what was granted and what became of it, and links of which that is not the same."""
 
 
 @dataclass(slots=True)
@@ -45,6 +47,7 @@ class LinkFigures:
     link_credit: int = 0
     counts: list[int] = field(default_factory=lambda: [0] * (len(LINK_CREDIT) + 1))
     """By link credit, as :mod:`core.observe.buckets` has it."""
+    balance: dict[str, int] = field(default_factory=lambda: dict.fromkeys(BALANCE, 0))
 
 
 class Gathered:
@@ -57,6 +60,8 @@ class Gathered:
         self.links = {"in": LinkFigures(), "out": LinkFigures()}
         self.unconfirmed: dict[str, int] = {}
         """Messages of publishers' links by address, likewise."""
+        self.oldest: dict[str, dict[str, float]] = {"in": {}, "out": {}}
+        """Seconds that the oldest message of each address has waited to be settled; gauges of many are the largest."""
         self.blocked_seconds = {"reader": 0.0, "channel": 0.0, "queue": 0.0}
         """Of stages that there are."""
         self._addresses_max = addresses_max
@@ -72,18 +77,28 @@ class Gathered:
 
     def link(self, row: Row) -> None:
         """One link."""
-        links = self.links["in" if row["direction"] == "in" else "out"]
+        direction = "in" if row["direction"] == "in" else "out"
+        links = self.links[direction]
         credit = _int(row, "link_credit")
         links.count += 1
         links.link_credit += credit
         links.counts[bisect_left(LINK_CREDIT, credit)] += 1
-        if links is self.links["in"]:
-            address = self._name(str(row["address"] or ""), self.unconfirmed)
-            self.unconfirmed[address] = self.unconfirmed.get(address, 0) + _int(row, "unconfirmed")
+        for figure in BALANCE:
+            links.balance[figure] += _int(row, figure)
+        if "address" in row:
+            self._waits(direction, str(row["address"] or ""), row)
 
     def stage(self, row: Row) -> None:
         """One stage of a connection."""
         self.blocked_seconds[str(row["kind"])] += _float(row, "blocked_seconds")
+
+    def _waits(self, direction: str, address: str, row: Row) -> None:
+        """What waits on a link to be settled."""
+        oldest = self.oldest[direction]
+        name = self._name(address, oldest)
+        oldest[name] = max(_float(row, "oldest_unsettled_seconds"), oldest.get(name, 0.0))
+        if direction == "in":
+            self.unconfirmed[name] = self.unconfirmed.get(name, 0) + _int(row, "unconfirmed")
 
     def _name(self, name: str, known: Mapping[str, object]) -> str:
         """Where it is counted."""

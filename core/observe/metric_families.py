@@ -86,9 +86,20 @@ CONNECTIONS: Sequence[Family] = (
     _gauge("headgate_connections_unauthenticated", "Connections whose handshake is not over"),
     _counter(
         "headgate_connections_refused_total",
-        "Connections that were told no: fds, limit, unauthenticated, unauthenticated_host, handshake_timeout,"
-        " wrong_header or other",
+        "Connections that were told no: fds, limit, drain, unauthenticated, unauthenticated_host, handshake_timeout,"
+        " wrong_header, auth, decode_error (frames before the open that nobody understood) or other",
         "reason",
+    ),
+    _counter("rabbitmq_auth_attempts_total", "Logins that were tried, with a mechanism that is offered", "protocol"),
+    _counter("rabbitmq_auth_attempts_succeeded_total", "Of these, logins that succeeded", "protocol"),
+    _counter("rabbitmq_auth_attempts_failed_total", "Of these, logins that failed", "protocol"),
+    _counter("headgate_auth_failures_total", "Logins that failed, of all protocols", "mechanism"),
+    _counter(
+        "headgate_decode_errors_total",
+        "What clients sent and nobody understood: before authentication (pre_auth), before the open (pre_open), after"
+        " it (open), or inside a message (message)",
+        "stage",
+        "condition",
     ),
     _counter("headgate_faults_total", "Connections that ended by a bug of the broker: must be 0"),
 )
@@ -186,6 +197,89 @@ LINKS: Sequence[Family] = (
 
 FLOW: Sequence[Family] = (
     _counter(
+        "headgate_link_blocked_seconds_total",
+        "Time that links, and readers of AMQP 0.9.1, stood still, by [reason](../flow-reasons.md). Readers, and links"
+        ' without an address, have the address ""',
+        "address",
+        "direction",
+        "reason",
+    ),
+    _gauge(
+        "headgate_links_blocked",
+        "Links and readers that stand still now, likewise",
+        "address",
+        "direction",
+        "reason",
+    ),
+    _counter(
+        "headgate_session_window_closed_seconds_total",
+        "Time that session windows of AMQP 1.0 were closed. In: the broker's, while an alarm is on. Out: the client's,"
+        " while something waits for it; looked at 2.5 times a second",
+        "direction",
+        "reason",
+    ),
+    _counter(
+        "headgate_connection_write_blocked_seconds_total",
+        "Time that sockets took nothing more, since their clients did not read",
+    ),
+    _counter(
+        "headgate_connection_read_paused_seconds_total",
+        "Time that sockets of publishers were not read: AMQP 0.9.1, which has no other brake",
+        "protocol",
+        "reason",
+    ),
+    _counter(
+        "headgate_link_credit_granted_total",
+        "Messages that link credit was given for. What was granted is consumed, drained, withdrawn or still there",
+        "direction",
+    ),
+    _counter("headgate_link_credit_consumed_total", "Of these, messages that were sent", "direction"),
+    _counter(
+        "headgate_link_credit_drained_total",
+        "Of these, messages that the sender had none for, and said so",
+        "direction",
+    ),
+    _counter(
+        "headgate_link_credit_withdrawn_total",
+        "Of these, messages that the receiver takes no more, or whose link is gone",
+        "direction",
+    ),
+    _counter(
+        "headgate_credit_invariant_violations_total",
+        "Links whose granted link credit is not exactly what was consumed, drained, withdrawn and is still there: must"
+        " be 0, for link-credit-in and link-credit-out",
+        "kind",
+    ),
+    _counter(
+        "headgate_flow_frames_total",
+        "Flow frames of AMQP 1.0, sent and received, by the direction of their link and what they are for: drain, echo"
+        " (an answer is wanted), window (of no link; in: the broker's own) or grant, which is all others",
+        "direction",
+        "kind",
+    ),
+    _counter("headgate_transfers_over_credit_total", "Messages that came without link credit; each has ended its link"),
+    _gauge(
+        "headgate_unsettled_oldest_age_seconds",
+        "How long the oldest message of AMQP 1.0 links has waited to be settled, 0 where none waits. In: for the"
+        " broker's answer, by target as the publisher named it. Out: for the consumer's, by queue; looked at 2.5 times"
+        " a second",
+        "address",
+        "direction",
+    ),
+    _gauge(
+        "headgate_consumer_idle_ratio",
+        "Share of about the last minute in which a queue had messages and consumers and none of these could be handed"
+        " one: link credit, prefetch count, window or socket was used up. Streams and queues where it is 0 are left"
+        " out",
+        "address",
+    ),
+    _histogram(
+        "headgate_settle_latency_seconds",
+        "From the arrival of a message whose publisher wants an answer to that answer",
+        "protocol",
+        "durable",
+    ),
+    _counter(
         "headgate_stage_credit_blocked_seconds_total",
         "Time that stages were without stage credit, added up over all of a kind: reader, channel, queue, store",
         "stage",
@@ -193,6 +287,7 @@ FLOW: Sequence[Family] = (
     _gauge(
         "headgate_alarm_active", "1 while an alarm (level alarm: publishers wait) or notice is on", "alarm", "level"
     ),
+    _counter("headgate_alarm_seconds_total", "Time that an alarm or notice has been on", "alarm"),
     _gauge("rabbitmq_alarms_memory_used_watermark", "1 while the memory alarm is on"),
     _gauge("rabbitmq_alarms_free_disk_space_watermark", "1 while the disk alarm is on"),
     _gauge("rabbitmq_alarms_file_descriptor_limit", "1 while descriptors are running out"),

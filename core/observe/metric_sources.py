@@ -5,10 +5,13 @@ A module of its own, so that a broker that nobody scrapes does not load promethe
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from core.interface import Observable, Snapshot
+from core.interface import Observable, Snapshot, StallSubject
+from core.observe.stalls import Blocked, Stall
 from core.store.lane import Lane
+
+Key = TypeVar("Key")
 
 
 class WatchedBroker(Observable, Protocol):
@@ -18,21 +21,96 @@ class WatchedBroker(Observable, Protocol):
         """See :meth:`core.engine.broker.Broker.queue_figures`."""
 
 
-class Counts(Protocol):
-    """What all connections of a protocol have done."""
+class LinkCreditTotals(Protocol):
+    """See :class:`core.server.flow_totals.LinkCreditTotals`."""
 
-    def counts(self) -> Mapping[str, float]:
-        """By name; see :class:`core.server.traffic.Traffic`."""
+    granted: int
+    consumed: int
+    drained: int
+    withdrawn: int
+    unbalanced: int
 
 
-class Lag(Protocol):
-    """Who knows how late the event loop was; the counts are those of :mod:`core.observe.buckets`."""
+class Durations(Protocol):
+    """See :class:`core.server.flow_totals.Durations`."""
+
+    bounds: Sequence[float]
+    counts: list[int]
+    seconds: float
+
+
+class StandingTime(Protocol):
+    """See :class:`core.server.standing.StandingTime`."""
+
+    def seconds(self, now: float, /) -> float: ...
+
+
+class StandingTimes(Protocol[Key]):
+    """See :class:`core.server.standing.StandingTimes`."""
+
+    def seconds(self, now: float, /) -> Mapping[Key, float]: ...
+
+
+class FlowTotals(Protocol):
+    """See :class:`core.server.flow_totals.FlowTotals`."""
+
+    transfers_over_credit: int
 
     @property
-    def lag_counts(self) -> Sequence[int]: ...
+    def link_credit(self) -> Mapping[str, LinkCreditTotals]: ...
+    @property
+    def flow_frames(self) -> Mapping[tuple[str, str], int]: ...
+    @property
+    def closed_windows(self) -> StandingTimes[tuple[str, str]]: ...
+    @property
+    def paused_readers(self) -> StandingTimes[str]: ...
+    @property
+    def settle_seconds(self) -> Mapping[bool, Durations]: ...
+    @property
+    def decode_errors(self) -> Mapping[tuple[str, str], int]: ...
+
+
+class Logins(Protocol):
+    """See :class:`core.server.logins.Logins`."""
+
+    attempts: int
+    succeeded: int
+
+    @property
+    def failed(self) -> Mapping[str, int]: ...
+
+
+class Counts(Protocol):
+    """What all connections of a protocol have done; see :class:`core.server.traffic.Traffic`."""
+
+    @property
+    def flow(self) -> FlowTotals: ...
+    @property
+    def logins(self) -> Logins: ...
+    def counts(self) -> Mapping[str, float]:
+        """Single numbers, by name."""
+
+
+class Samples(Protocol):
+    """Who looks at the clock all the time; see :class:`core.server.sampler.Sampler`."""
+
+    @property
+    def lag_counts(self) -> Sequence[int]:
+        """Wake-ups by how late they were, as :mod:`core.observe.buckets` has it."""
 
     @property
     def lag_seconds(self) -> float: ...
+    def alarm_seconds(self) -> Mapping[str, float]:
+        """How long each alarm and notice has been on."""
+
+
+class Ledger(Protocol):
+    """Who stands still; see :class:`core.observe.stalls.Stalls`."""
+
+    @property
+    def current(self) -> Mapping[StallSubject, Stall]: ...
+    @property
+    def seconds(self) -> Mapping[Blocked, float]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +120,15 @@ class MetricSources:
     broker: WatchedBroker
     server: Observable
     connections: Callable[[str], Iterator[Sequence[Snapshot]]]
-    """The rows of a kind ("links", "stages"), connection by connection."""
+    """The rows of a kind ("link_figures", "stages"), connection by connection."""
     traffic: Mapping[str, Counts]
     """By protocol, named as RabbitMQ does in its labels: ``amqp10``, ``amqp091``."""
     lanes: Sequence[Lane]
-    lag: Lag
+    lag: Samples
+    stalls: Ledger
+    full_sockets: StandingTime
+    """Connections whose peer does not read."""
+    idle_consumers: Callable[[], Mapping[str, float]]
+    """See :attr:`core.observe.idle_consumers.IdleConsumers.ratios`."""
     monotonic: Callable[[], float]
-    """Seconds; for the duration of a scrape and the time since the start."""
+    """Seconds, by the clock of everybody who says since when something stands still."""

@@ -12,12 +12,15 @@ This module must not know protocols, sockets or the loop.
 """
 
 import platform
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 
 from prometheus_client.metrics_core import Metric
 
 from core.interface import Observable, Snapshot
 from core.observe.buckets import LAG_SECONDS, LINK_CREDIT, cumulative
+from core.observe.flow_metrics import FlowMetrics
 from core.observe.gathering import Gathered, QueueFigures
 from core.observe.metric_families import MESSAGES, OTHER
 from core.observe.metric_sources import MetricSources
@@ -25,8 +28,8 @@ from core.observe.samples import histograms, labelled, single
 from core.store.lane import BATCH_RECORDS, SYNC_SECONDS
 
 SLICE_ROWS = 500
-"""Rows taken in between two families: 2 to 5 ms, most of it for making the rows. About 50 families are known at once,
-so 25,000 rows are taken in before a step takes more."""
+"""Rows taken in between two families: 2 to 5 ms, most of it for making the rows. About 70 families are known at once,
+so 35,000 rows are taken in before a step takes more."""
 VIRTUAL_HOST = "/"
 """There is one."""
 GLOBAL_PREFIX = "rabbitmq_global_"
@@ -43,12 +46,16 @@ MEASURED = {
 }
 """Where a figure stands among the rows of alarms. One that was never measured is left out."""
 REFUSALS = (
+    ("being drained", "drain"),
     ("descriptors", "fds"),
     ("from one address", "unauthenticated_host"),
     ("before authentication", "unauthenticated"),
     ("connections", "limit"),
 )
 """What the text of a refusal says, and what it is counted under; the first that fits."""
+
+BEFORE_OPEN = ("pre_auth", "pre_open")
+"""Stages of a connection that is not established yet."""
 
 
 class BrokerMetrics:
@@ -60,6 +67,7 @@ class BrokerMetrics:
         """``limits`` are the configured ones, by what they limit: queues, exchanges, bindings, policies,
         unauthenticated."""
         self._sources = sources
+        self._flow = FlowMetrics(sources)
         self._addresses_max = addresses_max
         self._version = version
         self._node = node
@@ -71,7 +79,7 @@ class BrokerMetrics:
         """All families, one by one, each with what there is when it is asked for."""
         began = self._sources.monotonic()
         gathered = Gathered(addresses_max=self._addresses_max)
-        gone = self._blocked_seconds_of_gone()
+        gone, link_credit_gone = self._blocked_seconds_of_gone(), self._flow.gone()
         walk = self._walk(gathered)
         series = 2  # the two families at the end
         for metric in self._at_once():
@@ -80,7 +88,7 @@ class BrokerMetrics:
             next(walk, None)
         for _ in walk:
             pass
-        for metric in self._gathered(gathered, gone):
+        for metric in chain(self._gathered(gathered, gone), self._flow.gathered(gathered, link_credit_gone)):
             series += len(metric.samples)
             yield metric
         yield single("headgate_series", series)
@@ -94,7 +102,7 @@ class BrokerMetrics:
             rows += 1
             if rows % SLICE_ROWS == 0:
                 yield
-        for kind, take in (("links", gathered.link), ("stages", gathered.stage)):
+        for kind, take in (("link_figures", gathered.link), ("stages", gathered.stage)):
             for connection in self._sources.connections(kind):
                 for row in connection:
                     take(row)
@@ -109,11 +117,13 @@ class BrokerMetrics:
         yield from self._identity()
         descriptors = self._row(self._sources.server, "descriptors")  # counts a directory, so once
         yield from self._connections(descriptors)
+        yield from self._logins()
         yield from self._messages()
         yield from self._queue_totals()
         yield from self._alarms()
         yield from self._process(descriptors)
         yield from self._store()
+        yield from self._flow.at_once()
 
     def _identity(self) -> Iterator[Metric]:
         yield labelled("rabbitmq_build_info", [((self._version, "Headgate", self._version), 1)])
@@ -131,13 +141,36 @@ class BrokerMetrics:
         yield single("rabbitmq_connection_outgoing_bytes_total", _number(server, "bytes_out"))
         yield single("headgate_connections_unauthenticated", _number(server, "unauthenticated"))
         yield single("headgate_faults_total", _number(server, "faults"))
-        refused = _refused(server)
+        refused = _refused(server) | self._refused_in_handshake()
         yield labelled("headgate_connections_refused_total", [((reason,), refused[reason]) for reason in refused])
         channels = sum(traffic.counts()["channels"] for traffic in self._sources.traffic.values())
         opened = sum(traffic.counts()["channels_opened"] for traffic in self._sources.traffic.values())
         yield single("rabbitmq_channels", channels)
         yield single("rabbitmq_channels_opened_total", opened)
         yield single("rabbitmq_channels_closed_total", opened - channels)
+
+    def _refused_in_handshake(self) -> dict[str, float]:
+        """By the protocols, which know more than the server."""
+        protocols = self._sources.traffic.values()
+        errors = [(stage, n) for of in protocols for (stage, _), n in of.flow.decode_errors.items()]
+        return {
+            "auth": sum(sum(of.logins.failed.values()) for of in protocols),
+            "decode_error": sum(n for stage, n in errors if stage in BEFORE_OPEN),
+        }
+
+    def _logins(self) -> Iterator[Metric]:
+        logins = {protocol: traffic.logins for protocol, traffic in self._sources.traffic.items()}
+        by_protocol = [
+            ("attempts", {protocol: of.attempts for protocol, of in logins.items()}),
+            ("attempts_succeeded", {protocol: of.succeeded for protocol, of in logins.items()}),
+            ("attempts_failed", {protocol: sum(of.failed.values()) for protocol, of in logins.items()}),
+        ]
+        for what, counts in by_protocol:
+            yield labelled(f"rabbitmq_auth_{what}_total", [((protocol,), counts[protocol]) for protocol in counts])
+        failed: Counter[str] = Counter()
+        for of in logins.values():
+            failed.update(of.failed)
+        yield labelled("headgate_auth_failures_total", [((mechanism,), failed[mechanism]) for mechanism in failed])
 
     def _messages(self) -> Iterator[Metric]:
         totals = self._row(self._sources.broker, "totals")

@@ -43,7 +43,7 @@ class Blocked(NamedTuple):
 class Stall:
     """One subject that stands still for one reason. Listeners may read it and must not change it."""
 
-    __slots__ = ("counted_until", "culprit", "reason", "since", "told", "who")
+    __slots__ = ("counted_as", "counted_until", "culprit", "reason", "since", "told", "who")
 
     def __init__(self, who: StallSubject, reason: FlowReason, culprit: str, since: Now) -> None:
         self.who = who
@@ -52,12 +52,30 @@ class Stall:
         """What has to change. It may become known better while the stall lasts."""
         self.since = since
         self.told = False
+        self.counted_as: Blocked | None = None
+        """What its seconds are counted by; None before the first count."""
         self.counted_until = since.monotonic
         """Monotonic time: what came before is in the ledger's seconds."""
 
     def seconds(self, now: Now) -> float:
         """How long it has lasted."""
         return max(0.0, now.monotonic - self.since.monotonic)
+
+    def row(self, now: Now) -> Snapshot:
+        """As plain values."""
+        return {
+            "identity": self.who.identity,
+            "connection": self.who.connection,
+            "peer": self.who.peer,
+            "container_id": self.who.container_id,
+            "user": self.who.user,
+            "address": self.who.address,
+            "direction": self.who.direction,
+            "reason": self.reason.value,
+            "culprit": self.culprit,
+            "since": self.since.wall,
+            "seconds": round(self.seconds(now), 3),
+        }
 
 
 class StallListener(Protocol):
@@ -174,19 +192,7 @@ class Stalls:
         """A row for each stall that has lasted :data:`AFTER_S`, or the one of this link or reader."""
         now = self._clock()
         return [
-            {
-                "identity": stall.who.identity,
-                "connection": stall.who.connection,
-                "peer": stall.who.peer,
-                "container_id": stall.who.container_id,
-                "user": stall.who.user,
-                "address": stall.who.address,
-                "direction": stall.who.direction,
-                "reason": stall.reason.value,
-                "culprit": stall.culprit,
-                "since": stall.since.wall,
-                "seconds": round(stall.seconds(now), 3),
-            }
+            stall.row(now)
             for stall in self._current.values()
             if stall.seconds(now) >= AFTER_S and identity in (None, stall.who.identity)
         ]
@@ -197,7 +203,9 @@ class Stalls:
         if more <= 0.0:
             return
         stall.counted_until = until
-        key = Blocked(self._address(stall.who.address), stall.who.direction, stall.reason)
+        key = stall.counted_as
+        if key is None:
+            key = stall.counted_as = Blocked(self._address(stall.who.address), stall.who.direction, stall.reason)
         self._seconds[key] = self._seconds.get(key, 0.0) + more
 
     def _address(self, address: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from core.server.drain import Drain
 from core.server.refusals import Refusals
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Connections:
         self._changed = changed
         self.connections_max = connections_max
         self.refusals = Refusals()
+        self.drain = Drain()
         self._pending_max = pending_max
         self._pending_per_host_max = pending_per_host_max
         self._peers: dict[str, Peer] = {}
@@ -56,6 +58,9 @@ class Connections:
 
     def refusal_reason(self, remote_host: str) -> str | None:
         """Why one more connection from this address cannot be served; None when it can."""
+        drained = self.drain.refusal_reason(remote_host)
+        if drained is not None:
+            return drained
         if len(self._peers) >= self.connections_max:
             return f"the limit of {self.connections_max} connections is reached"
         if self._pending_total >= self._pending_max:

@@ -22,7 +22,8 @@ from core.engine.storage import Storage
 from core.interface import QueueDeclaration
 from core.message import Origin
 from core.server.descriptors import total_limit
-from core.server.storage_task import InlineWrites, drain, in_threads, run_lane
+from core.server.storage_task import InlineWrites, drain, run_lane
+from core.server.worker_threads import WorkerThreads
 from core.store.command_log import LocalCommandLog
 from core.store.definitions import DefinitionsDatabase
 from core.store.disk import FolderDisk
@@ -144,7 +145,7 @@ class OpenData:
         await run_lane(
             lane,
             self._disk,
-            run_blocking=in_threads(),
+            run_blocking=WorkerThreads(),
             clock=self._clock,
             progressed=turn,
             no_space=no_space,
@@ -172,7 +173,7 @@ class OpenData:
     async def leave_in_order(self, progressed: Callable[[], None]) -> None:
         """Write and sync what is left, and what makes the next start quick. Raises StoreFailure, NoSpace, OSError."""
         storage = self.storage
-        run_blocking = in_threads()
+        run_blocking = WorkerThreads()
         for lane in self.lanes:
             await drain(lane, self._disk, run_blocking=run_blocking, clock=self._clock, progressed=progressed)
         storage.quorum.put_snapshot()

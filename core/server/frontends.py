@@ -14,6 +14,11 @@ PREFACE_BYTES = 8
 """Both AMQP 1.0 [2.2] and 0.9.1 [0-9-1 4.2.2] open with a protocol header of eight bytes."""
 
 
+def is_loopback(host: str) -> bool:
+    """An address of this machine for itself."""
+    return host == "::1" or host.startswith(("127.", "::ffff:127."))
+
+
 @dataclass(frozen=True, slots=True)
 class PeerInfo:
     """Where an accepted connection comes from and where it arrived: for authentication, logs and snapshots."""
@@ -29,7 +34,7 @@ class PeerInfo:
     @property
     def loopback(self) -> bool:
         """True when the peer is on this machine."""
-        return self.remote_host == "::1" or self.remote_host.startswith(("127.", "::ffff:127."))
+        return is_loopback(self.remote_host)
 
 
 class FrontEnd(Protocol):

@@ -16,15 +16,20 @@ only, also when it comes up while another peer's turn flushes this one.
 """
 
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from math import inf
 
 import trio
 
 from core.clock import Now
+from core.errors import NotFound
 from core.interface import Snapshot
+from core.server.frame_tap import FrameTap, Traceable
 from core.server.frontends import PREFACE_BYTES, FrontEnd, FrontEndFactory, PeerInfo, choose
+from core.server.orders import Obedient, Order
 from core.server.preface import hint
 from core.server.surroundings import Surroundings
 
@@ -54,6 +59,7 @@ class Peer:
         "_front_end",
         "_give_up_at",
         "_handshake_until",
+        "_orders",
         "_paused",
         "_phase",
         "_preface",
@@ -61,6 +67,7 @@ class Peer:
         "_shared",
         "_shut_down_reason",
         "_socket",
+        "_tap",
         "_touched",
         "_unsent",
         "_writing",
@@ -85,6 +92,7 @@ class Peer:
         self.bytes_out = 0
         self.timer_at = inf
         self._socket = accepted
+        self._tap: FrameTap | None = None
         self._shared = shared
         self._front_end: FrontEnd | None = None
         self._preface = b""
@@ -96,6 +104,8 @@ class Peer:
         self._paused = False
         self._resume: trio.Event | None = None
         self._shut_down_reason: str | None = None
+        self._orders: list[Callable[[Now], None]] = []
+        """Given in this turn."""
         self._give_up_at = inf
         self._handshake_until = now.monotonic + shared.settings.handshake_time_out
         shared.connections.came(self)
@@ -154,6 +164,8 @@ class Peer:
             return
         self.bytes_in += len(data)
         self._shared.counters.bytes_in += len(data)
+        if self._tap is not None:
+            self._tapped(self._tap, data, outgoing=False, now=now)
         try:
             self._receive(data, now)
         except Exception as error:  # a bug of ours: see the module's docstring
@@ -202,12 +214,16 @@ class Peer:
             return
         try:
             front_end.take_actions(now)
+            if self._orders:
+                self._obey(now)
             if self._shut_down_reason is not None:
                 front_end.shut_down(self._shut_down_reason, now)
                 self._shut_down_reason = None
             if self._unsent is None:
                 output = front_end.data_to_send(now)
                 if output:
+                    if self._tap is not None:
+                        self._tapped(self._tap, output, outgoing=True, now=now)
                     self._send(output, now)
                 if len(output) >= ASK_AGAIN_BYTES:
                     self.touch()
@@ -230,10 +246,18 @@ class Peer:
         was_full = self._unsent is not None
         self._unsent = memoryview(output)[sent:] if sent < len(output) else None
         if self._unsent is not None or was_full:
+            self._count_full(was_full, now)
             self._tell_backlog(now)
         if self._unsent is not None and not self._writing:
             self._writing = True
             self._shared.nursery.start_soon(self._write)
+
+    def _count_full(self, was_full: bool, now: Now) -> None:
+        is_full = self._unsent is not None
+        if is_full and not was_full:
+            self._shared.counters.full_sockets.begin(now.monotonic)
+        elif was_full and not is_full:
+            self._shared.counters.full_sockets.end(now.monotonic)
 
     def _tell_backlog(self, now: Now) -> None:
         if self._front_end is None or self._phase is not Phase.SERVING:
@@ -305,6 +329,20 @@ class Peer:
             self._shut_down_reason = reason
             self.touch()
 
+    def order(self, order: Order) -> None:
+        """Have the front end obey in the turn that follows. Raises NotFound, Invalid; see core.server.orders."""
+        front_end: object = self._front_end
+        if not isinstance(front_end, Obedient):
+            raise NotFound(f"connection '{self.info.identity}' has no links and sessions of AMQP 1.0")
+        front_end.check(order)
+        self._orders.append(partial(front_end.obey, order))
+        self.touch()
+
+    def _obey(self, now: Now) -> None:
+        orders, self._orders = self._orders, []
+        for obey in orders:
+            obey(now)
+
     def cut_off(self, reason: str, now: Now) -> None:
         """Close at once, without good-bye."""
         self._close(now, reason=reason)
@@ -341,7 +379,9 @@ class Peer:
             return
         was_serving = self._phase is Phase.SERVING
         self._phase = Phase.CLOSED
-        self._unsent = None
+        if self._unsent is not None:
+            self._unsent = None
+            self._shared.counters.full_sockets.end(now.monotonic)
         self._shared.timers.cancel(self)
         trio.lowlevel.notify_closing(self._socket)
         self._socket.close()
@@ -361,6 +401,28 @@ class Peer:
             front_end.connection_lost(now)
         except Exception as error:  # a bug of ours: see the module's docstring
             self._fault(error, now)
+
+    # --- frames, for who looks ---------------------------------------------------------------------------
+
+    def tap(self) -> FrameTap:
+        """Keep the beginnings of frames from now on. Raises NotFound before there is a protocol that has any."""
+        front_end: object = self._front_end
+        if not isinstance(front_end, Traceable) or self.protocol is None:
+            raise NotFound(f"connection '{self.info.identity}' has no frames")
+        now = self._shared.clock()
+        if self._tap is None or self._tap.unwatched(now):
+            self._tap = FrameTap(front_end.cutters(), protocol=self.protocol, now=now)
+        return self._tap
+
+    def untap(self) -> None:
+        """Keep nothing any more."""
+        self._tap = None
+
+    def _tapped(self, tap: FrameTap, data: bytes, *, outgoing: bool, now: Now) -> None:
+        if tap.unwatched(now):
+            self._tap = None
+        else:
+            tap.take(data, outgoing=outgoing, now=now)
 
     # --- looking in ------------------------------------------------------------------------------------
 

@@ -15,11 +15,14 @@ import trio
 
 from core.clock import Now
 from core.config.server import ServerSettings
+from core.errors import NotFound
 from core.interface import Engine, Snapshot
 from core.server.connections import Connections
 from core.server.descriptors import Spare, sockets_limit, total_limit, total_used
+from core.server.frame_tap import FrameTaps
 from core.server.frontends import FrontEndFactory
 from core.server.listener import Listener, open_listeners
+from core.server.orders import Order
 from core.server.peer import Peer
 from core.server.pump import Pump
 from core.server.surroundings import Counters, Surroundings
@@ -73,6 +76,7 @@ class Server:
             pending_per_host_max=settings.unauthenticated_per_host_max,
             changed=sockets_changed,
         )
+        self._frame_taps = FrameTaps(settings.frame_taps_max)
         self._listeners: list[Listener] = []
         self._stop = trio.Event()
         self._stop_reason = ""
@@ -179,7 +183,7 @@ class Server:
         elif kind == "server":
             rows = [self._totals()]
         else:
-            peers = self._connections if kind != "connections" or identity is None else self._found(identity)
+            peers = self._connections if identity is None else self._found(identity.partition("/")[0])
             rows = [row for peer in peers for row in peer.snapshot(kind)]
         return [row for row in rows if identity is None or row.get("identity") == identity]
 
@@ -187,6 +191,24 @@ class Server:
     def stopping(self) -> bool:
         """The orderly stop has begun."""
         return self._stop.is_set()
+
+    @property
+    def leaving(self) -> bool:
+        """Whoever wants a broker should go to another one."""
+        return self.stopping or self._connections.drain.on
+
+    @property
+    def drained_since(self) -> Now | None:
+        """When it began to be drained; None when it is not."""
+        return self._connections.drain.since
+
+    def drain(self, *, wanted: bool) -> None:
+        """Let nobody in but from this machine; or let everybody in again."""
+        drain = self._connections.drain
+        if wanted and drain.begin(self._clock()):
+            self._log.info("drain-started", connections=len(self._connections))
+        elif not wanted and drain.end():
+            self._log.info("drain-ended", connections=len(self._connections))
 
     def connections(self, kind: str) -> Iterator[list[Snapshot]]:
         """The rows of a kind, connection by connection: for whoever lets others work in between."""
@@ -227,12 +249,51 @@ class Server:
             peer.shut_down(reason)
         return peer is not None
 
+    def trace_frames(self, identity: str, *, wanted: bool) -> None:
+        """Look at the frames of a connection, or do not any more. Raises NotFound, LimitReached."""
+        peer = self._connections.find(identity)
+        if not wanted:
+            self._frame_taps.drop(identity)
+            if peer is not None:
+                peer.untap()
+            return
+        if peer is None:
+            raise NotFound(f"there is no connection '{identity}'")
+        self._frame_taps.check_room(identity, self._clock())
+        self._frame_taps.add(identity, peer.tap())
 
-async def serve(server: Server, started: Callable[[Sequence[tuple[str, int]]], None]) -> None:
+    def traced_frames(self, identity: str, after: int) -> Snapshot:
+        """What was seen from this number on, also of one that is gone. Raises NotFound."""
+        shown = self._frame_taps.show(identity, after, self._clock())
+        return shown | {"open": self._connections.find(identity) is not None}
+
+    def order(self, order: Order) -> None:
+        """Have a link or session do something, in the turn that follows. Raises NotFound, Invalid."""
+        identity = order.identity
+        peer = self._connections.find(identity.partition("/")[0])  # whose names begin with their connection's
+        if peer is None:
+            raise NotFound(f"there is no '{identity}'")
+        peer.order(order)
+
+
+async def _nothing() -> None:
+    pass
+
+
+async def serve(
+    server: Server,
+    started: Callable[[Sequence[tuple[str, int]]], None],
+    *,
+    before_stop: Callable[[], Awaitable[None]] = _nothing,
+) -> None:
     """Run the server as the process's main job until it has stopped.
 
-    SIGTERM or SIGINT stops it orderly; a second one does not wait for anybody.
+    SIGTERM or SIGINT stops it orderly, after ``before_stop``; a second one does not wait for anybody.
     """
+
+    async def end(reason: str) -> None:
+        await before_stop()
+        server.stop(reason)
 
     async def obey_signals() -> None:
         stopping = False
@@ -240,7 +301,8 @@ async def serve(server: Server, started: Callable[[Sequence[tuple[str, int]]], N
             async for number in signals:
                 if stopping:
                     nursery.cancel_scope.cancel()
-                server.stop(f"the broker is stopping ({signal.Signals(number).name})")
+                else:
+                    nursery.start_soon(end, f"the broker is stopping ({signal.Signals(number).name})")
                 stopping = True
 
     async with trio.open_nursery() as nursery:

@@ -25,7 +25,7 @@ from core.alarms.descriptors import DescriptorNotice
 from core.alarms.disk_space import RETRIES_MAX, RETRY_S, DiskAlarm
 from core.alarms.event_loop_lag import LagNotice
 from core.alarms.memory import UNKNOWN_TOTAL_BYTES, MemoryAlarm
-from core.alarms.registry import AlarmRegistry
+from core.alarms.registry import ALARMS, NOTICES, AlarmRegistry
 from core.clock import Now
 from core.config.alarms import AlarmSettings, parse_free_limit, parse_watermark
 from core.config.units import explain_convention
@@ -33,6 +33,7 @@ from core.errors import Invalid, PreconditionFailed
 from core.interface import Snapshot
 from core.observe.buckets import LAG_SECONDS
 from core.server.measures import Measures
+from core.server.standing import StandingTimes
 
 MEMORY_INTERVAL_S = 1.0
 PAGING_GIVE_BACK_S = 10.0
@@ -99,11 +100,14 @@ class Sampler:
         than the one before; last, those that were later than all."""
         self.lag_seconds = 0.0
         """Of all wake-ups together."""
+        self._alarm_times: StandingTimes[str] = StandingTimes()
         self._memory_due = self._disk_due = -inf
         self._give_back_from = self._gave_back_at = -inf
         self._memory_measurable = True
         self._hurry = trio.Event()
         self._starting = True
+        for name in registry.raised:
+            self._alarm_times.begin(name, clock().monotonic)
         registry.witness = self._alarm_changed
 
     # --- measuring -----------------------------------------------------------------------------------------
@@ -237,6 +241,10 @@ class Sampler:
         """The alarm's row."""
         return self._row("disk")
 
+    def alarm_seconds(self) -> dict[str, float]:
+        """How long each alarm and notice has been on, of all time."""
+        return dict.fromkeys(ALARMS + NOTICES, 0.0) | self._alarm_times.seconds(self._clock().monotonic)
+
     def _row(self, name: str) -> Snapshot:
         return next(row for row in self._registry.snapshot() if row["name"] == name)
 
@@ -267,6 +275,8 @@ class Sampler:
 
     def _alarm_changed(self, row: Snapshot) -> None:
         """One line when it comes on and one when it goes off, with the cause and the figures."""
+        times, now = self._alarm_times, self._clock().monotonic
+        (times.begin if row["on"] else times.end)(str(row["name"]), now)
         facts = {key: value for key, value in row.items() if key not in ("name", "level", "on", "since", "sources")}
         facts |= {"alarm": row["name"], "publishers_wait": row["level"] == "alarm"}
         if row["on"]:

@@ -24,7 +24,7 @@ class StallRounds:
         self._stalls = stalls
 
     async def run(self, turn: Callable[[], None]) -> None:
-        """Go round until cancelled. Nothing here leaves work for the engine, so there is no ``turn``."""
+        """Go round until cancelled. Each round ends in a turn: a client may follow its own stalls."""
         number = 0
         while True:
             await trio.sleep(ROUND_S)
@@ -32,6 +32,7 @@ class StallRounds:
             if number % ROUNDS_PER_LOOK == 0:
                 await _slices(self._stalls.look())
             await _slices(self._stalls.tell())
+            turn()
 
 
 async def _slices(work: Iterator[None]) -> None:

@@ -29,26 +29,16 @@ INLINE_SECONDS_MAX = 0.002
 INLINE_PAUSE_SECONDS = 5.0
 """How long all writes go to the worker after one that was slow: a disk that is behind stays so for a while, and may
 hold up everybody for one write in that time."""
-GATHERING_TURNS = 6
+GATHERING_TURNS = 8
 """Turns of the event loop between two syncs: what publishers send when they hear of the first goes with the second. It
-is no timer: a loop with nothing to do takes 0.1 ms for them. With 2 a quorum queue took 123,000 messages a second at
-7.5 us of CPU each, with 6 it took 145,000 to 163,000 at 5.6 to 6.2 us."""
+is no timer: a loop with nothing to do takes 0.1 ms for them. A quorum queue took 143,000 messages a second with 4,
+152,000 to 158,000 with 6, 160,000 with 8, and no more with 12."""
 IDLE_MARK_SECONDS = 0.5
 """How long the mark of a sync waits for records. Longer than the pauses of a lane that works."""
 
 RunBlocking = Callable[[Callable[[], None]], Awaitable[None]]
 """Runs a blocking function elsewhere and raises what it raises. Once begun it ends, also when its caller is
 cancelled."""
-
-
-def in_threads() -> RunBlocking:
-    """Worker threads of one lane: one for the write and one for the sync, whatever other lanes do."""
-    limiter = trio.CapacityLimiter(2)
-
-    async def run_blocking(work: Callable[[], None]) -> None:
-        await trio.to_thread.run_sync(work, limiter=limiter, abandon_on_cancel=False)
-
-    return run_blocking
 
 
 class InlineWrites:

@@ -12,6 +12,7 @@ from core.config.server import ServerSettings
 from core.server.connections import Connections
 from core.server.frontends import FrontEndFactory
 from core.server.pump import Pump
+from core.server.standing import StandingTime
 from core.server.timers import Timers
 
 READ_BYTES = 262_144
@@ -21,7 +22,7 @@ READ_BYTES = 262_144
 
 @dataclass(slots=True)
 class Counters:
-    """Plain integers that only grow; whoever shows them reads them."""
+    """Only grow; whoever shows them reads them."""
 
     accepted: int = 0
     refused: Counter[str] = field(default_factory=Counter)
@@ -33,6 +34,8 @@ class Counters:
     """Exceptions that escaped a front end: bugs of ours."""
     bytes_in: int = 0
     bytes_out: int = 0
+    full_sockets: StandingTime = field(default_factory=StandingTime)
+    """Connections whose peer does not read: the socket takes no more."""
 
 
 @dataclass(slots=True, kw_only=True)

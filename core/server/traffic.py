@@ -4,7 +4,10 @@ One object is shared by the front ends of a protocol, so the sums do not go down
 them reads them; nobody here knows how.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
+
+from core.server.flow_totals import FlowTotals
+from core.server.logins import Logins
 
 
 @dataclass(slots=True)
@@ -42,7 +45,10 @@ class Traffic:
     reader_blocked_seconds: float = 0.0
     """Time without stage credit, of readers that are gone."""
     channel_blocked_seconds: float = 0.0
+    flow: FlowTotals = field(default_factory=FlowTotals)
+    logins: Logins = field(default_factory=Logins)
 
     def counts(self) -> dict[str, int | float]:
-        """All of them, by name."""
-        return asdict(self)
+        """All that are single numbers, by name."""
+        named = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: value for name, value in named.items() if isinstance(value, int | float)}

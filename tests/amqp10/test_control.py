@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10.addresses import percent_encode
-from amqp10.control import CLOSED_BY_OPERATOR, IDENTITY_FIELDS, KINDS, PAGE_MAX, REASON_CHARACTERS_MAX
+from amqp10.control import CLOSED_BY_OPERATOR, IDENTITY_FIELDS, KINDS, PAGE_MAX, REASON_CHARACTERS_MAX, WHY_KINDS
 from amqp10.management_message import RESPONSE_BYTES_MAX
 from amqp10.types import ULong
-from core.interface import Mailbox
+from core.interface import Mailbox, QueueTarget
 from tests.kit.management import Console
 
 
@@ -47,6 +47,30 @@ def test_one_of_a_kind(console):
 def test_one_that_does_not_exist(console, kind):
     answer = console.ask("GET", f"/headgate/{kind}/nobody%20here")
     assert (answer.status, answer.body) == (404, f"there is no 'nobody here' under /headgate/{kind}")
+
+
+@pytest.mark.parametrize("address", ["my/queue", "/queues/my%2Fqueue"])
+def test_why_an_address_waits(console, address):
+    console.ask("PUT", "/queues/my%2Fqueue", {})
+    console.publish(QueueTarget("my/queue"), 3)
+    answer = console.ask("GET", f"/headgate/addresses/{percent_encode(address)}/why")
+    assert answer.status == 200
+    assert answer.body["subject"]["identity"] == "my/queue"
+    assert (answer.body["waits"], answer.body["waits_for"]) == (True, "no consumer")
+    assert [hop["verdict"] for hop in answer.body["chain"]] == ["ok", "ok", "blocking"]
+
+
+@pytest.mark.parametrize("kind", WHY_KINDS)
+def test_why_of_what_does_not_exist(console, kind):
+    answer = console.ask("GET", f"/headgate/{kind}/c17/why")
+    assert (answer.status, answer.body) == (404, f"there is no 'c17' under /headgate/{kind}")
+
+
+@pytest.mark.parametrize("address", ["/exchanges/amq.topic", "/queue/q", "/queues/"])
+def test_why_of_an_address_that_names_no_queue(console, address):
+    answer = console.ask("GET", f"/headgate/addresses/{percent_encode(address)}/why")
+    assert answer.status == 400
+    assert address in answer.body
 
 
 def test_an_identity_that_does_not_decode(console):
@@ -155,7 +179,7 @@ def test_an_alarm_that_there_is_not(console, method):
     assert "'boredom'" in answer.body
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("alarms", "connections")])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("alarms", "connections", "links", "sessions")])
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "POST"])
 def test_other_kinds_can_only_be_looked_at(console, method, kind):
     assert console.ask(method, f"/headgate/{kind}/x").status == 405

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from amqp10.addresses import percent_encode
-from amqp10.control_plane import BrokerControl
 from amqp10.management import ManagementNode
 from core.clock import Now
+from core.control_plane import BrokerControl
 from core.engine.broker import Broker
 from core.engine.settings import EngineSettings
 from core.errors import Invalid

@@ -7,7 +7,6 @@ import trio
 
 from amqp10.client import connect
 from amqp10.connection import Connection, ConnectionSettings
-from amqp10.control_plane import BrokerControl
 from amqp10.converter import MessageConverter
 from amqp10.events import ConnectionClosed, ConnectionOpened
 from amqp10.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, PROTOCOL_HEADER_TLS, ReceiveBuffer
@@ -26,10 +25,12 @@ from core.access.users import Users
 from core.clock import Now
 from core.config import Settings
 from core.config.amqp10 import Amqp10Settings, FlowReasonSettings
+from core.control_plane import BrokerControl
 from core.engine.broker import Broker
 from core.engine.settings import EngineSettings
 from core.observe.stalls import Stalls
 from core.process import headgate_version
+from core.server.drain import DRAINED
 from core.server.frontends import FrontEndFactory, PeerInfo
 
 NOW = Now(100.0, 1_700_000_000.0)
@@ -222,3 +223,8 @@ async def test_the_whole_broker_serves_on_a_socket(tmp_path):
             answer = await connection.request("PUT", "/queues/q", {})
             assert answer.status == 201
         nursery.cancel_scope.cancel()
+
+
+def test_a_peer_that_comes_to_a_drained_broker_is_told_to_go_elsewhere():
+    assert b"amqp:connection:forced" in refusal(connection_settings(configured()), DRAINED)
+    assert b"amqp:connection:forced" not in refusal(connection_settings(configured()), "enough")

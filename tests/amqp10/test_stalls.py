@@ -2,7 +2,6 @@
 told, the link flow name the same reason and the right culprit within a second; within a second of its end all clear."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import pytest
 
@@ -10,162 +9,13 @@ from amqp10.frontend.reasons import REASON_KEY
 from amqp10.frontend.settings import FrontEndSettings
 from amqp10.performatives import End, Flow
 from amqp10.types import Symbol
-from core.engine.policies import PolicyDeclaration
-from tests.kit.faulty_disk import MemoryDisk
-from tests.kit.storage import KeptDefinitions, open_storage, work
+from tests.kit.stall_scenarios import IN, LINKS, OUT, Scenario, consuming, publishing, unconfirmed_limit
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 
-IN, OUT = "test-0/0/0", "test-0/0/1"
-"""The links that publish and consume."""
-
-
-@dataclass
-class Scenario:
-    """A link that stands still, and what lets it go on."""
-
-    broker: InProcessBroker
-    peer: WirePeer
-    end: Callable[[], object]
-
-
-def publishing(broker: InProcessBroker, address: str) -> WirePeer:
-    peer = broker.connect(container_id="shop")
-    peer.begin()
-    peer.attach_sender(address)
-    return peer
-
-
-def consuming(broker: InProcessBroker, **arguments: object) -> WirePeer:
-    peer = broker.connect(container_id="shop")
-    peer.begin()
-    peer.attach_receiver(broker.queue(**arguments))
-    return peer
-
-
-def use_up(peer: WirePeer, **fields: object) -> None:
-    """Publish until the link credit is used up."""
-    while (left := peer.link(0).credit.link_credit) > 0:
-        peer.publish(numbered(left), **fields)
-
-
-def alarm(name: str) -> Callable[[], Scenario]:
-    def begin() -> Scenario:
-        broker = InProcessBroker()
-        peer = publishing(broker, broker.queue())
-        broker.raise_alarm(name)
-        return Scenario(broker, peer, lambda: broker.clear_alarm(name))
-
-    return begin
-
-
-def policy() -> Scenario:
-    broker = InProcessBroker()
-    declaration = PolicyDeclaration(
-        name="few", pattern="^q$", priority=0, apply_to="queues", definition={"max-link-credit": 10}
-    )
-    broker.engine.policies.set(declaration)
-    peer = publishing(broker, broker.queue())
-    broker.stall()
-    use_up(peer)
-    return Scenario(broker, peer, broker.recover)
-
-
-def queue_full() -> Scenario:
-    broker = InProcessBroker()
-    peer = publishing(broker, broker.queue(x_max_length=2, x_overflow="block"))
-    use_up(peer)
-
-    def consume() -> None:
-        consumer = broker.connect()
-        consumer.begin()
-        consumer.attach_receiver("/queues/q", snd_settle_mode=1)
-        consumer.grant(1000)
-
-    return Scenario(broker, peer, consume)
-
-
-def unconfirmed_limit() -> Scenario:
-    broker = InProcessBroker()
-    peer = publishing(broker, broker.queue())
-    broker.stall()
-    use_up(peer)
-    return Scenario(broker, peer, broker.recover)
-
-
-def store_slow() -> Scenario:
-    storage = open_storage(MemoryDisk(), KeptDefinitions())
-    broker = InProcessBroker(storage=storage)
-    peer = publishing(broker, broker.queue(x_queue_type="quorum"))
-    use_up(peer)
-
-    def sync() -> None:
-        while work(storage, broker.now.monotonic):
-            broker.run()
-
-    return Scenario(broker, peer, sync)
-
-
-def session_window() -> Scenario:
-    broker = InProcessBroker()
-    peer = consuming(broker)
-    peer.grant(10, incoming_window=2)
-    broker.fill(numbered(5))
-    return Scenario(broker, peer, lambda: peer.flow(incoming_window=100))
-
-
-def link_credit() -> Scenario:
-    broker = InProcessBroker()
-    peer = consuming(broker)
-    broker.fill(numbered(5))
-    return Scenario(broker, peer, lambda: peer.grant(10))
-
-
-def link_credit_of_a_stream() -> Scenario:
-    broker = InProcessBroker(durable=True)
-    peer = consuming(broker, x_queue_type="stream")
-    peer.grant(2)
-    broker.fill(numbered(2))
-    broker.fill(numbered(3))
-    peer.grant(1)
-    return Scenario(broker, peer, lambda: peer.grant(10))
-
-
-def socket() -> Scenario:
-    broker = InProcessBroker()
-    peer = consuming(broker)
-    peer.grant(10)
-    peer.stop_reading(writes=1)
-    broker.fill(numbered(1))
-    broker.fill(numbered(1))
-    return Scenario(broker, peer, peer.go_on_reading)
-
-
-def inactive() -> Scenario:
-    broker = InProcessBroker()
-    peer = broker.connect(container_id="shop")
-    peer.begin()
-    address = broker.queue(x_single_active_consumer=True)
-    peer.attach_receiver(address, handle=0)
-    peer.attach_receiver(address, handle=1)
-    peer.grant(10, handle=0)
-    peer.grant(10, handle=1)
-    return Scenario(broker, peer, lambda: peer.detach(0))
-
-
-SCENARIOS = [
-    pytest.param(alarm("memory"), IN, "memory", "alarm memory", id="memory"),
-    pytest.param(alarm("disk"), IN, "disk", "alarm disk", id="disk"),
-    pytest.param(policy, IN, "policy", "policy of queue q", id="policy"),
-    pytest.param(queue_full, IN, "queue-full", "queue q", id="queue-full"),
-    pytest.param(unconfirmed_limit, IN, "unconfirmed-limit", "queue q", id="unconfirmed-limit"),
-    pytest.param(store_slow, IN, "store-slow", "store", id="store-slow"),
-    pytest.param(session_window, OUT, "session-window", "client", id="session-window"),
-    pytest.param(link_credit, OUT, "link-credit", "client", id="link-credit"),
-    pytest.param(link_credit_of_a_stream, OUT, "link-credit", "client", id="link-credit of a stream"),
-    pytest.param(socket, OUT, "socket", "client", id="socket"),
-    pytest.param(inactive, OUT, "inactive", "active consumer of queue q", id="inactive"),
-]
-TOLD = {"memory", "disk", "policy", "queue-full", "unconfirmed-limit", "store-slow", "inactive"}
+SCENARIOS = [pytest.param(cause.begin, cause.identity, cause.reason, cause.culprit, id=cause.name) for cause in LINKS]
+TOLD = {
+    "drain-mode", "memory", "disk", "paused", "policy", "queue-full", "unconfirmed-limit", "store-slow", "inactive",
+}  # fmt: skip
 
 
 def shown(broker: InProcessBroker) -> list[tuple[object, object, object]]:
@@ -183,7 +33,7 @@ def told(peer: WirePeer) -> list[object]:
 
 @pytest.mark.parametrize(("begin", "link", "reason", "culprit"), SCENARIOS)
 def test_all_name_it_within_a_second_and_clear_within_a_second(
-    begin: Callable[[], Scenario], link: str, reason: str, culprit: str
+    begin: Callable[[], Scenario[WirePeer]], link: str, reason: str, culprit: str
 ):
     scenario = begin()
     broker, peer = scenario.broker, scenario.peer
@@ -205,7 +55,7 @@ def test_all_name_it_within_a_second_and_clear_within_a_second(
 @pytest.mark.parametrize(("begin", "link", "reason", "culprit"), SCENARIOS)
 @pytest.mark.parametrize("how", ["link", "session", "connection", "socket"])
 def test_the_stall_ends_with_whom_it_is_about(
-    begin: Callable[[], Scenario], link: str, reason: str, culprit: str, how: str
+    begin: Callable[[], Scenario[WirePeer]], link: str, reason: str, culprit: str, how: str
 ):
     scenario = begin()
     broker, peer = scenario.broker, scenario.peer

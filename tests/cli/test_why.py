@@ -1,4 +1,5 @@
-"""``headgate why``: a broker with one slow stage, a publisher on a socket, and the answer within a second."""
+"""``headgate why``: a broker with one slow stage, a publisher on a socket, and the answer within a second; links and
+queues; and what is asked for wrongly."""
 
 import json
 import socket
@@ -9,13 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from amqp10.cli.exits import Exit
+from amqp10.cli.main import run
+from amqp10.cli.why import kind_of
 from core.amqp091.framing import method_frame
 from core.amqp091.methods import BasicPublish, ChannelOpen
 from core.amqp091.properties import BasicProperties
+from core.observe.advice import ADVICE
 from tests.kit.amqp091_peer import opening, publish
 from tests.kit.amqp091_socket import CHANNEL, GUEST, PERSISTENT
 from tests.kit.broker_process import BrokerAddress, broker_process
-from tests.kit.command_line import Ran
+from tests.kit.command_line import HEADGATE, Ran, start
 
 pytestmark = pytest.mark.slow
 
@@ -140,3 +145,81 @@ def test_an_alarm(configured: Configured, headgate: Headgate):
         told = publisher.ask("why", publisher.identity)
     assert (answer["state"], answer["stage"], answer["names"]) == ("blocked", None, [])
     assert "low on memory" in told
+
+
+# --- links and queues ----------------------------------------------------------------------------------------------
+
+
+def test_a_link_and_its_queue(headgate: Headgate, broker_url: str):
+    """The publisher is told as soon as the ledger has it, so the command knows it by then."""
+    assert (
+        headgate("queues", "declare", "full", "--argument", "x-max-length=1", "--argument", "x-overflow=block").code
+        == 0
+    )
+    publish = start(*HEADGATE, "publish", "/queues/full", *(["hello"] * 500), url=broker_url)
+    try:
+        assert publish.stderr.readline() == "headgate: waiting; the broker says why: queue-full\n"
+        told = json.loads(headgate("why", "/queues/full", "--json").out)
+        (one,) = told["publishers"]["who"]
+        link = json.loads(headgate("why", one["identity"], "--json").out)
+        for answer in (told, link):
+            assert (answer["reason"], answer["culprit"], answer["edge"]) == (
+                "queue-full",
+                "queue full",
+                "link -> queue",
+            )
+        text = headgate("why", one["identity"]).out.splitlines()
+        (marked,) = [line for line in text if line.startswith(">")]
+        ready = link["numbers"]["messages_ready"]
+        assert marked == f"> link -> queue          blocking  queue full has {ready} messages ready, and its limit is 1"
+        assert text[-1] == f"What to do: {link['advice']}"
+        connection = headgate("why", one["identity"].partition("/")[0]).out
+        assert text[-1] in connection
+        assert connection.startswith("connection ")
+        headgate("queues", "delete", "full")
+        assert publish.wait(timeout=10) == Exit.REFUSED
+    finally:
+        publish.kill()
+        publish.communicate()
+        headgate("queues", "delete", "full")
+
+
+def test_near_matches_of_what_is_not_there(headgate: Headgate):
+    headgate("queues", "declare", "invoices")
+    for wrong in ("invoice", "/queues/invoces"):
+        ran = headgate("why", wrong)
+        assert ran.code == Exit.NOT_FOUND
+        assert ran.err.startswith(f"headgate: there is no queue '{wrong}'; did you mean invoices")
+    ran = headgate("why", "c99999")
+    assert ran.code == Exit.NOT_FOUND
+    assert ran.err.startswith("headgate: there is no connection 'c99999'; ")
+    ran = headgate("why", "c1/0/99999", "--kind", "address")
+    assert (ran.code, "there is no queue" in ran.err) == (Exit.NOT_FOUND, True)
+
+
+def test_a_session_is_none_of_them(headgate: Headgate):
+    ran = headgate("why", "c3/0")
+    assert ran.code == Exit.USAGE
+    assert "headgate why c3" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("subject", "kind"),
+    [
+        ("c17", "connection"),
+        ("c17/0/3", "link"),
+        ("orders", "address"),
+        ("/queues/c17", "address"),
+        ("c17x", "address"),
+    ],
+)
+def test_what_it_is_by_its_form(subject: str, kind: str):
+    assert kind_of(subject) == kind
+
+
+def test_the_help_has_every_reason_and_what_to_do(capsys: pytest.CaptureFixture[str]):
+    assert run(["why", "--help"]) is Exit.DONE
+    words = " ".join(capsys.readouterr().out.split())
+    for reason, advice in ADVICE.items():
+        assert f"{reason}:" in words
+        assert advice.do.replace("`", "")[:60] in words

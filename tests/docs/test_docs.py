@@ -239,7 +239,9 @@ def test_commands_that_pages_name_exist():
     app = command_line()
     missing = []
     for page in PAGES:
-        for first, second in re.findall(r"(?:`|^|\$ )headgate ([a-z][a-z-]+)(?: ([a-z]+))?", read(page), re.MULTILINE):
+        for first, second in re.findall(
+            r"(?:`|^|\$ )headgate ([a-z][a-z-]+)(?: ([a-z][a-z-]*))?", read(page), re.MULTILINE
+        ):
             known = set(app)
             if first not in known or (
                 second and first.endswith("s") and first != "status" and second not in app[first]

@@ -31,6 +31,7 @@ PAGES = [
     TUTORIALS / "08-two-protocols.md",
     OPERATING / "troubleshooting.md",
     OPERATING / "policies.md",
+    OPERATING / "definitions.md",
     OPERATING / "alarms.md",
 ]
 PROGRAMS = {"headgate": [sys.executable, "-m", "amqp10"], "python": [sys.executable]}

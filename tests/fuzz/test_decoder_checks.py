@@ -2,6 +2,7 @@
 
 import pytest
 
+from amqp10.codec.decode import DEPTH_MAX
 from tests.fuzz.decoder_checks import check, mutations, seeds
 
 
@@ -19,3 +20,13 @@ def test_random_changes_to_the_byte_vectors(seed):
             check(data)
         except Exception as fault:
             pytest.fail(f"{data.hex(' ')}: {fault!r}")
+
+
+@pytest.mark.parametrize(
+    "innermost", [b"\x45", b"\xc0\x01\x00", b"\xc1\x01\x00", b"\x40"], ids=["list0", "list8", "map8", "null"]
+)
+@pytest.mark.parametrize("levels", [DEPTH_MAX - 1, DEPTH_MAX, DEPTH_MAX + 1])
+def test_what_is_nested_as_deep_as_it_may_be_can_be_encoded_again(innermost: bytes, levels: int):
+    """An empty list of its own format code was one level for the encoder, and none for the decoder."""
+    check(b"\x00\x40" * levels + innermost)
+    check(b"\x00" * levels + innermost + b"\x40" * levels)

@@ -1,8 +1,9 @@
-"""An admin application over made-up facts, asked through ASGI, and an admin server on a loopback port."""
+"""An admin application over an engine and made-up facts, asked through ASGI, and one on a loopback port."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import cast
 
 import httpx
 import structlog
@@ -12,19 +13,95 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from starlette.types import ASGIApp
 from structlog.testing import LogCapture
 
+from core.admin.api.application import Api
+from core.admin.api.definitions import BrokerDefinitions
+from core.admin.api.live import LiveFeed
+from core.admin.api.opening import live_feed, make_api
+from core.admin.api.sources import ApiSources, Settled
+from core.admin.api.store import lane_row
 from core.admin.application import admin_application
 from core.admin.health import Health
 from core.admin.serving import AdminServer
+from core.clock import Now
 from core.config.admin import AdminSettings
+from core.control_plane import BrokerControl
+from core.engine.broker import Broker
+from core.errors import NotFound
 from core.interface import Snapshot
+from core.observe.overview import Overview, OverviewSources
+from core.observe.stalls import Stalls
+from core.observe.timelines import Timelines
+from core.server.orders import Order
+from core.server.run import Server
+from core.server.traffic import Traffic
+from core.store.lane import Lane
+from tests.kit.engine import make_broker
 
 TOKEN = b"0123456789abcdef"
+
+
+LIMITS = {"queues": 100, "exchanges": 100, "bindings": 100, "policies": 10, "unauthenticated": 10}
+
+
+@dataclass
+class MadeUpServer:
+    """Connections that nobody made, for the control plane and the API. Tests put rows into it."""
+
+    rows: dict[str, list[Snapshot]] = field(default_factory=dict)
+    orders: list[Order] = field(default_factory=list)
+    closed: list[tuple[str, str]] = field(default_factory=list)
+    turns: int = 0
+    drained_since: Now | None = None
+
+    def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
+        """As :class:`core.server.run.Server`."""
+        match kind:
+            case "listeners":
+                return [{"identity": "127.0.0.1:5672", "host": "127.0.0.1", "port": 5672}]
+            case "descriptors":
+                return [{"total_limit": 1024, "total_used": 30, "sockets_limit": 900, "sockets_used": 2}]
+            case "server":
+                return [{"refused": {}, "unauthenticated": 1}]
+        return [row for row in self.rows.get(kind, []) if identity in (None, row["identity"])]
+
+    def connections(self, kind: str) -> Iterator[Sequence[Snapshot]]:
+        """One row a connection."""
+        return ([row] for row in self.rows.get(kind, []))
+
+    @property
+    def sockets(self) -> tuple[int, int]:
+        """Connections, and how many are possible."""
+        return len(self.rows.get("connections", [])), 900
+
+    def drain(self, *, wanted: bool) -> None:
+        """Nobody is let in."""
+        self.drained_since = Now(100.0, 1_700_000_000.0) if wanted else None
+
+    def close_connection(self, identity: str, reason: str) -> bool:
+        """True for those that have rows."""
+        self.closed.append((identity, reason))
+        return bool(self.snapshot("connections", identity))
+
+    def order(self, order: Order) -> None:
+        """Raises NotFound for what has no row."""
+        if not self.snapshot("links", order.identity) and not self.snapshot("sessions", order.identity):
+            raise NotFound(f"there is no '{order.identity}'")
+        self.orders.append(order)
+
+    def turn(self) -> None:
+        """Somebody has left work for the engine."""
+        self.turns += 1
 
 
 @dataclass
 class Facts:
     """What the application is told. Tests change it."""
 
+    broker: Broker = field(default_factory=make_broker)
+    server: MadeUpServer = field(default_factory=MadeUpServer)
+    traffic: dict[str, Traffic] = field(default_factory=lambda: {"amqp10": Traffic(), "amqp091": Traffic()})
+    lag_counts: list[int] = field(default_factory=lambda: [0] * 13)
+    now: Now = field(default_factory=lambda: Now(100.0, 1_700_000_000.0))
     alarms: list[Snapshot] = field(default_factory=list)
     started: bool = True
     draining: bool = False
@@ -52,11 +129,90 @@ class Facts:
         """The lines of one event."""
         return [dict(entry) for entry in self.log.entries if entry["event"] == event]
 
-    def application(self, *, token: bytes | None = None, **settings: object) -> ASGIApp:
+    def __post_init__(self) -> None:
+        self.stalls = Stalls(clock=lambda: self.now)
+        self.control = BrokerControl(self.broker, version="1.2.3", pid=4711, stalls=self.stalls)
+        self.control.server = cast("Server", self.server)
+        self.overview = Overview(
+            OverviewSources(
+                counts=lambda: [one.counts() for one in self.traffic.values()],
+                connections=lambda: len(self.server.rows.get("connections", [])),
+                links=lambda: len(self.server.rows.get("links", [])),
+                alarms=lambda: self.broker.snapshot("alarms"),
+                stalls=lambda: self.stalls.current.values(),
+                queues=self.broker.queue_figures,
+                lag_counts=lambda: self.lag_counts,
+                clock=lambda: self.now,
+            )
+        )
+        self.timelines = Timelines(
+            rows={
+                "links": lambda: self.server.connections("links"),
+                "sessions": lambda: self.server.connections("sessions"),
+                "channels": lambda: self.server.connections("channels"),
+                "queues": lambda: ([row] for row in self.broker.queue_figures()),
+            },
+            stalls=lambda: self.stalls.current.values(),
+            clock=lambda: self.now,
+            things_max=50,
+        )
+
+    def pass_time(self, seconds: float = 1.0) -> None:
+        """Time goes on, and a sample is taken."""
+        self.now = Now(self.now.monotonic + seconds, self.now.wall + seconds)
+        self.overview.sample()
+        for _ in self.timelines.sample():
+            pass
+
+    def sources(self, **settings: object) -> ApiSources:
+        """What the API reads."""
+        given = AdminSettings.model_validate(settings)
+        return ApiSources(
+            settled=Settled(
+                version="1.2.3",
+                node="headgate@here",
+                users=["guest"],
+                limits=LIMITS,
+                flow_map_max=given.flow_map_max,
+                live_clients_max=given.live_clients_max,
+            ),
+            control=self.control,
+            topology=self.broker,
+            definitions=BrokerDefinitions(self.broker, version="1.2.3"),
+            server=self.server,
+            connections=self.server.connections,
+            stalls=lambda: self.stalls.current,
+            lanes=lambda: [lane_row(Lane("classic", generation=1, sync_interval_s=1.0))],
+            overview=self.overview,
+            timelines=self.timelines,
+            uptime=lambda: 5.0,
+            ready=lambda: self.started and not self.draining,
+            clock=lambda: self.now,
+            turn=self.turn,
+        )
+
+    def turn(self) -> None:
+        """The engine does what it was left."""
+        self.server.turn()
+        for _ in range(8):  # a move takes some
+            self.broker.turn(self.now)
+
+    def api(self, **settings: object) -> tuple[Api, LiveFeed]:
+        """Everything under ``/api``, and the task behind its live stream."""
+        sources = self.sources(**settings)
+        live = live_feed(sources)
+        body_max = AdminSettings.model_validate(settings).body_max
+        return make_api(sources, live, body_max=body_max, log=self.logger()), live
+
+    def application(
+        self, *, token: bytes | None = None, read_token: bytes | None = None, api: Api | None = None, **settings: object
+    ) -> ASGIApp:
         """The application that is told this."""
         return admin_application(
             settings=AdminSettings.model_validate({"listen": ["127.0.0.1:0"]} | settings),
             token=token,
+            read_token=read_token,
+            api=api or self.api(**settings)[0],
             health=Health(observable=self, started=lambda: self.started, draining=lambda: self.draining),
             collect=lambda: self.collect(),
             collect_links=self.collect_links,
@@ -124,10 +280,12 @@ async def until_closed(stream: trio.SocketStream) -> bytes:
 @asynccontextmanager
 async def listening(facts: Facts, *, token: bytes | None = None, **settings: object) -> AsyncIterator[Listening]:
     """Serve until the block ends."""
+    api, live = facts.api(**settings)
     server = AdminServer(
-        facts.application(token=token, **settings),
+        facts.application(token=token, api=api, **settings),
         settings=AdminSettings.model_validate({"listen": ["127.0.0.1:0"]} | settings),
         log=facts.logger(),
+        background=[live.run],
     )
     await server.open()
     try:

@@ -11,7 +11,6 @@ import structlog
 import trio
 from structlog.testing import LogCapture
 
-from amqp10.control_plane import BrokerControl
 from amqp10.converter import MessageConverter
 from amqp10.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, ReceiveBuffer, encode_frame
 from amqp10.frontend.settings import FrontEndSettings
@@ -32,6 +31,7 @@ from amqp10.sasl import SaslInit, encode_sasl_frame
 from amqp10.serve import amqp10_factory
 from core.access.users import Users
 from core.config.server import ServerSettings
+from core.control_plane import BrokerControl
 from core.engine.broker import Broker
 from core.engine.settings import EngineSettings
 from core.interface import Mailbox, QueueDeclaration, QueueTarget

@@ -18,8 +18,11 @@ from amqp10.types import Described, ULong, plain
 from core.clock import Now
 from core.engine.broker import Broker
 from core.engine.settings import EngineSettings
+from core.errors import NotFound
 from core.interface import Mailbox, Snapshot, Target
 from core.message import Attributes, Run
+from core.observe.why import why
+from core.server.orders import Order
 
 
 def queue_path(name: str) -> str:
@@ -105,6 +108,9 @@ class Plant:
         self.connections: list[Snapshot] = []
         self.closed: list[tuple[str, str]] = []
         """Identity and reason."""
+        self.links: list[str] = []
+        """And sessions."""
+        self.orders: list[Order] = []
 
     def status(self) -> Snapshot:
         """Two fields that stand for all."""
@@ -136,12 +142,22 @@ class Plant:
         """The engine's."""
         return self._engine.replay_messages(queue, count)
 
+    def why(self, kind: str, identity: str) -> Snapshot | None:
+        """As the broker's."""
+        return why(self, kind, identity)
+
     def close_connection(self, identity: str, reason: str) -> bool:
         """Note what was asked for."""
         if not self.snapshot("connections", identity):
             return False
         self.closed.append((identity, reason))
         return True
+
+    def order(self, order: Order) -> None:
+        """Note what was ordered; only what is known can be."""
+        if order.identity not in self.links:
+            raise NotFound(f"there is no '{order.identity}'")
+        self.orders.append(order)
 
 
 class Console:

@@ -1,5 +1,7 @@
 """A connection for tests of a session alone: what it asks for, with nothing behind it."""
 
+from collections import Counter
+
 from amqp10.events import Event
 from amqp10.link_names import LinkNames
 from amqp10.performatives import Performative
@@ -13,6 +15,7 @@ class ConnectionInMemory:
     def __init__(self) -> None:
         self.frame_size_max = 512
         self.link_names = LinkNames()
+        self.flow_frames: Counter[tuple[str, str]] = Counter()
         self.written: list[tuple[Performative, bytes]] = []
         self.events: list[Event] = []
         self.flushes = 0

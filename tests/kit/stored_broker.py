@@ -5,9 +5,9 @@ Time and the lanes stand still until the test moves them; :meth:`StoredBroker.se
 
 from collections.abc import Sequence
 
-from amqp10.control_plane import BrokerControl
 from amqp10.management import ManagementNode
 from core.config.store import StoreSettings
+from core.control_plane import BrokerControl
 from core.engine.broker import Broker
 from core.engine.policies import PolicyDeclaration
 from core.engine.quorum.queues import QuorumQueues

@@ -14,7 +14,6 @@ import structlog
 from structlog.testing import LogCapture
 
 from amqp10.connection import Connection
-from amqp10.control_plane import BrokerControl
 from amqp10.converter import MessageConverter
 from amqp10.framing import (
     PROTOCOL_HEADER_AMQP,
@@ -45,14 +44,18 @@ from amqp10.sasl import SaslInit, SaslMechanism, Success, encode_sasl_frame
 from amqp10.sections import scan
 from amqp10.serve import connection_settings
 from core.clock import Now
+from core.control_plane import BrokerControl
 from core.engine.broker import Broker
 from core.engine.settings import EngineSettings
 from core.engine.storage import Storage
 from core.interface import Mailbox, QueueDeclaration, QueueTarget
 from core.message import Attributes, Run
+from core.observe.flow_events.recorder import FlowEvents
+from core.observe.flow_events.ring import Ring
 from core.observe.stalls import StallLog, Stalls
 from core.server.frontends import FrontEnd, PeerInfo
 from core.server.stall_rounds import ROUND_S, ROUNDS_PER_LOOK
+from core.server.traffic import Traffic
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.storage import KeptDefinitions, open_storage, work
 
@@ -101,9 +104,10 @@ class InProcessBroker:
         *,
         durable: bool = False,
         storage: Storage | None = None,
+        flow_ring: Ring | None = None,
     ) -> None:
         """``durable``: with storage, on a disk in memory; then there are quorum queues and streams, too. ``storage``:
-        the test's own, and the test moves its lanes."""
+        the test's own, and the test moves its lanes. ``flow_ring``: where flow events of all connections go."""
         self.settings = settings or FrontEndSettings()
         self._own_storage = open_storage(MemoryDisk(), KeptDefinitions()) if durable else None
         self.converter = MessageConverter()
@@ -111,9 +115,13 @@ class InProcessBroker:
         self.now = Now(1000.0, 1_700_000_000.0)
         self.log = LogCapture()
         stall_log = StallLog(structlog.wrap_logger(None, processors=[self.log]))
-        self.stalls = Stalls(clock=lambda: self.now, listeners=[stall_log])
+        self.flow = FlowEvents(
+            clock=lambda: self.now, node="test", interval_s=0.01, feed_records_max=100, ring=flow_ring
+        )
+        self.stalls = Stalls(clock=lambda: self.now, listeners=[stall_log, self.flow])
         self.control = BrokerControl(self.engine, version="test", pid=0, stalls=self.stalls)
         self.node = ManagementNode(self.engine, self.control)
+        self.traffic = {"amqp10": Traffic(), "amqp091": Traffic()}
         self.peers: list[AnyPeer] = []
         self._touched: list[AnyPeer] = []
 
@@ -186,6 +194,7 @@ class InProcessBroker:
             if number % ROUNDS_PER_LOOK == 0:
                 deque(self.stalls.look(), maxlen=0)
             deque(self.stalls.tell(), maxlen=0)
+            self.run()
 
     def touch(self, peer: "AnyPeer") -> None:
         """This peer has actions or output."""
@@ -239,6 +248,8 @@ class WirePeer:
             settings=broker.settings,
             unique=lambda: f"u{len(self.front_end.connection.all_sessions)}",
             wake=lambda: broker.touch(self),
+            traffic=broker.traffic["amqp10"],
+            flow=broker.flow,
         )
         broker.peers.append(self)
         self.frames: list[tuple[int, Performative, bytes]] = []

@@ -89,6 +89,8 @@ class Wire091Peer:
             settings=settings,
             unique=self._unique,
             wake=self.touch,
+            traffic=broker.traffic["amqp091"],
+            flow=broker.flow,
         )
         broker.peers.append(self)
         self.received: list[tuple[int, Method, bytes | None]] = []

@@ -27,6 +27,7 @@ class SenderCreditMachine(RuleBasedStateMachine):
         self.seen = 0
         """How many of them the receiver knows of."""
         self.may_send = 0
+        self.drained_in_all = 0
         self.drain = False
 
     @rule(n=few)
@@ -75,6 +76,7 @@ class SenderCreditMachine(RuleBasedStateMachine):
         """The receiver hears of it at once: while it has not, half the circle could lie between the two."""
         assert self.credit.drained() == self.may_send
         self.sent += self.may_send
+        self.drained_in_all += self.may_send
         self.may_send = 0
         self.seen = self.sent
 
@@ -83,6 +85,9 @@ class SenderCreditMachine(RuleBasedStateMachine):
         assert self.credit.delivery_count == (self.initial + self.sent) % CIRCLE
         assert self.credit.link_credit == self.may_send >= 0
         assert self.credit.drain is self.drain
+        balance = self.credit.balance
+        assert balance.left == self.credit.room == self.may_send
+        assert (balance.consumed, balance.drained) == (self.sent - self.drained_in_all, self.drained_in_all)
 
 
 class ReceiverCreditMachine(RuleBasedStateMachine):
@@ -104,7 +109,9 @@ class ReceiverCreditMachine(RuleBasedStateMachine):
         self.count = self.limit = self.highest_limit = 0
         self.waiting: list[int] = []
         self.available = 0
+        self.used_up = self.exceeded = 0
         self.by_rule = True
+        self.ceiling, self.bounded = CIRCLE - 1, False
 
     def _granted(self, link_credit: int) -> None:
         self.limit = self.count + link_credit
@@ -117,6 +124,7 @@ class ReceiverCreditMachine(RuleBasedStateMachine):
     @rule(n=few)
     def receive(self, n: int) -> None:
         if self.count + n > self.highest_limit:
+            self.exceeded += n
             with pytest.raises(LinkFault) as raised:
                 self.credit.received(n)
             assert raised.value.condition == ErrorCondition.TRANSFER_LIMIT_EXCEEDED
@@ -134,12 +142,24 @@ class ReceiverCreditMachine(RuleBasedStateMachine):
 
     @rule(withheld=st.booleans())
     def refill(self, withheld: bool) -> None:
-        since = 0 if len(self.waiting) < self.UNCONFIRMED_LIMIT else self.TOP_UP_AT - self._allowed
-        due = self._allowed <= self.TOP_UP_AT and len(self.waiting) - since < self.UNCONFIRMED_LIMIT and not withheld
         self.credit.withheld = withheld
+        if self._allowed > self.ceiling:
+            assert self.credit.refill()
+            self._granted(self.ceiling)
+            return
+        maximum = min(self.MAXIMUM, self.ceiling)
+        top_up_at = min(self.TOP_UP_AT, maximum // 2)
+        since = 0 if len(self.waiting) < self.UNCONFIRMED_LIMIT else top_up_at - self._allowed
+        wanted = self._allowed <= top_up_at and self._allowed < maximum
+        due = wanted and len(self.waiting) - since < self.UNCONFIRMED_LIMIT and not withheld
         assert self.credit.refill() is due
         if due:
-            self._granted(self.MAXIMUM - since)
+            self._granted(maximum - since)
+
+    @rule(ceiling=st.just(CIRCLE - 1) | st.integers(0, 20))
+    def an_operator_bounds_it(self, ceiling: int) -> None:
+        self.ceiling = self.credit.ceiling = ceiling
+        self.bounded = True
 
     @rule(link_credit=link_credits, drain=st.booleans())
     def grant_by_hand(self, link_credit: int, drain: bool) -> None:
@@ -152,6 +172,7 @@ class ReceiverCreditMachine(RuleBasedStateMachine):
         """Also link credit that has been lowered since, when the flow that says so is still on its way."""
         n = min(n, self.highest_limit - self.count)
         self.count += n
+        self.used_up += n
         self._sender_flow(self.count, available, used_up=n)
 
     @rule(behind=few, available=st.none() | few)
@@ -180,9 +201,15 @@ class ReceiverCreditMachine(RuleBasedStateMachine):
         assert self.credit.room == self.highest_limit - self.count
         assert self.credit.unconfirmed == len(self.waiting)
         assert self.credit.available == self.available
+        balance = self.credit.balance
+        assert balance.left == self.credit.room
+        assert balance.granted == self.highest_limit
+        assert (balance.consumed, balance.drained) == (self.count - self.used_up, self.used_up)
+        assert (balance.withdrawn, balance.exceeded) == (0, self.exceeded)
         if self.by_rule:
-            assert self.credit.room == self._allowed <= self.MAXIMUM
-            assert len(self.waiting) < self.UNCONFIRMED_LIMIT + self.MAXIMUM
+            assert self.bounded or self.credit.room == self._allowed
+            assert self._allowed <= self.credit.room <= self.MAXIMUM
+            assert len(self.waiting) + self.credit.room < self.UNCONFIRMED_LIMIT + self.MAXIMUM
 
 
 class QueueGrantMachine(RuleBasedStateMachine):

@@ -109,6 +109,24 @@ async def test_a_peer_that_does_not_read_holds_up_nobody():
         assert front_end.backlogs == sorted(front_end.backlogs, reverse=True)
 
 
+@pytest.mark.parametrize("how", ["reads", "leaves"])
+async def test_the_time_that_a_socket_takes_nothing_is_counted(mock_clock: MockClock, how: str):
+    async with serving() as s:
+        slow, _ = await s.open()
+        await slow.send(b"flood %d\n" % FLOOD)
+        await settled()
+        mock_clock.jump(3.0)
+        if how == "reads":
+            await slow.expect(b"x" * FLOOD)
+        else:
+            s.server.close_connection("c1", "test")
+            slow.stream.socket.close()
+        await settled()
+        mock_clock.jump(3.0)
+        assert s.server.counters.full_sockets.count == 0
+        assert s.server.counters.full_sockets.seconds(trio.current_time()) == pytest.approx(3.0)
+
+
 async def test_reading_goes_on_while_the_socket_is_full():
     async with serving() as s:
         slow, front_end = await s.open()

@@ -449,3 +449,14 @@ async def test_row_0_26_connections_that_run_out_are_shown_and_nobody_waits(mock
     await bench.run(1)
     assert bench.row("descriptors")["on"] is False
     assert not any(bench.turns)
+
+
+async def test_the_time_that_alarms_and_notices_are_on(mock_clock, start):
+    bench = start()
+    await bench.run(1)
+    bench.registry.set("memory", BY_HAND)
+    bench.registry.set("disk", BY_HAND)
+    await bench.run(4)
+    bench.registry.clear("disk", BY_HAND)
+    await bench.run(2)
+    assert bench.sampler.alarm_seconds() == {"memory": 6.0, "disk": 4.0, "descriptors": 0.0, "event-loop-lag": 0.0}

@@ -11,7 +11,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from core.clock import Now
-from core.server.storage_task import LATE_WRITE_SECONDS, drain, in_threads, run_lane
+from core.server.storage_task import LATE_WRITE_SECONDS, drain, run_lane
+from core.server.worker_threads import WorkerThreads
 from core.store.disk import FolderDisk
 from core.store.errors import NoSpace, StoreFailure
 from core.store.lane import Lane, last_synced
@@ -208,7 +209,7 @@ async def test_a_lane_works_with_real_threads(storage: Storage, autojump_clock: 
                 run_lane,
                 storage.lane,
                 storage.disk,
-                run_blocking=in_threads(),
+                run_blocking=WorkerThreads(),
                 clock=read_clock,
                 progressed=lambda: nursery.cancel_scope.cancel() if storage.lane.synced else None,
                 no_space=storage.diary.append,

@@ -23,7 +23,7 @@ QUALIFIED = re.compile(r"\b(link|stage|queue|sender|receiver)[ -]$", re.IGNORECA
 
 ALLOWED_BASES = re.compile(
     r"(\w*Error|\w*Exception|\w*Fault|Protocol(\[.*\])?|Generic\[.*\]|(Int|Str)?Enum|IntFlag|NamedTuple|TypedDict"
-    r"|Section|BaseModel|MessagingHandler)"
+    r"|Section|BaseModel|MessagingHandler|App\[None\])"
 )
 TEXT_SUFFIXES = frozenset({"", ".md", ".py", ".toml", ".txt", ".yml"})
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)

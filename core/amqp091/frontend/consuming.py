@@ -16,10 +16,12 @@ from collections.abc import Sequence
 from core.amqp091.deliver_run import encode_run
 from core.amqp091.errors import ChannelFault, ReplyCode, cut
 from core.amqp091.framing import content_frames, method_frame
+from core.amqp091.frontend.flow_report import settled_as
 from core.amqp091.frontend.rendering import rendered
 from core.amqp091.frontend.shared import Shared
 from core.amqp091.methods import BasicCancel, BasicGetEmpty, BasicGetOk
 from core.amqp091.unacked import Piece, Unacked, UnknownDeliveryTag
+from core.flow_facts import FLOW_STREAM, LinkRecorder
 from core.interface import ConsumeOptions, Consumer, Delivered, Disposal, GrantReply
 from core.message import Return
 
@@ -71,7 +73,7 @@ class Consumption:
         ``unacked`` is what this consumer holds, ``channel_room`` what the channel's prefetch-count leaves.
         """
         consumer = self.consumer
-        if consumer is None or self.cancelled or self.getter:
+        if consumer is None or self.cancelled or self.getter or self._shared.drained:
             return True
         settings = self._shared.settings
         room = min(settings.max_queue_credit, max(1, settings.unsent_bytes_max // self.entry_bytes))
@@ -92,6 +94,7 @@ class Consuming:
     """The consumers' side of one channel."""
 
     __slots__ = (
+        "_flow",
         "_getters",
         "_getting",
         "_got",
@@ -120,6 +123,8 @@ class Consuming:
         self._getters: dict[str, Consumption] = {}
         self._getting: Consumption | None = None
         """The one that basic.get waits for."""
+        self._flow: LinkRecorder | None = None
+        """Who records flow events; None when nobody does, or nothing is consumed."""
         self._got: Delivered | None = None
 
     @property
@@ -139,8 +144,13 @@ class Consuming:
         shared = self._shared
         consumption.consumer = shared.engine.consume(queue, shared.mailbox, shared.owner, options, (self, consumption))
         self.by_tag[consumption.consumer_tag] = consumption
+        self._record(queue)
         shared.consumers += 1
         shared.traffic.consumers += 1
+
+    def _record(self, queue: str) -> None:
+        if self._flow is None and queue != FLOW_STREAM:
+            self._flow = self._shared.link_recorder(self.channel, "out")
 
     def ask(self, consumption: Consumption) -> None:
         """Let the queue hand out what there is room for."""
@@ -159,6 +169,13 @@ class Consuming:
             consumption.granted = 0
         for consumption in passed_over or self.by_tag.values():
             self.ask(consumption)
+
+    def hold(self) -> None:
+        """The broker is being drained: take back what the queues may still hand out."""
+        for consumption in self.by_tag.values():
+            if consumption.consumer is not None:
+                consumption.granted = 0
+                self._shared.engine.grant(consumption.consumer, 0, False)
 
     def socket_ready(self) -> None:
         """What waited for the socket is gone."""
@@ -251,6 +268,8 @@ class Consuming:
     def _count(self, consumption: Consumption, n: int, *, redelivered: bool) -> None:
         traffic = self._shared.traffic
         traffic.messages_delivered += n
+        if self._flow is not None and _is_recorded(consumption):
+            self._flow.transferred(n)
         if redelivered:
             traffic.messages_redelivered += n
         match consumption.getter, consumption.no_ack:
@@ -288,6 +307,7 @@ class Consuming:
         if getter is None:
             self._drop_getters()
             getter = Consumption(self._shared, consumer_tag="", no_ack=no_ack, getter=True)
+            self._record(queue)
             shared = self._shared
             options = ConsumeOptions(getter=True)
             getter.consumer = shared.engine.consume(queue, shared.mailbox, shared.owner, options, (self, getter))
@@ -368,6 +388,8 @@ class Consuming:
         for consumption, first, last in pieces:
             if consumption.consumer is not None:
                 engine.settle(consumption.consumer, first, last, disposal)
+                if self._flow is not None and _is_recorded(consumption):
+                    self._flow.settled(last - first + 1, settled_as(disposal))
                 if disposal is Disposal.ACCEPTED:
                     self._shared.traffic.messages_acknowledged += last - first + 1
                 touched[consumption] = None
@@ -391,8 +413,16 @@ class Consuming:
                 consumption.consumer = None
         self._shared.consumers -= len(self.by_tag)
         self._shared.traffic.consumers -= len(self.by_tag)
+        if self._flow is not None:
+            self._flow.detached()
+            self._flow = None
         self.by_tag.clear()
         self._getters.clear()
         self._hungry.clear()
         self._passed_over.clear()
         self._getting = self._got = None
+
+
+def _is_recorded(consumption: Consumption) -> bool:
+    """The stream of flow events must not feed on itself."""
+    return consumption.consumer is not None and consumption.consumer.queue_name != FLOW_STREAM

@@ -10,7 +10,9 @@ from core.amqp091 import methods
 from core.amqp091.errors import ChannelFault, ReplyCode, quote
 from core.amqp091.frontend.direct_reply import DIRECT_REPLY_TO, is_reply_queue
 from core.amqp091.frontend.shared import Shared
+from core.amqp091.inspection import plain
 from core.amqp091.methods import Method
+from core.amqp091.table import FieldTable
 from core.errors import Forbidden, Inequivalent, Locked, NotFound
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
 
@@ -76,7 +78,7 @@ class Definitions:
                 durable=method.durable,
                 auto_delete=method.auto_delete,
                 internal=method.internal,
-                arguments=method.arguments,
+                arguments=_plain(method.arguments),
             )
         )
         return methods.ExchangeDeclareOk()
@@ -115,7 +117,7 @@ class Definitions:
             durable=method.durable,
             exclusive=method.exclusive,
             auto_delete=method.auto_delete,
-            arguments=method.arguments,
+            arguments=_plain(method.arguments),
         )
         try:
             info, _ = topology.declare_queue(declaration, shared.owner, named_by_broker=not method.queue)
@@ -156,7 +158,7 @@ class Definitions:
             destination=queue,
             destination_is_queue=True,
             binding_key=key,
-            arguments=method.arguments,
+            arguments=_plain(method.arguments),
         )
 
     def _purge_queue(self, method: methods.QueuePurge) -> Method:
@@ -183,5 +185,10 @@ def _edge(method: methods.ExchangeBind | methods.ExchangeUnbind) -> Binding:
         destination=method.destination,
         destination_is_queue=False,
         binding_key=method.routing_key,
-        arguments=method.arguments,
+        arguments=_plain(method.arguments),
     )
+
+
+def _plain(arguments: FieldTable) -> dict[str, object]:
+    """Arguments as the engine, its files and other protocols know them: values without 0.9.1 types."""
+    return {name: plain(value) for name, value in arguments.items()}

@@ -11,7 +11,7 @@ While the reader stops, the peer's silence is no fault.
 Order within one call: the actions that wait are taken before new bytes are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from core.amqp091.connection import Connection
@@ -28,14 +28,23 @@ from core.amqp091.events import (
 )
 from core.amqp091.frontend.channel import Channel
 from core.amqp091.frontend.consuming import Consuming, Consumption
+from core.amqp091.frontend.flow_report import StageReports
+from core.amqp091.frontend.frame_cutter import FrameCutter
 from core.amqp091.frontend.publishing import Publishing
 from core.amqp091.frontend.settings import FrontEndSettings
 from core.amqp091.frontend.shared import Shared
-from core.amqp091.frontend.snapshots import channel_snapshot, connection_snapshot, stage_snapshots, stall_subject
+from core.amqp091.frontend.snapshots import (
+    channel_snapshot,
+    connection_snapshot,
+    flow_connection,
+    stage_snapshots,
+    stall_subject,
+)
 from core.amqp091.frontend.throttle import ReaderStall, Throttle
 from core.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
 from core.clock import Now
 from core.credit_flow.flow import CreditFlow
+from core.flow_facts import FlowRecorder
 from core.interface import (
     Action,
     AlarmChanged,
@@ -44,17 +53,26 @@ from core.interface import (
     Converter,
     Delivered,
     Engine,
+    FlowReason,
     GrantReply,
     Mailbox,
     StallWatch,
     TakenBack,
     Topology,
 )
+from core.server.drain import DRAINED
+from core.server.frame_tap import Cutters
 from core.server.frontends import PeerInfo
 from core.server.traffic import Traffic
 
 BLOCKED_CAPABILITY = "connection.blocked"
 CANCEL_CAPABILITY = "consumer_cancel_notify"
+DECODE_ERRORS: Mapping[int, str] = {
+    ReplyCode.FRAME_ERROR: "frame-error",
+    ReplyCode.SYNTAX_ERROR: "syntax-error",
+    ReplyCode.UNEXPECTED_FRAME: "unexpected-frame",
+}
+"""Reply codes that say that nobody understands what the peer sends, and how metrics call them."""
 
 
 class Amqp091FrontEnd:
@@ -74,15 +92,22 @@ class Amqp091FrontEnd:
         unique: Callable[[], str],
         wake: Callable[[], None],
         traffic: Traffic | None = None,
+        flow: FlowRecorder | None = None,
     ) -> None:
         """``unique`` gives the part of a name that nobody can guess; ``wake`` asks for another turn.
-        ``traffic`` is what all connections of the protocol count in."""
+        ``traffic`` is what all connections of the protocol count in, ``flow`` who records flow events."""
         self.info = info
         self.traffic = traffic or Traffic()
         self.connection = connection
         self.reader = CreditFlow(info.identity, settings.stage_credit, unblocked=wake)
         self.throttle = Throttle(self.reader)
-        self._stall = ReaderStall(self.throttle, self.reader, stalls, partial(stall_subject, info, connection))
+        self._stall = ReaderStall(
+            self.throttle,
+            self.reader,
+            stalls,
+            subject_of=partial(stall_subject, info, connection),
+            paused=self.traffic.flow.paused_readers,
+        )
         self.channels: dict[int, Channel] = {}
         self._shared = Shared(
             identity=info.identity,
@@ -98,6 +123,9 @@ class Amqp091FrontEnd:
             wake=wake,
             traffic=self.traffic,
         )
+        self._flow = flow
+        self._stages: StageReports | None = None
+        """None while nobody records flow events."""
         self._closing: dict[Channel, None] = {}
         """Channels that the peer has closed, with work left from before."""
         self._close_due = False
@@ -161,6 +189,8 @@ class Amqp091FrontEnd:
         self.traffic.reader_blocked_seconds += self.reader.blocked_seconds(now.monotonic)
         self._release_all()
         self._stall.end(now)
+        if self._shared.flow is not None:
+            self._shared.flow.closed()
         self._shared.engine.unsubscribe(self._shared.mailbox, self)
 
     @property
@@ -185,6 +215,10 @@ class Amqp091FrontEnd:
                 return [channel_snapshot(self.info, channel, now) for channel in self.channels.values()]
             case _:
                 return []
+
+    def cutters(self) -> Cutters:
+        """See :class:`core.server.frame_tap.Traceable`."""
+        return Cutters(FrameCutter(), FrameCutter(), self.connection.unread())
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -214,6 +248,8 @@ class Amqp091FrontEnd:
         if not left:
             self._shared.wake()
         self._see_to_heartbeats()
+        if self._stages is not None:
+            self._stages.observe([channel.stage_credit for channel in self.channels.values()])
         if self.connection.opened:
             self._stall.observe(now)
         else:
@@ -239,7 +275,10 @@ class Amqp091FrontEnd:
                 channel = self.channels[event.channel]
                 self._within(channel, partial(channel.take, event, now))
             case ConnectionOpened():
+                self._record_flow()
                 self.throttle.alarms = self._shared.engine.subscribe(self._shared.mailbox)
+                if FlowReason.DRAIN_MODE in self.throttle.alarms:
+                    self.shut_down(DRAINED, now)
             case ChannelOpened():
                 self.channels[event.channel] = Channel(event.channel, self._shared)
                 self.traffic.channels += 1
@@ -247,11 +286,23 @@ class Amqp091FrontEnd:
             case ChannelClosed():
                 self._channel_closed(event)
             case ConnectionClosed():
+                self._count_decode_error(event)
                 self._close_due = event.by_peer and event.reply_code != 0
                 if not self._close_due:
                     self._release_all()
         if self._close_due or self._closing:
             self._see_to_closing(now)
+
+    def _count_decode_error(self, event: ConnectionClosed) -> None:
+        condition = None if event.by_peer else DECODE_ERRORS.get(event.reply_code)
+        if condition is not None:
+            stage = "open" if self.connection.identity else "pre_auth"
+            self.traffic.flow.decode_errors[stage, condition] += 1
+
+    def _record_flow(self) -> None:
+        if self._flow is not None:
+            recorder = self._shared.flow = self._flow.connection(flow_connection(self.info, self.connection))
+            self._stages = None if recorder is None else StageReports(recorder, self.reader)
 
     def _within(self, channel: Channel, work: Callable[[], object]) -> object:
         """Let a channel work. A fault of its peer ends the channel, or the connection."""
@@ -309,7 +360,7 @@ class Amqp091FrontEnd:
             case Confirmed():
                 publishing = action.publisher.reference
                 assert isinstance(publishing, Publishing)
-                publishing.confirmed(action)
+                publishing.confirmed(action, self._now)
             case Delivered():
                 consuming, consumption = _consumer(action.consumer.reference)
                 consuming.delivered(consumption, action)
@@ -337,12 +388,24 @@ class Amqp091FrontEnd:
             self.connection.fail_channel(channel.number, ChannelFault(ReplyCode.PRECONDITION_FAILED, text))
 
     def _alarms_changed(self, alarms: frozenset[str]) -> None:
+        self._drain(wanted=FlowReason.DRAIN_MODE in alarms)
         told = self.throttle.told
         self.throttle.alarms = alarms
         if told and not self.throttle.told:
             if self._can(BLOCKED_CAPABILITY):
                 self.connection.send(0, ConnectionUnblocked())
             self._shared.wake()
+
+    def _drain(self, *, wanted: bool) -> None:
+        """Consumers get nothing more while the broker is being drained."""
+        if self._shared.drained is wanted:
+            return
+        self._shared.drained = wanted
+        for channel in self.channels.values():
+            if wanted:
+                channel.consuming.hold()
+            else:
+                channel.consuming.ask_all()
 
     def _tell_blocked(self) -> None:
         if self._can(BLOCKED_CAPABILITY):

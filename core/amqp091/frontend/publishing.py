@@ -20,6 +20,7 @@ from core.amqp091.errors import ChannelFault, ReplyCode
 from core.amqp091.events import PublishesReceived
 from core.amqp091.framing import content_frames, method_frame
 from core.amqp091.frontend.direct_reply import DIRECT_REPLY_TO
+from core.amqp091.frontend.flow_report import ANSWERS
 from core.amqp091.frontend.replies import channel_fault
 from core.amqp091.frontend.shared import Shared
 from core.amqp091.methods import BasicReturn
@@ -27,8 +28,10 @@ from core.amqp091.properties import BasicProperties, decode_properties, encode_p
 from core.clock import Now
 from core.credit_flow.flow import CreditFlow
 from core.errors import EngineError, NotFound
+from core.flow_facts import LinkRecorder
 from core.interface import Confirmed, ExchangeTarget, Outcome, Publisher, QueueTarget, Target
 from core.message import Attributes, Origin, Run
+from core.server.arrivals import Arrivals
 
 SHAPES_KEPT = 128
 """Distinct exchanges, keys and property lists of one channel that are kept; a property list may be large."""
@@ -93,9 +96,11 @@ class Publishing:
 
     __slots__ = (
         "_answered",
+        "_arrivals",
         "_channel",
         "_commits",
         "_confirm_base",
+        "_flow",
         "_published",
         "_publisher",
         "_rejection",
@@ -112,12 +117,15 @@ class Publishing:
         self._shared = shared
         self._stage_credit = stage_credit
         self._publisher: Publisher | None = None
+        self._flow: LinkRecorder | None = None
+        """Who records flow events; None when nobody does, or nothing was published."""
         self._shapes: dict[tuple[str, str, bytes], Shape] = {}
         self._published = 0
         self._answered = Answered()
         self._confirm_base: int | None = None
         """The number of publishes before confirm.select."""
         self._returnable: deque[Returnable] = deque()
+        self._arrivals = Arrivals(shared.traffic.flow.settle_seconds)
         self._transaction: list[tuple[PublishesReceived, Shape]] | None = None
         self._transaction_bytes = 0
         self._commits = False
@@ -190,6 +198,7 @@ class Publishing:
                 shared.mailbox, shared.owner, None, self, stage_credit=self._stage_credit
             )
             self._shared.traffic.publishers += 1
+            self._flow = shared.link_recorder(self._channel, "in")
         first = self._published
         count = len(event.entries)
         kept = list(event.entries) if event.mandatory else None  # the engine may do with its list what it likes
@@ -204,9 +213,12 @@ class Publishing:
         except EngineError as error:
             raise channel_fault(error) from error
         self._published = first + count
+        if self._flow is not None:
+            self._flow.transferred(count)
         self._shared.traffic.messages_received += count
         if self._confirm_base is not None:
             self._shared.traffic.messages_received_confirm += count
+            self._arrivals.came(first, count, durable=shape.attributes.durable, now=now.monotonic)
         if kept is not None:
             self._returnable.append(Returnable(first, event.exchange, event.routing_key, kept))
 
@@ -251,15 +263,18 @@ class Publishing:
 
     # --- the engine's answers ------------------------------------------------------------------------------------
 
-    def confirmed(self, action: Confirmed) -> None:
+    def confirmed(self, action: Confirmed, now: Now) -> None:
         """The engine's answer for a range. A channel that is over has no use for it."""
         if action.publisher is not self._publisher:
             return
+        self._arrivals.answered(action.first, action.last, now.monotonic)
         first, last = action.first, action.last
         returned = 0
         if self._returnable:
             returned = self._return(first, last, unroutable=action.outcome is Outcome.RELEASED)
         self._count_answered(last - first + 1, action.outcome, returned)
+        if self._flow is not None:
+            self._flow.settled(last - first + 1, ANSWERS[action.outcome])
         in_order = first == self._answered.below
         self._answered.add(first, last)
         if self._transaction is not None and action.outcome is Outcome.REJECTED:
@@ -370,6 +385,9 @@ class Publishing:
             self._shared.engine.retire(self._publisher)
             self._publisher = None
             self._shared.traffic.publishers -= 1
+        if self._flow is not None:
+            self._flow.detached()
+            self._flow = None
         self._returnable.clear()
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from core.amqp091.connection import Connection
 from core.amqp091.frontend.settings import FrontEndSettings
 from core.credit_flow.flow import CreditFlow
+from core.flow_facts import ConnectionRecorder, FlowLink, LinkRecorder
 from core.interface import Converter, Engine, Mailbox, Topology
 from core.server.traffic import Traffic
 
@@ -36,10 +37,21 @@ class Shared:
     """What the socket has not taken yet, besides the output that waits in the connection."""
     consumers: int = 0
     """Of all channels."""
+    drained: bool = False
+    """Consumers get nothing more: the broker is being drained."""
     waiting_methods: int = 0
     """Methods that wait in the stages of all channels."""
+    flow: ConnectionRecorder | None = None
+    """Who records flow events of this connection; None when nobody does."""
     reply_queues: dict[int, str] = field(default_factory=dict)
     """The queue behind the direct reply-to consumer of each channel that has one."""
+
+    def link_recorder(self, channel: int, direction: str) -> LinkRecorder | None:
+        """For one direction of a channel, from its first message or consumer on; None when nobody records."""
+        if self.flow is None:
+            return None
+        identity = f"{self.identity}/{channel}"
+        return self.flow.link_attached(FlowLink(identity=identity, name="", direction=direction, address=""), None)
 
     @property
     def congested(self) -> bool:

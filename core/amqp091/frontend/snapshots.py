@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from core.amqp091.connection import Connection
 from core.amqp091.frontend.channel import Channel
 from core.clock import Now
+from core.flow_facts import FlowConnection
 from core.interface import Snapshot, StallSubject
 from core.server.frontends import PeerInfo
 
@@ -28,6 +29,17 @@ def stall_subject(info: PeerInfo, connection: Connection) -> StallSubject:
         user=connection.identity,
         direction="in",
         address="",
+    )
+
+
+def flow_connection(info: PeerInfo, connection: Connection) -> FlowConnection:
+    """The connection, as flow events name it."""
+    return FlowConnection(
+        identity=info.identity,
+        peer=f"{info.remote_host}:{info.remote_port}",
+        protocol="amqp-0-9-1",
+        container_id=client_name(connection) or "",
+        user=connection.identity,
     )
 
 

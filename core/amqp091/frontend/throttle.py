@@ -12,6 +12,7 @@ from core.clock import Now
 from core.credit_flow.diagnosis import ConnectionState, SlowStage, blocked_reason, connection_state, diagnose
 from core.credit_flow.flow import CreditFlow
 from core.interface import FlowReason, StallSubject, StallWatch
+from core.server.standing import StandingTimes
 
 NAMES_MAX = 3
 """Of channels or queues that a culprit names; mostly it is one."""
@@ -83,16 +84,24 @@ class Throttle:
 class ReaderStall:
     """What the ledger is told of one reader. A block that ends and comes back unseen is two."""
 
-    __slots__ = ("_blocks", "_reader", "_reason", "_stalls", "_subject", "_subject_of", "_throttle")
+    __slots__ = ("_blocks", "_paused", "_reader", "_reason", "_stalls", "_subject", "_subject_of", "_throttle")
 
     def __init__(
-        self, throttle: Throttle, reader: CreditFlow, stalls: StallWatch, subject_of: Callable[[], StallSubject]
+        self,
+        throttle: Throttle,
+        reader: CreditFlow,
+        stalls: StallWatch,
+        *,
+        subject_of: Callable[[], StallSubject],
+        paused: StandingTimes[str],
     ) -> None:
-        """``subject_of`` is asked when the reader is blocked for the first time."""
+        """``subject_of`` is asked when the reader is blocked for the first time; ``paused`` is of all readers, by
+        reason."""
         self._throttle = throttle
         self._reader = reader
         self._stalls = stalls
         self._subject_of = subject_of
+        self._paused = paused
         self._subject: StallSubject | None = None
         self._reason: FlowReason | None = None
         self._blocks = 0
@@ -107,6 +116,7 @@ class ReaderStall:
         if reason is None:
             return
         self._report(reason, now)
+        self._paused.begin(reason, now.monotonic)
         if reason is FlowReason.STAGE_CREDIT:
             self._stalls.look_at(self.look, wanted=True)
 
@@ -114,6 +124,7 @@ class ReaderStall:
         """The reader goes on, or is gone."""
         if self._reason is not None and self._subject is not None:
             self._stalls.unblocked(self._subject, now)
+            self._paused.end(self._reason, now.monotonic)
             self._stalls.look_at(self.look, wanted=False)
         self._reason = None
 
@@ -126,8 +137,15 @@ class ReaderStall:
     def _report(self, reason: FlowReason, now: Now) -> None:
         if self._subject is None:
             self._subject = self._subject_of()
-        culprit = self._stage(now.monotonic) if reason is FlowReason.STAGE_CREDIT else f"alarm {reason.value}"
-        self._stalls.blocked(self._subject, reason, culprit, now)
+        self._stalls.blocked(self._subject, reason, self._culprit(reason, now.monotonic), now)
+
+    def _culprit(self, reason: FlowReason, now: float) -> str:
+        match reason:
+            case FlowReason.STAGE_CREDIT:
+                return self._stage(now)
+            case FlowReason.DRAIN_MODE:
+                return "operator"
+        return f"alarm {reason.value}"
 
     def _stage(self, now: float) -> str:
         """The first stage that is slow, on the way from those channels that block the reader."""

@@ -76,16 +76,37 @@ def test_links_in_both_directions():
     broker.stall()
     peer.transfer(b"x", channel=2)
     peer.grant(40, channel=2)
+    broker.advance(2.0)
     incoming, outgoing = peer.front_end.snapshot("links", peer.broker.now)
-    common = {"session": "test-0/2", "connection": "test-0", "state": "ATTACHED", "drain": False}
+    common = {"session": "test-0/2", "connection": "test-0", "state": "ATTACHED", "drain": False, "paused": False}
+    common |= {"queue": "q", "bound_by_policy": None, "drained": 0, "withdrawn": 0, "unbalanced": 0}
     assert incoming == common | {
         "identity": "test-0/2/0", "name": "out", "handle": 0, "direction": "in", "address": "/queues/q",
         "link_credit": 9, "delivery_count": 1, "unconfirmed": 1, "max_link_credit": 10,
+        "exchange": None, "unconfirmed_limit": 170, "unsynced": 0, "withheld": False, "bound_by_operator": None,
+        "granted": 10, "consumed": 1, "oldest_unsettled_seconds": 2.0,
     }  # fmt: skip
     assert outgoing == common | {
         "identity": "test-0/2/1", "name": "in", "handle": 1, "direction": "out", "address": "/queues/q",
         "link_credit": 40, "delivery_count": 0, "waiting": 0, "queue_grant": 40,
+        "active": True, "held_up_by": [], "idle": True, "available": None,
+        "granted": 40, "consumed": 0, "oldest_unsettled_seconds": None,
     }  # fmt: skip
+
+
+def test_the_figures_of_links_for_metrics_are_those_of_their_rows():
+    broker, peer = linked()
+    peer.attach_receiver("/management", handle=5, channel=2, properties={"paired": True})
+    broker.stall()
+    peer.transfer(b"x", channel=2)
+    peer.grant(40, channel=2)
+    broker.advance(2.0)
+    rows = peer.front_end.snapshot("links", broker.now)
+    figures = peer.front_end.snapshot("link_figures", broker.now)
+    assert [one.pop("address", None) for one in figures] == ["/queues/q", "q", None]
+    assert figures == [{name: row[name] for name in one} for one, row in zip(figures, rows, strict=True)]
+    assert (figures[0]["unconfirmed"], figures[0]["oldest_unsettled_seconds"]) == (1, 2.0)
+    assert (figures[1]["granted"], figures[1]["link_credit"]) == (40, 40)
 
 
 def test_a_link_that_is_attached_on_one_side_only():

@@ -1,6 +1,7 @@
 """A whole broker with an admin server: it answers, tells of an alarm and of the stop, and ends with the broker."""
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from proton.utils import BlockingConnection
 
 from amqp10.cli.exits import Exit
 from amqp10.cli.main import run
@@ -65,8 +67,23 @@ def test_a_broker_tells_of_itself_until_its_end(tmp_path: Path):
         assert "\nrabbitmq_connections 0.0\n" in broker.admin.get("/metrics").text
         assert "# TYPE headgate_link_" in broker.admin.get("/metrics/links").text
 
+        assert broker.admin.get("/api/overview").json()["product_name"] == "Headgate"
+        assert broker.admin.put("/api/queues/%2F/kept", json={}).status_code == 201
+        assert broker.admin.get("/api/headgate/queues/kept").json()["messages_ready"] == 0
+        assert httpx.get(broker.admin.base_url.join("/api/queues")).status_code == 401
+        assert {lane["name"] for lane in broker.admin.get("/api/headgate/store").json()["lanes"]} >= {"classic"}
+
         url = f"amqp://guest:guest@{broker.address[0]}:{broker.address[1]}"
         assert run(["alarms", "set", "memory", "--url", url]) is Exit.DONE
+        scraped = broker.admin.get("/metrics").text
+        assert '\nrabbitmq_auth_attempts_succeeded_total{protocol="amqp10"} 1.0\n' in scraped
+        assert '\nheadgate_alarm_seconds_total{alarm="disk"} 0.0\n' in scraped
+        assert '\nheadgate_alarm_seconds_total{alarm="memory"} 0.0\n' not in scraped
+        publisher = BlockingConnection(url, timeout=10, allowed_mechs="PLAIN")
+        publisher.create_sender("/queues/kept")
+        first, second = seconds_of_closed_windows(broker.admin), seconds_of_closed_windows(broker.admin)
+        assert 0.0 < first < second < 60.0, "by one clock"
+        publisher.close()
         blocked = broker.admin.get("/healthz/publish")
         assert blocked.status_code == 503
         assert [reason["reason"] for reason in blocked.json()["reasons"]] == ["memory"]
@@ -80,6 +97,14 @@ def test_a_broker_tells_of_itself_until_its_end(tmp_path: Path):
         assert broker.process.wait(STOP_SECONDS) == 0
         with pytest.raises(httpx.ConnectError):
             broker.admin.get("/livez")
+
+
+def seconds_of_closed_windows(admin: httpx.Client) -> float:
+    """By the memory alarm."""
+    name = 'headgate_session_window_closed_seconds_total{direction="in",reason="memory"}'
+    found = re.search(rf"^{re.escape(name)} (\S+)$", admin.get("/metrics").text, re.MULTILINE)
+    assert found is not None
+    return float(found[1])
 
 
 def status_after_stop(admin: httpx.Client) -> int:

@@ -9,7 +9,8 @@ import trio
 import trio.testing
 from prometheus_client.core import GaugeMetricFamily
 
-from core.admin.serving import BUSY_MAX
+from core.admin.serving import BUSY_MAX, AdminServer
+from core.config.admin import AdminSettings
 from tests.kit.admin import TOKEN, Facts, listening, until_closed
 
 REQUEST = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -220,3 +221,20 @@ async def test_clients_that_leave_in_the_middle_disturb_nobody():
                 await stream.send_all(REQUEST[:cut])
         assert status(await admin.raw(REQUEST)) == 200
     assert [entry["event"] for entry in admin.facts.log.entries] == ["admin-listening"]
+
+
+async def test_a_task_that_fails_is_logged_and_begun_anew(autojump_clock):
+    facts, begun = Facts(), []
+
+    async def task() -> None:
+        begun.append(trio.current_time())
+        await trio.sleep(1)
+        raise RuntimeError("a bug")
+
+    server = AdminServer(
+        facts.application(), settings=AdminSettings(listen=("127.0.0.1:0",)), log=facts.logger(), background=[task]
+    )
+    with trio.move_on_after(5):
+        await server.run()
+    assert [when - begun[0] for when in begun] == [0.0, 2.0, 4.0]
+    assert len(facts.logged("admin-task-failed")) == 2

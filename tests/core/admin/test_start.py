@@ -24,6 +24,7 @@ async def opened(settings: AdminSettings, facts: Facts) -> AdminServer:
         health=Health(observable=facts, started=lambda: True, draining=lambda: False),
         collect=facts.collect,
         collect_links=facts.collect_links,
+        sources=facts.sources(),
         log=facts.logger(),
     )
 

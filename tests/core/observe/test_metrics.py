@@ -11,13 +11,17 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from core.alarms.registry import AlarmRegistry
-from core.interface import Snapshot
+from core.clock import Now
+from core.interface import FlowReason, Snapshot, StallSubject
 from core.observe.buckets import LAG_SECONDS
 from core.observe.metric_families import FAMILIES, OTHER, MetricType
 from core.observe.metric_sources import MetricSources
 from core.observe.metrics import SLICE_ROWS, BrokerMetrics
+from core.observe.stalls import Stalls
 from core.server.connections import Connections
+from core.server.drain import DRAINED
 from core.server.listener import OUT_OF_DESCRIPTORS
+from core.server.standing import StandingTime
 from core.server.traffic import Traffic
 from core.store.lane import Lane
 
@@ -103,7 +107,7 @@ class Server:
         return [self.totals]
 
     def connections(self, kind: str) -> Iterator[Sequence[Snapshot]]:
-        for rows in self.links if kind == "links" else self.stages:
+        for rows in self.links if kind == "link_figures" else self.stages:
             self.rows_taken += max(1, len(rows))
             yield rows
 
@@ -112,6 +116,10 @@ class Server:
 class Lag:
     lag_counts: list[int] = field(default_factory=lambda: [0] * (len(LAG_SECONDS) + 1))
     lag_seconds: float = 0.0
+    alarms: dict[str, float] = field(default_factory=lambda: {"memory": 1.5})
+
+    def alarm_seconds(self) -> dict[str, float]:
+        return self.alarms
 
 
 class Scraped:
@@ -123,7 +131,10 @@ class Scraped:
         self.traffic = {"amqp10": Traffic(), "amqp091": Traffic()}
         self.lanes = [Lane("classic", generation=1, sync_interval_s=1.0)]
         self.lag = Lag()
+        self.full_sockets = StandingTime()
+        self.idle: dict[str, float] = {}
         self.now = 100.0
+        self.stalls = Stalls(clock=lambda: Now(self.now, self.now))
 
     def metrics(self, *, addresses_max: int = 10) -> BrokerMetrics:
         sources = MetricSources(
@@ -133,6 +144,9 @@ class Scraped:
             traffic=self.traffic,
             lanes=self.lanes,
             lag=self.lag,
+            stalls=self.stalls,
+            full_sockets=self.full_sockets,
+            idle_consumers=lambda: self.idle,
             monotonic=lambda: self.now,
         )
         return BrokerMetrics(sources, addresses_max=addresses_max, version="1.2", node="headgate@host", limits=LIMITS)
@@ -209,6 +223,11 @@ def test_what_the_server_says_when_it_refuses_has_a_reason(scraped: Scraped, lim
     found = values(scraped.metrics())["headgate_connections_refused_total"]
     assert {reason for (reason,), count in found.items() if count} == {reason, "handshake_timeout", "wrong_header"}
     assert found[(reason,)] == 3
+
+
+def test_refused_because_the_broker_is_being_drained(scraped: Scraped):
+    scraped.server.totals["refused"] = {DRAINED: 2}
+    assert value(scraped.metrics(), "headgate_connections_refused_total", "drain") == 2
 
 
 def test_running_out_of_descriptors_and_words_that_nobody_knows(scraped: Scraped):
@@ -290,6 +309,13 @@ def test_alarms_and_notices(scraped: Scraped):
     }
 
 
+def test_time_that_alarms_were_on_and_sockets_full(scraped: Scraped):
+    metrics = scraped.metrics()
+    scraped.full_sockets.begin(99.25)
+    assert values(metrics)["headgate_alarm_seconds_total"] == {("memory",): 1.5}
+    assert value(metrics, "headgate_connection_write_blocked_seconds_total") == 0.75
+
+
 def test_histograms_of_the_store_and_of_the_loop(scraped: Scraped):
     lane = scraped.lanes[0]
     lane.sync_counts[0], lane.sync_counts[-1], lane.sync_seconds = 3, 1, 9.0
@@ -347,7 +373,14 @@ def test_a_scrape_of_ten_thousand_links_takes_small_steps(scraped: Scraped, link
 
 
 def test_a_scrape_of_ten_thousand_links_is_over_soon(scraped: Scraped):
+    """All of them blocked."""
     scraped.server.links = [[link(address=f"/queues/{n}")] for n in range(10_000)]
+    for n in range(10_000):
+        who = StallSubject(
+            identity=f"c{n}/0/0", connection=f"c{n}", peer="", container_id="", user="", direction="in",
+            address=f"/queues/{n}",
+        )  # fmt: skip
+        scraped.stalls.blocked(who, FlowReason.MEMORY, "alarm memory", Now(90.0, 90.0))
     metrics = scraped.metrics(addresses_max=200)
     began = perf_counter()
     for _ in metrics.collect():

@@ -1,5 +1,7 @@
 """Exchange and queue methods of a 0.9.1 connection, and what they refuse."""
 
+from decimal import Decimal
+
 import pytest
 
 from core.amqp091.methods import (
@@ -26,6 +28,7 @@ from core.amqp091.methods import (
     QueueUnbindOk,
 )
 from core.amqp091.properties import BasicProperties
+from core.amqp091.table import OpaqueString, Timestamp
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import Wire091Peer, connect
@@ -225,6 +228,18 @@ def test_an_exchange_by_headers(peer: Wire091Peer):
     for headers in ({"colour": "red", "size": 3}, {"colour": "red"}, {}):
         properties = BasicProperties(headers=headers)  # type: ignore[arg-type]
         peer.publish(1, [b"m"], exchange="amq.headers", routing_key="", properties=properties)
+    assert peer.broker.ready() == 1
+
+
+def test_arguments_are_kept_without_the_types_of_this_protocol(peer: Wire091Peer):
+    peer.declare()
+    arguments = {"x-match": "all", "since": Timestamp(1_000), "rate": Decimal("1.5"), "raw": OpaqueString(b"\xff")}
+    peer.call(1, QueueBind(queue="q", exchange="amq.headers", arguments=arguments), QueueBindOk)  # type: ignore[arg-type]
+    bindings = [row for row in peer.broker.engine.snapshot("bindings") if row["source"] == "amq.headers"]
+    assert [row["arguments"] for row in bindings] == [
+        {"x-match": "all", "since": 1_000_000, "rate": 1.5, "raw": b"\xff"}
+    ]
+    peer.publish(1, [b"m"], exchange="amq.headers", routing_key="", properties=BasicProperties(headers=arguments))  # type: ignore[arg-type]
     assert peer.broker.ready() == 1
 
 

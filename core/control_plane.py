@@ -1,11 +1,13 @@
 """What an operator may see and do, put together from the broker and the server for the control requests."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from core.engine.broker import Broker
-from core.errors import PreconditionFailed
+from core.errors import NotFound, PreconditionFailed
 from core.interface import Snapshot, Target
 from core.observe.stalls import Stalls
+from core.observe.why import why
+from core.server.orders import Order
 from core.server.run import Server
 from core.server.sampler import Sampler
 from core.store.definitions import PolicyDeclaration
@@ -20,6 +22,7 @@ class BrokerControl:
     def __init__(self, broker: Broker, *, version: str, pid: int, stalls: Stalls) -> None:
         self.server: Server | None = None
         self.sampler: Sampler | None = None
+        self.settings_text: Callable[[], str] = str
         self._broker = broker
         self._version = version
         self._pid = pid
@@ -45,6 +48,10 @@ class BrokerControl:
         status["alarms"] = [row for row in self._broker.snapshot("alarms") if row["level"] == "alarm"]
         return status
 
+    def configuration(self) -> str:
+        """The settings in force, as a file without secrets; "" where nobody has said them."""
+        return self.settings_text()
+
     def set_alarm(self, name: str) -> None:
         """Raise an alarm by hand."""
         self._broker.set_alarm(name)
@@ -65,9 +72,52 @@ class BrokerControl:
         """Begin to send messages back to where they died."""
         return self._broker.replay_messages(queue, count)
 
+    def why(self, kind: str, identity: str) -> Snapshot | None:
+        """What holds something up; None where there is none of that name."""
+        return why(self, kind, identity)
+
     def close_connection(self, identity: str, reason: str) -> bool:
         """Close a connection with a reason; False when there is none of that name."""
         return self.server is not None and self.server.close_connection(identity, reason)
+
+    def drain(self, *, wanted: bool) -> Snapshot:
+        """Hold up publishers and consumers, and let nobody in; or all that no more. Returns how far it is."""
+        self._broker.drain(wanted=wanted)
+        if self.server is not None:
+            self.server.drain(wanted=wanted)
+        return self.draining()
+
+    def draining(self) -> Snapshot:
+        """How far a drain is: ``unsettled`` are messages that consumers have and have not settled."""
+        since = None if self.server is None else self.server.drained_since
+        return {
+            "draining": since is not None,
+            "since": None if since is None else since.wall,
+            "connections": 0 if self.server is None else self.server.sockets[0],
+            "unsettled": self.unsettled,
+        }
+
+    @property
+    def unsettled(self) -> int:
+        """Messages that consumers have and have not settled."""
+        return self._broker.unsettled
+
+    def trace_frames(self, identity: str, *, wanted: bool) -> None:
+        """Look at the frames of a connection, or do not any more. Raises NotFound, LimitReached."""
+        if self.server is not None:
+            self.server.trace_frames(identity, wanted=wanted)
+
+    def traced_frames(self, identity: str, after: int) -> Snapshot:
+        """The frames from this number on. Raises NotFound."""
+        if self.server is None:
+            raise NotFound(f"there is no connection '{identity}'")
+        return self.server.traced_frames(identity, after)
+
+    def order(self, order: Order) -> None:
+        """Have a link or session do something. Raises NotFound, Invalid."""
+        if self.server is None:
+            raise NotFound(f"there is no '{order.identity}'")
+        self.server.order(order)
 
     def set_policy(
         self, *, name: str, pattern: str, priority: int, apply_to: str, definition: Mapping[str, object]

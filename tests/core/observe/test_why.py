@@ -2,13 +2,13 @@
 
 import pytest
 
-from amqp10.control_why import why
 from core.amqp091.frontend.settings import FrontEndSettings
 from core.amqp091.methods import ExchangeDeclare, QueueBind
 from core.amqp091.negotiation import ConnectionSettings
 from core.amqp091.properties import BasicProperties
-from core.interface import Snapshot
+from core.observe.why import why
 from tests.kit.faulty_disk import MemoryDisk
+from tests.kit.looker import Looker
 from tests.kit.storage import KeptDefinitions, open_storage, sync, write
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import Wire091Peer, connect
@@ -17,19 +17,6 @@ PERSISTENT = BasicProperties(delivery_mode=2)
 SMALL = numbered(5000)
 LARGE = [bytes(4096)] * 6000
 """Each a body for the message store; more than the 4000 that a queue may have sent to it."""
-
-
-class Looker:
-    """What the control plane shows, without a server around it."""
-
-    def __init__(self, broker: InProcessBroker) -> None:
-        self._broker = broker
-
-    def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
-        if kind not in ("connections", "channels"):
-            return self._broker.engine.snapshot(kind, identity)
-        rows = [row for peer in self._broker.peers for row in peer.front_end.snapshot(kind, self._broker.now)]
-        return [row for row in rows if identity in (None, row["identity"])]
 
 
 class SlowDisk:
@@ -54,7 +41,7 @@ class SlowDisk:
 
 
 def verdict(broker: InProcessBroker, peer: Wire091Peer) -> tuple[object, object]:
-    answer = why(Looker(broker), peer.front_end.info.identity)
+    answer = why(Looker(broker), "connections", peer.front_end.info.identity)
     assert answer is not None
     assert answer["waits"] is (answer["stage"] is not None)
     return answer["stage"], answer["names"]
@@ -148,24 +135,24 @@ def test_alarms_come_first():
     peer = connect(broker)
     peer.declare()
     broker.raise_alarm("memory")
-    answer = why(Looker(broker), "test-0")
+    answer = why(Looker(broker), "connections", "test-0")
     assert answer is not None
     assert (answer["state"], answer["waits"]) == ("blocking", False)
     peer.publish(1, [b"x"], routing_key="q")
-    answer = why(Looker(broker), "test-0")
+    answer = why(Looker(broker), "connections", "test-0")
     assert answer is not None
     assert (answer["state"], answer["waits"], answer["stage"]) == ("blocked", True, None)
     assert "low on memory" in str(answer["sentence"])
 
 
-def test_an_amqp_1_0_connection_is_referred_to_its_links():
+def test_an_amqp_1_0_connection_has_no_stages():
     broker = InProcessBroker()
     broker.connect()
-    answer = why(Looker(broker), "test-0")
+    answer = why(Looker(broker), "connections", "test-0")
     assert answer is not None
     assert (answer["protocol"], answer["stage"]) == ("amqp-1.0", None)
-    assert "headgate links list" in str(answer["sentence"])
+    assert answer["sentence"] == "Nothing holds up connection test-0: none of its 0 links waits."
 
 
 def test_nobody_of_that_name():
-    assert why(Looker(InProcessBroker()), "c17") is None
+    assert why(Looker(InProcessBroker()), "connections", "c17") is None

@@ -1,0 +1,119 @@
+"""The steps that bring a broker to a definitions file, as requests to its management node, one after the other."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from amqp10.addresses import percent_encode
+from amqp10.cli.listing import Row, pages
+from amqp10.cli.remote import HTTP_NOT_FOUND
+from amqp10.client import ClientConnection, RequestRefused
+from amqp10.codec.encode import encode_value
+from amqp10.management_bindings import location
+from amqp10.management_message import REQUEST_BYTES_MAX, encodable
+from core.definitions_file import KINDS, Action, Step, Thing
+from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
+
+PROPERTIES_BYTES = 4096
+"""Room in a request for all but its body: its path has at most a name of 255 bytes, percent-encoded three times as
+long."""
+
+Request = tuple[str, str, object]
+"""Method, path and body."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of the steps. Those that are in neither list were not tried."""
+
+    done: list[Step] = field(default_factory=list)
+    failed: list[tuple[Step, str]] = field(default_factory=list)
+
+
+async def snapshots(connection: ClientConnection) -> dict[str, Sequence[Row]]:
+    """What the broker has, as :func:`core.definitions_file.from_snapshots` takes it."""
+    return {kind: await pages(connection, kind) for kind in KINDS}
+
+
+async def take(
+    connection: ClientConnection,
+    steps: Sequence[Step],
+    outcome: Outcome,
+    *,
+    keep_going: bool,
+    taken: Callable[[], None],
+) -> None:
+    """Take the steps in order, up to the first that fails unless the rest is to go on. ``taken`` hears of each.
+
+    Raises ClientError when the connection fails; the outcome has what was done before.
+    """
+    for step in steps:
+        why = await _refusal(connection, step)
+        if why is None:
+            outcome.done.append(step)
+        else:
+            outcome.failed.append((step, why))
+            if not keep_going:
+                return
+        taken()
+
+
+async def _refusal(connection: ClientConnection, step: Step) -> str | None:
+    """Why a step failed; None when it is done."""
+    method, path, body = request_of(step)
+    size = len(encode_value(body))
+    if size > REQUEST_BYTES_MAX - PROPERTIES_BYTES:
+        return f"its arguments take {size} bytes, a request has at most {REQUEST_BYTES_MAX}; shorten them"
+    try:
+        await connection.request(method, path, body)
+    except RequestRefused as refused:
+        if step.action is Action.DELETE and refused.status == HTTP_NOT_FOUND:
+            return None
+        return refused.text
+    return None
+
+
+def request_of(step: Step) -> Request:
+    """The request that takes a step."""
+    if step.action is Action.DELETE:
+        return "DELETE", _path(step.thing), None
+    return _declaration(step.thing)
+
+
+def _path(thing: Thing) -> str:
+    match thing:
+        case ExchangeDeclaration():
+            return f"/exchanges/{percent_encode(thing.name)}"
+        case QueueDeclaration():
+            return f"/queues/{percent_encode(thing.name)}"
+        case Binding():
+            return location(thing)
+    return f"/headgate/policies/{percent_encode(thing.name)}"
+
+
+def _declaration(thing: Thing) -> Request:
+    path = _path(thing)
+    match thing:
+        case ExchangeDeclaration():
+            fields = {"type": thing.type.value, "durable": thing.durable, "auto_delete": thing.auto_delete}
+            return "PUT", path, {**fields, "internal": thing.internal, "arguments": encodable(thing.arguments)}
+        case QueueDeclaration():
+            fields = {"durable": thing.durable, "auto_delete": thing.auto_delete}
+            return "PUT", path, {**fields, "arguments": encodable(thing.arguments)}
+        case Binding():
+            return "POST", "/bindings", binding_body(thing)
+    return "PUT", path, {
+        "pattern": thing.pattern,
+        "priority": thing.priority,
+        "apply_to": thing.apply_to,
+        "definition": encodable(thing.definition),
+    }  # fmt: skip
+
+
+def binding_body(binding: Binding) -> dict[str, object]:
+    """The body of a request that makes a binding."""
+    return {
+        "source": binding.source,
+        "destination_queue" if binding.destination_is_queue else "destination_exchange": binding.destination,
+        "binding_key": binding.binding_key,
+        "arguments": encodable(binding.arguments),
+    }

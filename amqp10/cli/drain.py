@@ -1,0 +1,96 @@
+"""``headgate drain`` and ``headgate undrain``: empty a broker of work before a stop that nobody notices."""
+
+import sys
+from typing import Annotated
+
+import trio
+from cyclopts import Parameter
+
+from amqp10.cli.exits import CommandError, Exit
+from amqp10.cli.listing import AsJson, Row, print_json
+from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
+from amqp10.client import ClientConnection
+
+POLL_SECONDS = 0.25
+PATH = "/headgate/drain"
+
+
+def drain_command(
+    *,
+    wait: Annotated[
+        float | None, Parameter(help="Wait so many seconds at most until nothing is unsettled, and show how far it is.")
+    ] = None,
+    json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Let a broker finish what is under way, before it is stopped.
+
+    It says that it is not ready (/readyz), lets no new connections and links in, gives publishers no link credit,
+    and sends consumers nothing more; what they have they go on settling. Connections stay. Undo it with: headgate
+    undrain. From the broker's own machine one can still connect, to look and to undo.
+
+    For example:
+
+        headgate drain
+        headgate drain --wait 30 && kill -TERM $PID
+    """
+    if wait is not None and wait < 0:
+        raise CommandError(Exit.USAGE, f"--wait {wait}: must be 0 or more")
+
+    async def drain(broker: ClientConnection) -> Row:
+        progress = await _ask(broker, "PUT")
+        deadline = trio.current_time() + (wait or 0)
+        while progress["unsettled"] and trio.current_time() < deadline:
+            print(_left(progress), file=sys.stderr)
+            progress = await _changed(broker, progress, deadline)
+        return progress
+
+    progress = with_broker(url, drain)
+    if json:
+        print_json(progress)
+    else:
+        print(f"the broker is being drained; {_left(progress)}")
+    if wait is None:
+        return
+    if progress["unsettled"]:
+        raise CommandError(
+            Exit.TIMED_OUT,
+            f"not everything was settled within {wait:g} s; what is left when it stops will be delivered again",
+        )
+    if not json:
+        print("it may be stopped")
+
+
+def undrain_command(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Let a broker serve as usual again, after headgate drain.
+
+    For example:
+
+        headgate undrain
+    """
+    progress = with_broker(url, lambda broker: _ask(broker, "DELETE"))
+    if json:
+        print_json(progress)
+    else:
+        print("the broker serves as usual")
+
+
+async def _changed(broker: ClientConnection, before: Row, deadline: float) -> Row:
+    """How far it is once that is another answer, or the time is over."""
+    progress = before
+    while progress == before and trio.current_time() < deadline:
+        await trio.sleep(min(POLL_SECONDS, deadline - trio.current_time()))
+        progress = await _ask(broker, "GET")
+    return progress
+
+
+async def _ask(broker: ClientConnection, method: str) -> Row:
+    answer = (await broker.request(method, PATH)).body
+    if not isinstance(answer, dict):
+        raise CommandError(Exit.REFUSED, "the broker's answer is not understood; is it a Headgate of another version?")
+    return answer
+
+
+def _left(progress: Row) -> str:
+    """In words; the command's own connection is among them."""
+    return f"{progress['connections']} connections, {progress['unsettled']} messages unsettled"

@@ -1,0 +1,51 @@
+"""``headgate top``: who waits, in a terminal, from the HTTP API of the admin server."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from amqp10.cli.exits import CommandError, Exit
+from amqp10.top.admin import Admin, AdminError
+
+DEFAULT_ADMIN_URL = "http://127.0.0.1:15692"
+
+AdminUrl = Annotated[
+    str, Parameter(name="--url", env_var="HEADGATE_ADMIN_URL", help="The admin server, as http://HOST:PORT.")
+]
+TokenFile = Annotated[
+    Path | None,
+    Parameter(name="--token-file", env_var="HEADGATE_TOKEN_FILE", help="A file with the admin server's token."),
+]
+
+
+def top_command(*, url: AdminUrl = DEFAULT_ADMIN_URL, token_file: TokenFile = None) -> None:
+    """Show the links of a broker, those first that wait, and why: again each second, until q is pressed.
+
+    The broker needs admin.enabled in its configuration. For example:
+
+        headgate top
+        headgate top --url http://broker.example.org:15692 --token-file token
+    """
+    admin = Admin(url, None if token_file is None else _token(token_file))
+    try:
+        from amqp10.top.app import TopApp  # textual takes a third of a second to load, and need not be installed
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "textual":
+            raise
+        raise CommandError(
+            Exit.USAGE, "top needs textual, which is not installed; install it with: pip install 'headgate[top]'"
+        ) from error
+    try:
+        admin.get("status")
+    except AdminError as error:
+        code = Exit.NOT_LET_IN if error.status in (401, 403) else Exit.UNREACHABLE
+        raise CommandError(code, f"{error}; is admin.enabled set?" if error.status == 0 else str(error)) from error
+    TopApp(admin).run()
+
+
+def _token(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(Exit.USAGE, f"cannot read the token in {path}: {error}") from error

@@ -1,0 +1,204 @@
+"""``headgate trace frames``: what a connection and the broker say to each other; decoded here, not in the broker."""
+
+import json as json_module
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from datetime import UTC, datetime
+from math import inf
+from typing import Annotated, NamedTuple
+
+import trio
+from cyclopts import App, Parameter
+
+from amqp10.addresses import percent_encode
+from amqp10.cli.exits import CommandError, Exit
+from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
+from amqp10.client import ClientConnection
+from amqp10.errors import DecodeError
+from amqp10.framing import AMQP_FRAME, FRAME_HEADER_BYTES
+from amqp10.messaging import (
+    Accepted,
+    Coordinator,
+    Error,
+    Modified,
+    Received,
+    Rejected,
+    Released,
+    Source,
+    Target,
+)
+from amqp10.performatives import Performative, decode_performative
+from amqp10.types import plain
+from core.amqp091.framing import FrameType
+from core.amqp091.methods import METHODS
+
+POLL_SECONDS = 0.1
+METHOD_BYTES = 11
+"""Of a frame of AMQP 0.9.1, up to the name of the method."""
+
+Nested = Performative | Source | Target | Coordinator | Accepted | Rejected | Released | Modified | Received | Error
+NESTED = (Source, Target, Coordinator, Accepted, Rejected, Released, Modified, Received, Error)
+"""What may be in a performative and has fields of its own."""
+
+trace_app = App(name="trace", help="What a connection and the broker say to each other.")
+
+AsJsonLines = Annotated[bool, Parameter(name="--json", negative="", help="Print a JSON object a line.")]
+
+
+class Shown(NamedTuple):
+    """A frame in words."""
+
+    number: int
+    at: float
+    outgoing: bool
+    size: int
+    channel: int
+    name: str
+    fields: dict[str, object]
+
+
+@trace_app.command
+def frames(
+    connection: str,
+    /,
+    *,
+    seconds: Annotated[float | None, Parameter(help="End after so many seconds.")] = None,
+    count: Annotated[int | None, Parameter(help="End after so many frames.")] = None,
+    json: AsJsonLines = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Print the frames of a connection as they come and go, until interrupted.
+
+    ">" is what the client sent, "<" what the broker sent. Of AMQP 1.0 every performative is shown with its fields, and
+    of messages only their size; of AMQP 0.9.1 the names of methods. How a client proves who it is is never shown.
+    Frames that were too many to be kept are counted.
+
+    For example:
+
+        headgate trace frames c17
+        headgate trace frames c17 --seconds 10 --json > frames.json
+    """
+    if (seconds is not None and seconds <= 0) or (count is not None and count < 1):
+        raise CommandError(Exit.USAGE, "--seconds must be more than 0, and --count 1 or more")
+
+    async def trace(broker: ClientConnection) -> None:
+        path = f"/headgate/connections/{percent_encode(connection)}/frames"
+        await broker.request("PUT", path)
+        await _follow(broker, path, until=trio.current_time() + (seconds or inf), count=count or inf, as_json=json)
+        await broker.request("DELETE", path)
+
+    with_broker(url, trace)
+
+
+async def _follow(broker: ClientConnection, path: str, *, until: float, count: float, as_json: bool) -> None:
+    after = 0
+    while True:
+        answer = (await broker.request("GET", f"{path}?after={after}")).body
+        if not isinstance(answer, dict):
+            raise CommandError(Exit.REFUSED, "the broker's answer is not understood")
+        after = answer["next"]
+        if answer["missed"]:
+            print(f"headgate: {answer['missed']} frames are left out: too many to be kept", file=sys.stderr)
+        for frame in answer["frames"]:
+            shown = _decoded(answer["protocol"], *frame)
+            print(_as_json(shown) if as_json else _as_text(shown))
+            count -= 1
+            if count <= 0:
+                return
+        sys.stdout.flush()
+        if not answer["open"]:
+            print("headgate: the connection is closed", file=sys.stderr)
+            return
+        if trio.current_time() >= until:
+            return
+        if not answer["more"]:
+            await trio.sleep(min(POLL_SECONDS, until - trio.current_time()))
+
+
+def _decoded(protocol: str, number: int, at: float, outgoing: bool, size: int, kept: bytes) -> Shown:
+    decode: Callable[[bytes, int], tuple[int, str, dict[str, object]]]
+    decode = _amqp10 if protocol == "amqp-1.0" else _amqp091
+    if kept.startswith(b"AMQP"):
+        return Shown(number, at, outgoing, size, 0, "protocol-header", {"header": kept})
+    channel, name, values = decode(kept, size)
+    return Shown(number, at, outgoing, size, channel, name, values)
+
+
+def _amqp10(kept: bytes, size: int) -> tuple[int, str, dict[str, object]]:
+    """Channel, name and fields."""
+    _, offset, frame_type, channel = struct.unpack_from(">IBBH", kept)
+    if frame_type != AMQP_FRAME:
+        return channel, "sasl", {}
+    if size == FRAME_HEADER_BYTES:
+        return channel, "empty", {}
+    try:
+        performative, end = decode_performative(kept, 4 * offset, len(kept))
+    except DecodeError as error:
+        return channel, "not-decoded", {"fault": str(error)}
+    shown = dict(_parts(performative))
+    if size > end:
+        shown["payload_bytes"] = size - end
+    return channel, type(performative).__name__.lower(), shown
+
+
+def _amqp091(kept: bytes, size: int) -> tuple[int, str, dict[str, object]]:
+    frame_type, channel, payload = struct.unpack_from(">BHI", kept)
+    if frame_type == FrameType.METHOD and len(kept) >= METHOD_BYTES:
+        class_id, method_id = struct.unpack_from(">HH", kept, 7)
+        method = METHODS.get((class_id, method_id))
+        return channel, f"{class_id}.{method_id}" if method is None else _dotted(method.__name__), {}
+    names = {FrameType.HEADER: "header", FrameType.BODY: "body", FrameType.HEARTBEAT: "heartbeat"}
+    name = next((name for known, name in names.items() if known == frame_type), f"type {frame_type}")
+    return channel, name, {"payload_bytes": payload} if payload else {}
+
+
+def _dotted(name: str) -> str:
+    """BasicGetOk is basic.get-ok."""
+    words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).split()
+    return f"{words[0]}.{'-'.join(words[1:])}"
+
+
+def _as_text(shown: Shown) -> str:
+    time = datetime.fromtimestamp(shown.at, UTC).strftime("%H:%M:%S.%f")
+    values = " ".join(f"{name}={_brief(value)}" for name, value in shown.fields.items())
+    return f"{time} {'<' if shown.outgoing else '>'} {shown.channel} {shown.name} {values}".rstrip()
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.hex() or "-"
+    if isinstance(value, NESTED):
+        inside = " ".join(f"{name}={_brief(item)}" for name, item in _parts(value))
+        return f"{type(value).__name__.lower()}({inside})"
+    return str(plain(value))
+
+
+def _as_json(shown: Shown) -> str:
+    row = {
+        "number": shown.number,
+        "at": shown.at,
+        "direction": "out" if shown.outgoing else "in",
+        "size": shown.size,
+        "channel": shown.channel,
+        "name": shown.name,
+        "fields": {name: _jsonable(value) for name, value in shown.fields.items()},
+    }
+    return json_module.dumps(row, default=str, ensure_ascii=False)
+
+
+def _jsonable(value: object) -> object:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, NESTED):
+        return {"type": type(value).__name__.lower()} | {name: _jsonable(item) for name, item in _parts(value)}
+    return plain(value)
+
+
+def _parts(value: Nested) -> Iterator[tuple[str, object]]:
+    """The fields that do not have their defaults."""
+    for field in fields(value):
+        item = getattr(value, field.name)
+        if item is not None and item != field.default:
+            yield field.name, item

@@ -1,0 +1,87 @@
+"""An operator's orders on the links and sessions of one connection: see :mod:`core.server.orders`.
+
+A paused publisher loses its link credit, and what it has sent before it hears of that is still taken [2.6.7]. A paused
+consumer gets nothing for its link credit; a drain of it is answered at once, with nothing. Links to the broker itself
+are left alone: through them an operator undoes it all.
+"""
+
+from amqp10.connection import Connection
+from amqp10.errors import ErrorCondition, LinkFault, SessionFault
+from amqp10.frontend.incoming import PublisherLink
+from amqp10.frontend.outgoing import ConsumerLink
+from amqp10.frontend.snapshots import link_identity, session_identity
+from amqp10.session import Link, Session
+from core.errors import EngineError, Invalid, NotFound
+from core.interface import FlowReason
+from core.server.frontends import PeerInfo
+from core.server.orders import BoundLink, CloseLink, CloseSession, Order, PauseLink, ResumeLink
+
+
+class Operating:
+    """Finds what an order is about."""
+
+    __slots__ = ("_connection", "_info")
+
+    def __init__(self, info: PeerInfo, connection: Connection) -> None:
+        self._info = info
+        self._connection = connection
+
+    def check(self, order: Order) -> None:
+        """Raises NotFound, Invalid."""
+        match order:
+            case CloseSession(identity):
+                self._session(identity)
+            case CloseLink(identity):
+                self._link(identity)
+            case BoundLink(identity):
+                if isinstance(self._user(identity), ConsumerLink):
+                    raise Invalid(
+                        f"link '{identity}' goes to a consumer, whose client decides the link credit; pause it"
+                    )
+            case PauseLink(identity) | ResumeLink(identity):
+                self._user(identity)
+
+    def obey(self, order: Order) -> PublisherLink | ConsumerLink | None:
+        """Do it. Returns the link that may be blocked for another reason now, if there is one."""
+        try:
+            self.check(order)
+        except EngineError:
+            return None  # it was right when it was given
+        match order:
+            case CloseSession(identity, reason):
+                self._session(identity).fail(SessionFault(ErrorCondition.DETACH_FORCED, reason))
+                return None
+            case CloseLink(identity, reason):
+                session, link = self._link(identity)
+                session.fail_link(link, LinkFault(ErrorCondition.DETACH_FORCED, reason))
+                return None
+        user = self._user(order.identity)
+        if isinstance(user, ConsumerLink):
+            if isinstance(order, PauseLink):
+                user.hold(FlowReason.PAUSED)
+            else:
+                user.let_go(FlowReason.PAUSED)
+        elif isinstance(order, BoundLink):
+            user.bound(order.link_credit)
+        else:
+            user.pause(paused=isinstance(order, PauseLink))
+        return user
+
+    def _session(self, identity: str) -> Session:
+        for session in self._connection.sessions:
+            if session_identity(self._info, session) == identity:
+                return session
+        raise NotFound(f"there is no session '{identity}'")
+
+    def _link(self, identity: str) -> tuple[Session, Link]:
+        for session in self._connection.sessions:
+            for link in session.links:
+                if link.end.attached and link_identity(self._info, session, link) == identity:
+                    return session, link
+        raise NotFound(f"there is no link '{identity}'")
+
+    def _user(self, identity: str) -> PublisherLink | ConsumerLink:
+        user = self._link(identity)[1].reference
+        if not isinstance(user, PublisherLink | ConsumerLink):
+            raise Invalid(f"link '{identity}' is for what the broker itself tells; it neither publishes nor consumes")
+        return user

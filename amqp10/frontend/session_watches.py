@@ -1,0 +1,68 @@
+"""Sessions that somebody looks at now and then: how long their windows are closed, and how old what they hold is.
+
+Nothing of this is told to anybody: it is for the metrics. The broker closes its windows while an alarm is on; both
+ends of that are seen. That a client has closed one, while something waits to be sent, is found by looking. The window
+of a busy consumer closes and opens many times between two looks; what is counted of that is right on the average.
+"""
+
+from collections.abc import Mapping
+
+from amqp10.frontend.ages import Ages
+from amqp10.sender_link import SenderLink
+from amqp10.session import Session
+from core.clock import Now
+from core.interface import FlowReason
+from core.server.standing import StandingTimes
+
+
+class SessionWatches:
+    """Of one connection."""
+
+    __slots__ = ("_ages", "_closed", "_times")
+
+    def __init__(self, times: StandingTimes[tuple[str, str]]) -> None:
+        """``times`` are of all connections, by direction and reason."""
+        self._times = times
+        self._closed: dict[tuple[Session, str], FlowReason] = {}
+        self._ages: dict[Session, Ages] = {}
+        """Of sessions on which something is unsettled."""
+
+    def look(self, session: Session, now: Now) -> None:
+        """See whether the client's window holds something up, and how far the deliveries have come."""
+        if session.outgoing.count:
+            if session not in self._ages:
+                self._ages[session] = Ages()
+            self._ages[session].note(session, now.monotonic)
+        elif self._ages:
+            self._ages.pop(session, None)
+        held_up = session.blocked and not session.window.remote_incoming_window
+        if held_up or self._closed:
+            self.observe(session, FlowReason.SESSION_WINDOW if held_up else None, direction="out", now=now)
+
+    def oldest(self, session: Session, now: Now) -> Mapping[SenderLink, float]:
+        """How long consumers have held what they have not settled, in seconds; links with nothing are left out."""
+        ages = self._ages.get(session)
+        return {} if ages is None else ages.oldest(session, now.monotonic)
+
+    def observe(self, session: Session, reason: FlowReason | None, *, direction: str, now: Now) -> None:
+        """The window in this direction is closed for this reason, or open (None)."""
+        before = self._closed.pop((session, direction), None)
+        if reason is not None:
+            self._closed[session, direction] = reason
+        if reason is before:
+            return
+        if before is not None:
+            self._times.end((direction, before), now.monotonic)
+        if reason is not None:
+            self._times.begin((direction, reason), now.monotonic)
+
+    def forget(self, session: Session, now: Now) -> None:
+        """The session is over."""
+        self._ages.pop(session, None)
+        for direction in ("in", "out"):
+            self.observe(session, None, direction=direction, now=now)
+
+    def forget_all(self, now: Now) -> None:
+        """The connection is over."""
+        for session, direction in list(self._closed):
+            self.observe(session, None, direction=direction, now=now)

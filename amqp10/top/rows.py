@@ -1,0 +1,225 @@
+"""What ``headgate top`` shows, made of the rows of the HTTP API: plain functions from rows to texts.
+
+Names come from strangers, and a terminal obeys what it is sent: characters that cannot be printed are replaced.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from amqp10.top.admin import Row, list_of_rows
+
+NOTHING = "-"
+NAME_LENGTH_MAX = 48
+MANAGEMENT = "/management"
+"""Links to it carry requests and no messages."""
+
+
+class Order(StrEnum):
+    """By what links are sorted; the value is the key to press."""
+
+    BLOCKED = "b"
+    LINK_CREDIT = "c"
+    UNSETTLED_AGE = "u"
+    RATE = "r"
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return self.name.lower().replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkRow:
+    """A link of AMQP 1.0 with what is known of it in several places."""
+
+    identity: str
+    session: str
+    connection: str
+    client: str
+    direction: str
+    address: str
+    link_credit: int
+    unsettled: int
+    """Deliveries that are not confirmed, or that wait to be sent."""
+    unsettled_age_s: float | None
+    rate: float
+    """Messages a second."""
+    blocked_s: float
+    """How long the stall of now has lasted; 0 without one."""
+    reason: str | None
+    culprit: str | None
+
+    def cells(self) -> tuple[str, ...]:
+        """As texts, in the order of :data:`LINK_COLUMNS`."""
+        return (
+            printable(self.client),
+            self.identity,
+            self.direction,
+            printable(self.address),
+            self.reason or NOTHING,
+            printable(self.culprit or NOTHING),
+            seconds(self.blocked_s or None),
+            str(self.link_credit),
+            str(self.unsettled),
+            seconds(self.unsettled_age_s),
+            f"{self.rate:.1f}",
+        )
+
+
+LINK_COLUMNS = (
+    "client",
+    "link",
+    "dir",
+    "address",
+    "waits for",
+    "has to change",
+    "blocked",
+    "link credit",
+    "unsettled",
+    "oldest",
+    "msg/s",
+)
+SESSION_COLUMNS = ("session", "links", "window in", "window out", "unsettled in", "unsettled out")
+CONNECTION_COLUMNS = ("client", "connection", "peer", "user", "protocol", "state", "links", "waiting")
+
+
+def link_rows(links: Iterable[Row], connections: Iterable[Row], stalls: Iterable[Row], flow_map: Row) -> list[LinkRow]:
+    """Each link of messages together with its connection's name, its stall and its rate."""
+    clients = {text(row, "identity"): _client(row) for row in connections}
+    stalled = {text(row, "identity"): row for row in stalls}
+    rates = {text(edge, "identity"): number(edge, "rate") for edge in list_of_rows(flow_map, "edges")}
+    rows = []
+    for link in links:
+        if text(link, "address") == MANAGEMENT:
+            continue
+        identity, connection = text(link, "identity"), text(link, "connection")
+        stall = stalled.get(identity, {})
+        rows.append(
+            LinkRow(
+                identity=identity,
+                session=text(link, "session"),
+                connection=connection,
+                client=clients.get(connection, connection),
+                direction=text(link, "direction"),
+                address=text(link, "address"),
+                link_credit=int(number(link, "link_credit")),
+                unsettled=int(number(link, "unconfirmed") + number(link, "waiting")),
+                unsettled_age_s=_known(link, "oldest_unsettled_seconds"),
+                rate=rates.get(identity, 0.0),
+                blocked_s=number(stall, "seconds"),
+                reason=text(stall, "reason") or None,
+                culprit=text(stall, "culprit") or None,
+            )
+        )
+    return rows
+
+
+def sorted_links(rows: Iterable[LinkRow], order: Order) -> list[LinkRow]:
+    """The worst first; among equals those that are blocked for longer, then by identity, so that lines rest."""
+
+    def rank(row: LinkRow) -> tuple[float, float, str]:
+        match order:
+            case Order.BLOCKED:
+                first = -row.blocked_s
+            case Order.LINK_CREDIT:
+                first = float(row.link_credit)
+            case Order.UNSETTLED_AGE:
+                first = -(row.unsettled_age_s or 0.0)
+            case Order.RATE:
+                first = -row.rate
+        return first, -row.blocked_s, row.identity
+
+    return sorted(rows, key=rank)
+
+
+def session_cells(row: Row) -> tuple[str, ...]:
+    """A session, in the order of :data:`SESSION_COLUMNS`."""
+    keys = ("identity", "links", "incoming_window", "remote_incoming_window", "unsettled_in", "unsettled_out")
+    return tuple(printable(text(row, key) or NOTHING) for key in keys)
+
+
+def connection_cells(row: Row, waiting: Mapping[str, int]) -> tuple[str, ...]:
+    """A connection, in the order of :data:`CONNECTION_COLUMNS`; ``waiting`` counts stalls by connection."""
+    identity = text(row, "identity")
+    shown = (
+        _client(row),
+        identity,
+        text(row, "peer"),
+        text(row, "user"),
+        text(row, "protocol"),
+        text(row, "state") or text(row, "phase"),
+        text(row, "links") or text(row, "channels"),
+        str(waiting.get(identity, 0)),
+    )
+    return tuple(printable(cell or NOTHING) for cell in shown)
+
+
+def headline(overview: Row) -> str:
+    """Rates, totals and alarms, in two lines."""
+    rates, blocked = overview.get("rates"), overview.get("links_blocked")
+    rates = rates if isinstance(rates, dict) else {}
+    blocked = blocked if isinstance(blocked, dict) else {}
+    waiting = ", ".join(f"{count} {reason}" for reason, count in sorted(blocked.items())) or "nobody"
+    alarms = overview.get("alarms")
+    names = ", ".join(map(str, alarms)) if isinstance(alarms, list) and alarms else "none"
+    flow = "  ".join(f"{name} {number(rates, name):.1f}/s" for name in ("in", "out", "confirmed", "settled"))
+    ready, unsettled = int(number(overview, "ready")), int(number(overview, "unacked"))
+    lines = (f"{flow}  ready {ready}  unsettled {unsettled}", f"waiting: {waiting}   alarms: {names}")
+    return "\n".join(printable(line, length_max=None) for line in lines)
+
+
+def why_text(answer: Row) -> str:
+    """An answer of ``why`` as lines: what, what to do, and the way that was looked at."""
+    lines = [text(answer, "sentence"), ""]
+    if answer.get("advice"):
+        lines += [f"What to do: {text(answer, 'advice')}", ""]
+    for step in list_of_rows(answer, "chain"):
+        mark = "X" if step.get("verdict") == "blocking" else "?" if step.get("verdict") == "unknown" else "o"
+        lines.append(f" {mark} {text(step, 'edge')}  {text(step, 'says')}")
+    return "\n".join(printable(line, length_max=None) for line in lines)
+
+
+def printable(name: str, *, length_max: int | None = NAME_LENGTH_MAX) -> str:
+    """A name as it may be sent to a terminal."""
+    clean = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name)
+    return clean if length_max is None or len(clean) <= length_max else clean[: length_max - 1] + "…"
+
+
+def seconds(value: float | None) -> str:
+    """A duration in few characters."""
+    if value is None:
+        return NOTHING
+    if value < 60:
+        return f"{value:.1f}s"
+    minutes, rest = divmod(int(value), 60)
+    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
+
+
+def text(row: Row, key: str) -> str:
+    """A value as text; empty where there is none."""
+    value = row.get(key)
+    return "" if value is None else str(value)
+
+
+def number(row: Row, key: str) -> float:
+    """A value as a number; 0 where there is none."""
+    return _known(row, key) or 0.0
+
+
+def count_by(rows: Sequence[Row], key: str) -> dict[str, int]:
+    """How many rows have each value."""
+    counts: dict[str, int] = {}
+    for row in rows:
+        value = text(row, key)
+        counts[value] = counts.get(value, 0) + 1
+    return counts
+
+
+def _known(row: Row, key: str) -> float | None:
+    value = row.get(key)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _client(row: Row) -> str:
+    return text(row, "container_id") or text(row, "identity")

@@ -1,0 +1,92 @@
+"""The ASGI application behind ``/api``: finds the operation, checks what it is given, answers, and logs every write.
+
+Who gets here has passed the guard: the host, the token, the origin. Everything that an operation refuses is told as
+JSON; what else it raises is a bug, which the guard logs and answers.
+"""
+
+from collections.abc import Sequence
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from structlog.typing import FilteringBoundLogger
+
+from core.admin.answers import problem
+from core.admin.api.bodies import read_body
+from core.admin.api.live import MEDIA_TYPE
+from core.admin.api.openapi import description
+from core.admin.api.operations import Call, Operation, Table
+from core.admin.api.refusals import Refusal, refusal_of
+from core.admin.api.rendering import answered, done
+from core.admin.guard import MAY_WRITE, is_write
+from core.errors import EngineError
+
+OPENAPI_PATH = "/api/openapi.json"
+
+
+class Api:
+    """Answers everything under ``/api``."""
+
+    def __init__(
+        self, operations: Sequence[Operation], *, version: str, body_max: int, log: FilteringBoundLogger
+    ) -> None:
+        own = Operation(method="GET", path=OPENAPI_PATH, summary="This description.", answer=self._description)
+        self.table = Table([*operations, own])
+        self._version = version
+        self._body_max = body_max
+        self._log = log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As ASGI wants it."""
+        status = 500
+
+        async def notice(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            try:
+                answer = await self._answer(scope, receive)
+                await answer(scope, receive, notice)
+            except (EngineError, Refusal) as error:  # also of an answer that is found while it is asked for
+                await _refused(error)(scope, receive, notice)
+        finally:
+            if is_write(scope["method"]):
+                self._log.info(
+                    "admin-write", method=scope["method"], path=_path(scope), status=status, peer=_peer(scope)
+                )
+
+    async def _answer(self, scope: Scope, receive: Receive) -> ASGIApp:
+        headers = Headers(scope=scope)
+        operation, path = self.table.find(scope["method"], _raw_path(scope))
+        query = operation.parameters(scope["query_string"])
+        body = None
+        if is_write(scope["method"]):
+            body = await read_body(receive, headers, kind=operation.body, size_max=self._body_max)
+        if operation.media_type == MEDIA_TYPE and scope["method"] == "HEAD":
+            return done(operation.status)  # the answer to a GET has no end
+        may_write = bool(scope.get(MAY_WRITE, False))
+        return operation.answer(Call(path=path, query=query, body=body, headers=headers, may_write=may_write))
+
+    def _description(self, call: Call) -> ASGIApp:
+        return answered(description(self.table.operations, version=self._version))
+
+
+def _refused(error: EngineError | Refusal) -> ASGIApp:
+    refusal = refusal_of(error) if isinstance(error, EngineError) else error
+    return problem(refusal.status, refusal.error, str(refusal), refusal.headers)
+
+
+def _raw_path(scope: Scope) -> bytes:
+    raw: bytes = scope["raw_path"]
+    return raw.partition(b"?")[0]
+
+
+def _path(scope: Scope) -> str:
+    return _raw_path(scope).decode("latin-1")[:256]
+
+
+def _peer(scope: Scope) -> str:
+    host, port = scope.get("client") or ("", 0)
+    return f"{host}:{port}"

@@ -1,0 +1,88 @@
+"""What the API reads, put together from the parts of a broker process.
+
+The only module of the admin server that knows them; whoever serves the API knows :mod:`core.admin.api.sources` alone.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from core.admin.api.definitions import BrokerDefinitions
+from core.admin.api.sources import ApiSources, ControlPlane, Settled
+from core.admin.api.store import lane_row
+from core.config.admin import AdminSettings
+from core.engine.broker import Broker
+from core.observe.overview import Overview, OverviewSources
+from core.observe.stalls import Stalls
+from core.observe.timelines import Timelines
+from core.server.run import Server, read_clocks
+from core.server.sampler import Sampler
+from core.server.traffic import Traffic
+from core.store.lane import Lane
+
+AMQP10 = "amqp10"
+"""The protocol whose publishers and consumers are links, by the name that metrics give to it."""
+
+
+def api_sources(
+    settings: AdminSettings,
+    *,
+    control: ControlPlane,
+    broker: Broker,
+    server: Server,
+    stalls: Stalls,
+    traffic: Mapping[str, Traffic],
+    lanes: Sequence[Lane],
+    sampler: Sampler,
+    users: Sequence[str],
+    limits: Mapping[str, int],
+    version: str,
+    node: str,
+) -> ApiSources:
+    """Everything that the API reads, of one broker process."""
+    started = read_clocks().monotonic
+    links = traffic.get(AMQP10, Traffic())
+    overview = Overview(
+        OverviewSources(
+            counts=lambda: [one.counts() for one in traffic.values()],
+            connections=lambda: server.sockets[0],
+            links=lambda: links.publishers + links.consumers,
+            alarms=lambda: broker.snapshot("alarms"),
+            stalls=lambda: stalls.current.values(),
+            queues=broker.queue_figures,
+            lag_counts=lambda: sampler.lag_counts,
+            clock=read_clocks,
+        )
+    )
+    timelines = Timelines(
+        rows={
+            "links": lambda: server.connections("links"),
+            "sessions": lambda: server.connections("sessions"),
+            "channels": lambda: server.connections("channels"),
+            "queues": lambda: ([row] for row in broker.queue_figures()),
+        },
+        stalls=lambda: stalls.current.values(),
+        clock=read_clocks,
+        things_max=settings.timelines_max,
+    )
+    return ApiSources(
+        settled=Settled(
+            version=version,
+            node=node,
+            users=users,
+            limits=limits,
+            flow_map_max=settings.flow_map_max,
+            live_clients_max=settings.live_clients_max,
+        ),
+        control=control,
+        topology=broker,
+        definitions=BrokerDefinitions(broker, version=version),
+        server=server,
+        connections=server.connections,
+        stalls=lambda: stalls.current,
+        lanes=lambda: [lane_row(lane) for lane in lanes],
+        overview=overview,
+        timelines=timelines,
+        uptime=lambda: read_clocks().monotonic - started,
+        clock=read_clocks,
+        ready=lambda: bool(server.listening_on) and not server.leaving,
+        turn=server.turn,
+    )

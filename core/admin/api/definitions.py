@@ -1,0 +1,73 @@
+"""Definitions over HTTP: what the broker has as one document in RabbitMQ's form, and such a document made so.
+
+What is there already stays; what is missing is made. A queue or exchange that is there and different is a conflict, and
+nothing is done then: it would have to be deleted with its messages. Users are neither shown nor taken.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from core.admin.api.refusals import Refusal, bad_request
+from core.admin.api.sources import OPERATOR
+from core.definitions_file.compare import Change, Difference, compare, steps
+from core.definitions_file.document import Document, Thing, label
+from core.definitions_file.json_values import problems_of
+from core.definitions_file.reading import Reading, examine
+from core.definitions_file.snapshots import KINDS, from_snapshots
+from core.definitions_file.writing import as_value
+from core.engine.broker import Broker
+from core.errors import PreconditionFailed
+from core.interface import Binding, ExchangeDeclaration, QueueDeclaration, Snapshot
+
+TOLD_MAX = 5
+"""Problems or conflicts that one answer names."""
+
+
+class BrokerDefinitions:
+    """The definitions of one broker."""
+
+    def __init__(self, broker: Broker, *, version: str) -> None:
+        self._broker = broker
+        self._version = version
+
+    def show(self) -> Snapshot:
+        """The document."""
+        return as_value(self._found(), version=self._version)
+
+    def apply(self, value: Mapping[str, object]) -> None:
+        """Make what is missing. Raises Refusal, and what the engine refuses; done once more, it goes on."""
+        problems: Sequence[object] = problems_of(value)
+        reading = Reading(document=Document(), problems=[], notes=[]) if problems else examine(value)
+        if problems or reading.problems:
+            raise bad_request(_told([*problems, *reading.problems]))
+        differences = compare(reading.document, self._found())
+        conflicts = [one for one in differences if one.change is Change.CONFLICT]
+        if conflicts:
+            raise Refusal(409, "conflict", _told([_conflict(one) for one in conflicts]))
+        for step in steps(differences, delete_extra=False):
+            self._make(step.thing)
+
+    def _found(self) -> Document:
+        reading = from_snapshots({kind: self._broker.snapshot(kind) for kind in KINDS})
+        if reading.problems:
+            raise PreconditionFailed(_told(reading.problems))
+        return reading.document
+
+    def _make(self, thing: Thing) -> None:
+        match thing:
+            case ExchangeDeclaration():
+                self._broker.declare_exchange(thing)
+            case QueueDeclaration():
+                self._broker.declare_queue(thing, OPERATOR)
+            case Binding():
+                self._broker.bind(thing, OPERATOR)
+            case _:
+                self._broker.policies.set(thing)
+
+
+def _conflict(difference: Difference) -> str:
+    return f"{label(difference.thing)} is different: {', '.join(difference.fields)}"
+
+
+def _told(found: Sequence[object]) -> str:
+    more = len(found) - TOLD_MAX
+    return "; ".join(map(str, found[:TOLD_MAX])) + (f"; and {more} more" if more > 0 else "")

@@ -1,0 +1,137 @@
+"""The flow map: publishers, addresses and consumers as nodes, links as edges, and how much of the time each is blocked.
+
+A queue is one node, however its address is spelled: by AMQP 1.0 in either form, or by AMQP 0.9.1 as a name. Of AMQP
+0.9.1 only publishing is shown, a channel's towards each of its queues: its rows do not say where it consumes.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from heapq import nsmallest
+from itertools import islice
+from urllib.parse import quote, unquote
+
+from core.admin.api.sources import ApiSources
+from core.interface import Snapshot
+from core.observe.stalls import Stall
+
+SLICE_ROWS = 200
+"""Links looked at between two pauses: 2 ms."""
+EDGES_LOOKED_AT_MAX = 10_000
+QUEUE_PREFIXES = ("/queues/", "/queue/", "/amq/queue/")
+"""Of addresses of AMQP 1.0 that are queues."""
+
+
+def flow_map(sources: ApiSources) -> Iterator[Snapshot | None]:
+    """Gives None where others may go on, and the map at the end."""
+    queues = {str(row["name"]): row for row in sources.control.snapshot("queues")}
+    yield None
+    stalls = {who.identity: stall for who, stall in sources.stalls().items()}
+    edges: list[Snapshot] = []
+    for kind in ("links", "channels"):
+        since_pause = 0
+        for rows in sources.connections(kind):
+            room = EDGES_LOOKED_AT_MAX - len(edges)
+            edges += islice(_edges(kind, rows, sources, stalls, queues.keys()), room)
+            since_pause += 1 + len(rows)
+            if since_pause >= SLICE_ROWS:
+                since_pause = 0
+                yield None
+    shown = nsmallest(sources.settled.flow_map_max, edges, key=_rank)
+    yield {**_nodes(shown, sources, queues), "edges": shown, "edges_total": len(edges)}
+
+
+def _edges(
+    kind: str,
+    rows: Sequence[Snapshot],
+    sources: ApiSources,
+    stalls: Mapping[str, Stall],
+    queues: AbstractSet[str],
+) -> Iterator[Snapshot]:
+    for row in rows:
+        identity, connection = str(row["identity"]), str(row["connection"])
+        stalled = identity if kind == "links" else connection
+        figures: Snapshot = {
+            "identity": stalled,
+            "why_kind": "links" if kind == "links" else "connections",
+            "rate": round(sources.timelines.rate(kind, identity), 1),
+            "blocked_share": round(sources.timelines.blocked_share(kind, identity), 3),
+            **_stall(stalls.get(stalled)),
+        }
+        if kind == "links":
+            address = node_of(str(row["address"] or ""), queues)
+            outgoing = row["direction"] == "out"
+            ends = (address, connection) if outgoing else (connection, address)
+            yield {**figures, "direction": row["direction"], "from": ends[0], "to": ends[1]}
+        else:
+            targets = row["publishes_to"]
+            for queue in targets if isinstance(targets, list) else []:
+                yield {**figures, "direction": "in", "from": connection, "to": node_of(str(queue), queues)}
+
+
+def _stall(stall: Stall | None) -> Snapshot:
+    if stall is None:
+        return {"blocked": False, "reason": None, "culprit": None}
+    return {"blocked": True, "reason": stall.reason.value, "culprit": stall.culprit}
+
+
+def _rank(edge: Snapshot) -> tuple[float, float, str]:
+    share, rate = edge["blocked_share"], edge["rate"]
+    assert isinstance(share, float)
+    assert isinstance(rate, float)
+    return -share, -rate, str(edge["identity"])
+
+
+def _nodes(edges: list[Snapshot], sources: ApiSources, queues: Mapping[str, Snapshot]) -> Snapshot:
+    publishers = dict.fromkeys(str(edge["from"]) for edge in edges if edge["direction"] == "in")
+    consumers = dict.fromkeys(str(edge["to"]) for edge in edges if edge["direction"] == "out")
+    addresses = dict.fromkeys(str(edge["to" if edge["direction"] == "in" else "from"]) for edge in edges)
+    wanted = publishers | consumers
+    known = {
+        str(row["identity"]): row
+        for rows in sources.connections("connections")
+        for row in rows
+        if row["identity"] in wanted
+    }
+    return {
+        "publishers": [_connection(identity, known.get(identity, {})) for identity in publishers],
+        "addresses": [_address(identity, queues) for identity in addresses],
+        "consumers": [_connection(identity, known.get(identity, {})) for identity in consumers],
+    }
+
+
+def _connection(identity: str, row: Snapshot) -> Snapshot:
+    return {
+        "identity": identity,
+        "connection": identity,
+        "container_id": row.get("container_id"),
+        "peer": row.get("peer"),
+    }
+
+
+def _address(identity: str, queues: Mapping[str, Snapshot]) -> Snapshot:
+    name = queue_of(identity, queues.keys())
+    row = {} if name is None else queues[name]
+    return {
+        "identity": identity,
+        "address": identity,
+        "queue": name,
+        "messages_ready": row.get("messages_ready"),
+        "messages_unacknowledged": row.get("messages_unacknowledged"),
+    }
+
+
+def node_of(address: str, queues: AbstractSet[str]) -> str:
+    """The one name of an address: queues are spelled ``/queues/:name``."""
+    queue = queue_of(address, queues)
+    return address if queue is None else "/queues/" + quote(queue, safe="")
+
+
+def queue_of(address: str, queues: AbstractSet[str]) -> str | None:
+    """The queue that an address names; None where there is no such one."""
+    for prefix in QUEUE_PREFIXES:
+        if address.startswith(prefix):
+            rest = address.removeprefix(prefix)
+            name = unquote(rest) if prefix == QUEUE_PREFIXES[0] else rest
+            if name in queues:
+                return name
+    return address if address in queues else None

@@ -1,0 +1,127 @@
+"""RabbitMQ's lists: pages, a filter by name, an order, and only some columns.
+
+With ``page``, ``page_size`` or ``name`` an answer is an object around its items, otherwise it is the list itself; so it
+is there. Patterns are refused: a regular expression of a stranger can take forever.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from starlette.types import ASGIApp
+
+from core.admin.api.operations import Call, Parameter
+from core.admin.api.refusals import bad_request
+from core.admin.api.rendering import SLICE_ROWS, ListOfRows, Walked, answered
+from core.interface import Snapshot
+
+PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX = 100, 500
+"""As RabbitMQ has them."""
+PAGES_MAX = 10**9
+
+COLUMNS = Parameter("columns", "Only these fields, separated by commas; a.b is b inside a.")
+LIST = (
+    Parameter("page", "Which page, from 1.", "integer", 1, PAGES_MAX),
+    Parameter("page_size", "Items in a page.", "integer", 1, PAGE_SIZE_MAX),
+    Parameter("name", "Only those with this in their name."),
+    Parameter("use_regex", "Refused unless false.", "boolean"),
+    Parameter("sort", "The field to sort by; a.b is b inside a."),
+    Parameter("sort_reverse", "The other way round.", "boolean"),
+    Parameter("pagination", "Means nothing.", "boolean"),
+    COLUMNS,
+)
+IGNORED = frozenset(
+    f"{what}_{part}" for what in ("msg_rates", "lengths", "data_rates", "node_stats") for part in ("age", "incr")
+) | {"disable_stats", "enable_queue_totals"}
+"""Parameters about stored rates, of which there are none."""
+
+
+def listed(call: Call, rows: Iterable[Snapshot]) -> ASGIApp:
+    """The answer to a request for a list. ``rows`` is gone through while it is made. Raises Refusal."""
+    if call.flag("use_regex"):
+        raise bad_request("use_regex must be false: name is a part of the name here")
+    columns = _paths(call)
+    if not call.query.keys() & {"page", "page_size", "name", "sort"}:
+        return ListOfRows(_cut(row, columns) for row in rows)
+    return Walked(_gathered(call, rows, columns))
+
+
+def _gathered(call: Call, rows: Iterable[Snapshot], columns: Sequence[Sequence[str]]) -> Iterator[ASGIApp | None]:
+    all_rows = []
+    for row in rows:
+        all_rows.append(row)
+        if len(all_rows) % SLICE_ROWS == 0:
+            yield None
+    name, sort = call.text("name"), call.text("sort")
+    chosen = all_rows if not name else [row for row in all_rows if name in str(row.get("name", ""))]
+    if sort:
+        path = sort.split(".")
+        chosen.sort(key=lambda row: _rank(_at(row, path)), reverse=call.flag("sort_reverse"))
+    if not call.query.keys() & {"page", "page_size", "name"}:
+        yield ListOfRows(_cut(row, columns) for row in chosen)
+    else:
+        yield _page(call, chosen, columns, total=len(all_rows))
+
+
+def shown(call: Call, row: Snapshot) -> ASGIApp:
+    """One thing, with only the columns that are asked for."""
+    return answered(_cut(row, _paths(call)))
+
+
+def _page(call: Call, rows: Sequence[Snapshot], columns: Sequence[Sequence[str]], *, total: int) -> ASGIApp:
+    page, size = call.number("page", 1), call.number("page_size", PAGE_SIZE_DEFAULT)
+    pages = max(1, -(-len(rows) // size))
+    if page > pages:
+        raise bad_request(f"page {page} is past the last one, which is {pages}")
+    items = [_cut(row, columns) for row in rows[(page - 1) * size : page * size]]
+    return answered(
+        {
+            "filtered_count": len(rows),
+            "item_count": len(items),
+            "items": items,
+            "page": page,
+            "page_count": pages,
+            "page_size": size,
+            "total_count": total,
+        }
+    )
+
+
+def _paths(call: Call) -> list[list[str]]:
+    columns = call.text("columns")
+    return [column.split(".") for column in columns.split(",")] if columns else []
+
+
+def _cut(row: Snapshot, paths: Sequence[Sequence[str]]) -> Snapshot:
+    if not paths:
+        return row
+    cut: Snapshot = {}
+    for path in paths:
+        value = _at(row, path)
+        if value is None:
+            continue
+        inside = cut
+        for key in path[:-1]:
+            deeper = inside.setdefault(key, {})
+            if not isinstance(deeper, dict):
+                break  # the whole of it is asked for already
+            inside = deeper
+        else:
+            inside[path[-1]] = value
+    return cut
+
+
+def _at(row: object, path: Sequence[str]) -> object:
+    for key in path:
+        row = row.get(key) if isinstance(row, Mapping) else None
+    return row
+
+
+def _rank(value: object) -> tuple[int, float, str]:
+    """Anything can be sorted by: what is missing first, then numbers, then texts."""
+    if value is None:
+        return 0, 0.0, ""
+    return (1, float(value), "") if isinstance(value, int | float) else (2, 0.0, str(value))
+
+
+def kept(rows: Iterable[Snapshot], **wanted: object) -> Iterator[Snapshot]:
+    """Those with these values."""
+    return (row for row in rows if all(row.get(key) == value for key, value in wanted.items()))

@@ -1,0 +1,136 @@
+"""The live stream: server-sent events for whoever watches, made once for all of them.
+
+Nothing is done while nobody watches. Each watcher has a queue of a few events; who has not taken them when the next one
+comes is dropped, and its connection ends. So a slow reader costs some kilobytes for some seconds, and nobody else
+anything.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from heapq import nlargest
+
+import trio
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from core.admin.answers import HEADERS
+from core.admin.api.refusals import Refusal
+from core.admin.api.rendering import conclusion, render
+from core.clock import Now
+from core.interface import Snapshot
+from core.observe.stalls import AFTER_S, Stall
+
+TICK_S = 0.5
+"""Stalls are compared so often: with the 0.4 s that it may take to find one, it is shown within a second."""
+TICKS_PER_OVERVIEW = 2
+STALLS_MAX = 100
+"""Rows in one event: 30 kB."""
+ENDLESS = "headgate.endless"
+"""The key of a connection's state under which it is told that this answer has no end."""
+
+MEDIA_TYPE = "text/event-stream"
+
+
+class LiveFeed:
+    """Those who watch, and what they are told."""
+
+    def __init__(
+        self,
+        *,
+        overview: Callable[[], Iterable[Snapshot | None]],
+        stalls: Callable[[], Iterable[Stall]],
+        clock: Callable[[], Now],
+        clients_max: int,
+        events_max: int,
+    ) -> None:
+        """``overview`` pauses by giving None, and ends with the overview."""
+        self._overview = overview
+        self._stalls = stalls
+        self._clock = clock
+        self._clients_max = clients_max
+        self._events_max = events_max
+        self._clients: set[trio.MemorySendChannel[bytes]] = set()
+        self._shown: dict[str, str] = {}
+        self._first_client = trio.Event()
+
+    def answer(self) -> ASGIApp:
+        """What answers one more watcher. Raises Refusal."""
+        if len(self._clients) >= self._clients_max:
+            raise Refusal(
+                503, "too-many-live-clients", f"{self._clients_max} clients watch already: admin.live_clients_max"
+            )
+        return self._stream
+
+    @property
+    def clients(self) -> int:
+        """How many watch."""
+        return len(self._clients)
+
+    async def run(self) -> None:
+        """Tell them, until cancelled."""
+        ticks = 0
+        while True:
+            if not self._clients:
+                self._first_client = trio.Event()
+                await self._first_client.wait()
+            await trio.sleep(TICK_S)
+            if self._has_changed():
+                self._tell(self._stalls_event())
+            if ticks % TICKS_PER_OVERVIEW == 0:
+                self._tell(await self._overview_event())
+            ticks += 1
+
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        endless = scope.get("state", {}).get(ENDLESS)
+        if endless is not None:
+            endless()
+        give, take = trio.open_memory_channel[bytes](self._events_max)
+        self._clients.add(give)
+        self._first_client.set()
+        try:
+            with give, take:
+                headers = [*HEADERS.items(), ("content-type", MEDIA_TYPE)]
+                encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+                await send({"type": "http.response.start", "status": 200, "headers": encoded})
+                await _send(send, await self._overview_event())
+                await _send(send, self._stalls_event())
+                async for event in take:
+                    await _send(send, event)
+        finally:
+            self._clients.discard(give)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _tell(self, event: bytes) -> None:
+        for client in list(self._clients):
+            try:
+                client.send_nowait(event)
+            except (trio.WouldBlock, trio.BrokenResourceError):
+                self._clients.discard(client)
+                client.close()
+
+    async def _overview_event(self) -> bytes:
+        return event("overview", await conclusion(self._overview()))
+
+    def _has_changed(self) -> bool:
+        now = self._clock()
+        shown = {stall.who.identity: f"{stall.reason.value} {stall.culprit}" for stall in self._lasting(now)}
+        changed = shown != self._shown
+        self._shown = shown
+        return changed
+
+    def _stalls_event(self) -> bytes:
+        now = self._clock()
+        total = sum(1 for _ in self._lasting(now))
+        longest = nlargest(STALLS_MAX, self._lasting(now), key=lambda stall: -stall.since.monotonic)
+        rows = [stall.row(now) for stall in longest]
+        return event("stalls", {"time": now.wall, "total": total, "stalls": rows})
+
+    def _lasting(self, now: Now) -> Iterator[Stall]:
+        return (stall for stall in self._stalls() if stall.seconds(now) >= AFTER_S)
+
+
+def event(name: str, facts: object) -> bytes:
+    """One event. JSON has no line breaks, so the data is one line."""
+    return b"event: %s\ndata: %s\n\n" % (name.encode("ascii"), render(facts))
+
+
+async def _send(send: Send, data: bytes) -> None:
+    await send({"type": "http.response.body", "body": data, "more_body": True})

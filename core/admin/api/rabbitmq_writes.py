@@ -1,0 +1,210 @@
+"""The part of RabbitMQ's management API that changes something: queues, exchanges, bindings, policies, connections.
+
+What may be done is decided by the engine, which is asked as any client asks it: with no more rights, and as the owner
+of nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from urllib.parse import quote
+
+from starlette.types import ASGIApp
+
+from core.admin.api.bodies import BindingBody, DefinitionsBody, ExchangeBody, PolicyBody, QueueBody
+from core.admin.api.operations import Call, Operation, Parameter, write
+from core.admin.api.rabbitmq import check_vhost, destination_type
+from core.admin.api.rabbitmq_rows import properties_key
+from core.admin.api.refusals import bad_request, not_found
+from core.admin.api.rendering import done
+from core.admin.api.sources import OPERATOR, ApiSources
+from core.errors import NotFound, PreconditionFailed
+from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
+
+MADE, WAS_THERE = 201, 204
+CLOSED_BY_OPERATOR = "closed by the operator"
+REASON_CHARACTERS_MAX = 100
+"""As in :mod:`core.admin.api.headgate`."""
+IF_UNUSED = Parameter("if-unused", "Only when nothing uses it.", "boolean")
+IF_EMPTY = Parameter("if-empty", "Only when it has no messages.", "boolean")
+
+
+class RabbitmqWrites:
+    """The operations that change something."""
+
+    def __init__(self, sources: ApiSources) -> None:
+        self._sources = sources
+        self._control = sources.control
+        self._topology = sources.topology
+
+    def operations(self) -> Sequence[Operation]:
+        """All of them."""
+        queue, exchange = "/api/queues/{vhost}/{name}", "/api/exchanges/{vhost}/{name}"
+        between, policy = "/api/bindings/{vhost}/e/{source}/{kind}/{destination}", "/api/policies/{vhost}/{name}"
+        in_vhost = self._in_vhost
+        return [
+            write("PUT", queue, "Declare a queue.", in_vhost(self._declare_queue), body=QueueBody, status=MADE),
+            write("DELETE", queue, "Delete a queue.", in_vhost(self._delete_queue), query=(IF_EMPTY, IF_UNUSED)),
+            write("DELETE", f"{queue}/contents", "Remove what is ready.", in_vhost(self._purge)),
+            write(
+                "PUT",
+                exchange,
+                "Declare an exchange.",
+                in_vhost(self._declare_exchange),
+                body=ExchangeBody,
+                status=MADE,
+            ),
+            write("DELETE", exchange, "Delete an exchange.", in_vhost(self._delete_exchange), query=(IF_UNUSED,)),
+            write("POST", between, "Bind.", in_vhost(self._bind), body=BindingBody, status=MADE),
+            write("DELETE", f"{between}/{{properties_key}}", "Unbind.", in_vhost(self._unbind)),
+            write("PUT", policy, "Make or change a policy.", in_vhost(self._set_policy), body=PolicyBody, status=MADE),
+            write("DELETE", policy, "Remove a policy.", in_vhost(self._clear_policy)),
+            write("POST", "/api/definitions", "Make what is missing.", self._apply, body=DefinitionsBody),
+            write(
+                "POST", "/api/definitions/{vhost}", "The same.", in_vhost(self._apply_in_vhost), body=DefinitionsBody
+            ),
+            write("DELETE", "/api/connections/{name}", "Close a connection.", self._close),
+        ]
+
+    def _in_vhost(self, change: Callable[[Call], int]) -> Callable[[Call], ASGIApp]:
+        """Also lets the engine do what the change has left to it."""
+
+        def checked(call: Call) -> ASGIApp:
+            check_vhost(call)
+            _check_said_again(call)
+            status = change(call)
+            self._sources.turn()
+            return done(status)
+
+        return checked
+
+    # --- queues ------------------------------------------------------------------------------------------------------
+
+    def _declare_queue(self, call: Call) -> int:
+        body = call.taken(QueueBody)
+        declaration = QueueDeclaration(
+            name=call.path["name"], durable=body.durable, auto_delete=body.auto_delete, arguments=body.arguments
+        )
+        _, made = self._topology.declare_queue(declaration, OPERATOR)
+        return MADE if made else WAS_THERE
+
+    def _delete_queue(self, call: Call) -> int:
+        info = self._topology.queue_info(call.path["name"], OPERATOR)
+        if call.flag("if-empty") and info.ready + info.unacknowledged:
+            raise PreconditionFailed(f"queue '{call.path['name']}' is not empty")
+        if call.flag("if-unused") and info.consumers:
+            raise PreconditionFailed(f"queue '{call.path['name']}' has consumers")
+        self._topology.delete_queue(call.path["name"], OPERATOR)
+        return 204
+
+    def _purge(self, call: Call) -> int:
+        self._topology.purge_queue(call.path["name"], OPERATOR)
+        return 204
+
+    # --- exchanges and bindings --------------------------------------------------------------------------------------
+
+    def _declare_exchange(self, call: Call) -> int:
+        body = call.taken(ExchangeBody)
+        try:
+            kind = ExchangeType(body.type)
+        except ValueError:
+            there_are = ", ".join(kind.value for kind in ExchangeType)
+            raise bad_request(f"type: there is no {body.type[:64]!r}; there are {there_are}") from None
+        made = self._topology.declare_exchange(
+            ExchangeDeclaration(
+                name=call.path["name"],
+                type=kind,
+                durable=body.durable,
+                auto_delete=body.auto_delete,
+                internal=body.internal,
+                arguments=body.arguments,
+            )
+        )
+        return MADE if made else WAS_THERE
+
+    def _delete_exchange(self, call: Call) -> int:
+        name = call.path["name"]
+        self._topology.exchange_info(name)
+        if call.flag("if-unused") and self._topology.exchange_in_use(name):
+            raise PreconditionFailed(f"exchange '{name}' has bindings")
+        self._topology.delete_exchange(name)
+        return 204
+
+    def _bind(self, call: Call) -> int:
+        body = call.taken(BindingBody)
+        self._topology.bind(
+            Binding(
+                source=call.path["source"],
+                destination=call.path["destination"],
+                destination_is_queue=destination_type(call) == "queue",
+                binding_key=body.routing_key,
+                arguments=body.arguments,
+            ),
+            OPERATOR,
+        )
+        return MADE
+
+    def _unbind(self, call: Call) -> int:
+        is_queue, wanted = destination_type(call) == "queue", call.path["properties_key"]
+        for row in self._control.snapshot("bindings"):
+            ends = row["source"], row["destination"], row["destination_is_queue"]
+            key, arguments = str(row["binding_key"]), row["arguments"]
+            assert isinstance(arguments, dict)
+            if ends != (call.path["source"], call.path["destination"], is_queue):
+                continue
+            if properties_key(key, arguments) in (wanted, quote(wanted, safe="")):
+                self._topology.unbind(
+                    Binding(
+                        source=call.path["source"],
+                        destination=call.path["destination"],
+                        destination_is_queue=is_queue,
+                        binding_key=key,
+                        arguments=arguments,
+                    ),
+                    OPERATOR,
+                )
+                return 204
+        raise not_found(f"there is no binding {wanted!r} between these")
+
+    # --- policies and connections ------------------------------------------------------------------------------------
+
+    def _set_policy(self, call: Call) -> int:
+        body, name = call.taken(PolicyBody), call.path["name"]
+        was_there = self._control.policy(name) is not None
+        self._control.set_policy(
+            name=name,
+            pattern=body.pattern,
+            priority=body.priority,
+            apply_to=body.apply_to,
+            definition=body.definition,
+        )
+        return WAS_THERE if was_there else MADE
+
+    def _clear_policy(self, call: Call) -> int:
+        self._control.clear_policy(call.path["name"])
+        return 204
+
+    def _apply(self, call: Call) -> ASGIApp:
+        status = self._apply_in_vhost(call)
+        self._sources.turn()
+        return done(status)
+
+    def _apply_in_vhost(self, call: Call) -> int:
+        self._sources.definitions.apply(call.taken(DefinitionsBody).model_extra or {})
+        return 204
+
+    def _close(self, call: Call) -> ASGIApp:
+        reason = (call.headers.get("x-reason") or CLOSED_BY_OPERATOR)[:REASON_CHARACTERS_MAX]
+        if not self._control.close_connection(call.path["name"], reason):
+            raise NotFound(f"there is no connection '{call.path['name']}'")
+        self._sources.turn()
+        return done()
+
+
+def _check_said_again(call: Call) -> None:
+    """Raises Refusal where the body contradicts the path."""
+    in_path: dict[str, object] = dict(call.path)
+    if "kind" in in_path:
+        in_path["destination_type"] = destination_type(call)
+    for field, expected in in_path.items():
+        said = getattr(call.body, field, None)
+        if said is not None and said != expected:
+            raise bad_request(f"{field}: the path says {expected!r}")

@@ -1,0 +1,52 @@
+"""Why a request is refused: each kind of the engine's errors has its status, and its word for programs."""
+
+from collections.abc import Mapping
+
+from core.errors import (
+    EngineError,
+    Forbidden,
+    Inequivalent,
+    Invalid,
+    LimitReached,
+    Locked,
+    NotFound,
+    PreconditionFailed,
+    ResourceDeleted,
+)
+
+STATUS: Mapping[type[EngineError], tuple[int, str]] = {
+    NotFound: (404, "not-found"),
+    ResourceDeleted: (404, "not-found"),
+    Invalid: (400, "bad-request"),
+    Inequivalent: (400, "bad-request"),
+    Forbidden: (403, "forbidden"),
+    Locked: (409, "conflict"),
+    PreconditionFailed: (400, "precondition-failed"),
+    LimitReached: (409, "conflict"),
+}
+
+
+class Refusal(Exception):
+    """Told to the client: a status, a word and a reason."""
+
+    def __init__(self, status: int, error: str, reason: str, *, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.error = error
+        self.headers = headers
+
+
+def bad_request(reason: str) -> Refusal:
+    """400: what was given can never be right."""
+    return Refusal(400, "bad-request", reason)
+
+
+def not_found(reason: str) -> Refusal:
+    """404."""
+    return Refusal(404, "not-found", reason)
+
+
+def refusal_of(error: EngineError) -> Refusal:
+    """What the engine refuses, in HTTP's words."""
+    status, word = STATUS[type(error)]
+    return Refusal(status, word, str(error))

@@ -1,0 +1,1 @@
+"""The console: a page about the broker, for people, in the folder ``page``, and what serves it."""

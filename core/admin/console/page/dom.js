@@ -1,0 +1,84 @@
+/** Making and filling elements. Whatever comes from the broker becomes text, never HTML: there is no other way in here. */
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An HTML element. `attributes` may have `on: {event: listener}`; null, undefined and false leave an attribute out. */
+export function element(tag, attributes = {}, ...children) {
+  return filled(document.createElement(tag), attributes, children);
+}
+
+/** An SVG element. */
+export function drawn(tag, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function filled(node, { on = {}, ...attributes }, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
+  }
+  for (const [event, listener] of Object.entries(on)) node.addEventListener(event, listener);
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+/** Change what an element says, and only then: an equal text is not touched, so that selections and readers rest. */
+export function say(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+/** What a page begins with: where it is, its name, what it shows. */
+export function heading(title, { about = null, trail = [] } = {}, ...more) {
+  const steps = trail.flatMap(([text, href], index) => [index > 0 && " › ", element("a", { href }, text)]);
+  return element(
+    "div", { class: "head" },
+    trail.length > 0 && element("nav", { "aria-label": "Where this is" }, ...steps),
+    element("div", {}, element("h1", {}, title), ...more),
+    about && element("p", {}, about),
+  );
+}
+
+export function card(title, ...inside) {
+  return element("section", { class: "card" }, title && element("h2", {}, title), ...inside);
+}
+
+/** What stands where there is nothing to show: what that means, and what to do. */
+export function empty(title, text) {
+  return element("div", { class: "empty" }, element("strong", {}, title), element("span", {}, text));
+}
+
+/** Pairs of a name and a value. A value is a text or an element. */
+export function facts(pairs) {
+  return element(
+    "dl", { class: "facts" },
+    pairs.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))),
+  );
+}
+
+/** A strip of large figures, updated by name: `figures([["in", "messages in"]])` has `show({in: "12/s"}, {in: "wait"})`. */
+export function figures(named, { small = false } = {}) {
+  const values = new Map();
+  const boxes = named.map(([key, label]) => {
+    const value = element("dd", {}, "–");
+    const box = element("div", { class: "figure" }, element("dt", {}, label), value);
+    values.set(key, [box, value]);
+    return box;
+  });
+  return {
+    node: element("dl", { class: "figures" }, boxes),
+    show(texts, tones = {}) {
+      for (const [key, [box, value]] of values) {
+        say(value, texts[key] ?? "–");
+        box.className = `figure ${small ? "small" : ""} ${tones[key] ?? ""}`;
+      }
+    },
+  };
+}
+
+/** A share of 1 as a bar; its tone says whether it is much. */
+export function bar(share, tone = share >= 0.9 ? "halt" : share >= 0.7 ? "wait" : "") {
+  const width = Math.round(Math.min(1, Math.max(0, share)) * 100);
+  return drawn(
+    "svg", { class: `bar ${tone}`, viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
+    drawn("rect", { width: 100, height: 8 }), drawn("rect", { class: "used", width, height: 8 }),
+  );
+}

@@ -1,0 +1,62 @@
+/** Values as people read them. Nothing here knows where they come from. */
+
+const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const ONE_PLACE = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+const NOTHING = "–";
+
+export function number(value) {
+  return typeof value === "number" && Number.isFinite(value) ? WHOLE.format(value) : NOTHING;
+}
+
+export function rate(perSecond) {
+  if (typeof perSecond !== "number") return NOTHING;
+  return `${(perSecond < 10 ? ONE_PLACE : WHOLE).format(perSecond)}/s`;
+}
+
+export function bytes(value) {
+  if (typeof value !== "number") return NOTHING;
+  let size = value;
+  let unit = 0;
+  while (Math.abs(size) >= 1024 && unit < UNITS.length - 1) {
+    size /= 1024;
+    unit += 1;
+  }
+  return `${(unit === 0 ? WHOLE : ONE_PLACE).format(size)} ${UNITS[unit]}`;
+}
+
+export function duration(seconds) {
+  if (typeof seconds !== "number" || !Number.isFinite(seconds)) return NOTHING;
+  if (seconds < 0.0001) return "0 s";
+  if (seconds < 1) return `${(seconds < 0.01 ? ONE_PLACE : WHOLE).format(seconds * 1000)} ms`;
+  if (seconds < 10) return `${ONE_PLACE.format(seconds)} s`;
+  const whole = Math.floor(seconds);
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  if (whole < 86_400) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+  return `${Math.floor(whole / 86_400)} d ${Math.floor((whole % 86_400) / 3600)} h`;
+}
+
+export function share(part) {
+  return typeof part === "number" ? `${WHOLE.format(part * 100)} %` : NOTHING;
+}
+
+/** A wall-clock time in seconds, in the reader's own zone. */
+export function moment(seconds) {
+  return typeof seconds === "number" ? new Date(seconds * 1000).toLocaleString("en-GB") : NOTHING;
+}
+
+/** Any value of a snapshot, where nothing better is known about it. */
+export function plain(value) {
+  if (value === null || value === undefined || value === "") return NOTHING;
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (typeof value === "number") return Number.isInteger(value) ? WHOLE.format(value) : String(Math.round(value * 1000) / 1000);
+  if (Array.isArray(value)) return value.length === 0 ? NOTHING : value.map(plain).join(", ");
+  if (typeof value === "object") return Object.keys(value).length === 0 ? NOTHING : JSON.stringify(value);
+  return String(value);
+}
+
+/** The name of a field, as words. */
+export function words(field) {
+  return field.replaceAll("_", " ");
+}

@@ -1,0 +1,195 @@
+/** The frame of the console: which page is shown, what runs while it is, alarms, colours. */
+
+import { get, Refused } from "./api.js";
+import { element, say } from "./dom.js";
+import { Live } from "./live.js";
+import { moment } from "./format.js";
+import { WhyPanel } from "./why.js";
+import { connectionPage, connectionsPage, linkPage, sessionPage } from "./pages/connections.js";
+import { flowMapPage } from "./pages/flow_map.js";
+import { limitsPage } from "./pages/limits.js";
+import { overviewPage } from "./pages/overview.js";
+import { policiesPage } from "./pages/policies.js";
+import { queuePage, queuesPage } from "./pages/queues.js";
+import { storePage } from "./pages/store.js";
+import { blockedPublishersPage, slowConsumersPage } from "./pages/waiting.js";
+
+const REFRESH_MS = 2000;
+const START = "overview";
+
+/** Name in the address, name for people, page. A page is made from its segments and gives {node, refresh, live, close}. */
+const PAGES = [
+  ["overview", "Overview", overviewPage],
+  ["flow-map", "Flow map", flowMapPage],
+  ["connections", "Connections", connectionsPage],
+  ["queues", "Queues", queuesPage],
+  ["slow-consumers", "Slow consumers", slowConsumersPage],
+  ["blocked-publishers", "Blocked publishers", blockedPublishersPage],
+  ["store", "Store", storePage],
+  ["limits", "Limits", limitsPage],
+  ["policies", "Policies", policiesPage],
+];
+/** Pages of one thing: the page of the menu that they belong to, the word for people, the page. */
+const DETAILS = {
+  connection: ["connections", "Connection", connectionPage],
+  session: ["connections", "Session", sessionPage],
+  link: ["connections", "Link", linkPage],
+  queue: ["queues", "Queue", queuePage],
+};
+const THEMES = [["", "Auto", "as the system has them"], ["light", "Light", "light"], ["dark", "Dark", "dark"]];
+const THEME_KEY = "headgate-theme";
+
+const EFFECTS = {
+  memory: "Publishers are stopped; consumers go on.",
+  disk: "Publishers are stopped; consumers go on.",
+};
+
+const live = new Live();
+const why = new WhyPanel(document.getElementById("why"));
+const main = document.getElementById("main");
+const menu = new Map();
+let alarmsShown = "";
+let current = null;
+
+function route() {
+  const [name = START, ...segments] = location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decoded);
+  const detail = segments.length > 0 ? DETAILS[name] : undefined;
+  const [menuName, title, page] = detail ?? PAGES.find(([known]) => known === name) ?? PAGES[0];
+  return { menuName, title: [title, ...segments].join(" "), page, segments };
+}
+
+function decoded(segment) {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
+}
+
+function show() {
+  const moved = current !== null;
+  current?.abort.abort();
+  current?.close?.();
+  why.close();
+  const { menuName, title, page, segments } = route();
+  const abort = new AbortController();
+  current = { abort, ...page({ live, why, signal: abort.signal }, ...segments) };
+  for (const [name, link] of menu) link.setAttribute("aria-current", name === menuName ? "page" : "false");
+  menu.get(menuName).scrollIntoView({ block: "nearest", inline: "center" });
+  document.title = `${title} · Headgate`;
+  const fault = element("p", { class: "fault", role: "status", hidden: true });
+  main.replaceChildren(fault, current.node);
+  if (moved) main.focus({ preventScroll: true });
+  scrollTo(0, 0);
+  current.live?.(live);
+  keepFresh(current, fault);
+}
+
+/** Asks again and again, one question at a time, and only while somebody looks. */
+async function keepFresh(page, fault) {
+  const { signal } = page.abort;
+  while (page.refresh && !signal.aborted) {
+    if (!document.hidden) {
+      try {
+        await page.refresh(signal);
+        fault.hidden = true;
+      } catch (error) {
+        if (error.name === "AbortError") return;
+        if (!(error instanceof Refused)) console.error(error);
+        fault.hidden = false;
+        say(fault, faultOf(error));
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, page.every ?? REFRESH_MS));
+  }
+}
+
+function faultOf(error) {
+  if (!(error instanceof Refused)) return "This page does not understand what the broker answered. Reload it; the console may be older than the broker.";
+  return error.status === 404 ? `${error.message}. It has gone, or was never there.` : error.message;
+}
+
+function makeMenu() {
+  document.getElementById("pages").append(...PAGES.map(([name, title]) => {
+    const link = element("a", { href: `#/${name}` }, title, element("span", { class: "tally", hidden: true }));
+    menu.set(name, link);
+    return link;
+  }));
+}
+
+function tally(name, count, words) {
+  const mark = menu.get(name).lastChild;
+  mark.hidden = count === 0;
+  say(mark, String(count));
+  mark.setAttribute("aria-label", `${count} ${words}`);
+}
+
+const STATES = { connecting: "connecting", on: "live", lost: "no answer" };
+
+function showState() {
+  const mark = document.getElementById("live");
+  mark.className = `live ${live.state}`;
+  say(mark.lastChild, STATES[live.state]);
+}
+
+/** What an alarm is called comes live; its cause and since when are asked for when another one is on. */
+async function showAlarms() {
+  const names = [...(live.overview?.alarms ?? [])].sort().join();
+  if (names === alarmsShown) return;
+  try {
+    const { items } = names ? await get("alarms") : { items: [] };
+    const rows = items.filter((row) => row.on && names.split(",").includes(row.name));
+    document.getElementById("alarms").replaceChildren(...rows.map(alarmOf));
+    alarmsShown = names;
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error; // else it is asked again with the next overview
+  }
+}
+
+function alarmOf(row) {
+  const stops = row.level === "alarm";
+  return element(
+    "div", { class: stops ? "alarm" : "alarm notice" },
+    element("b", {}, `${stops ? "Alarm" : "Notice"}: ${row.name}`),
+    element("span", {}, row.cause ?? ""),
+    element("span", {}, `since ${moment(row.since)}`),
+    element("span", { class: "effect" }, stops ? (EFFECTS[row.name] ?? "Publishers are stopped.") : "Nobody is stopped by it."),
+  );
+}
+
+function onLive() {
+  showState();
+  const count = (direction) => live.stalls.filter((stall) => stall.direction === direction).length;
+  tally("blocked-publishers", count("in"), "wait");
+  tally("slow-consumers", count("out"), "wait");
+  showAlarms();
+  current?.live?.(live);
+}
+
+function makeTheme() {
+  const button = document.getElementById("theme");
+  const set = (theme) => {
+    const [value, word, words] = THEMES.find(([known]) => known === theme) ?? THEMES[0];
+    if (value) document.documentElement.setAttribute("data-theme", value);
+    else document.documentElement.removeAttribute("data-theme");
+    button.textContent = `◐ ${word}`;
+    button.setAttribute("aria-label", `Colours: ${words}`);
+    localStorage.setItem(THEME_KEY, value);
+  };
+  button.addEventListener("click", () => {
+    const now = THEMES.findIndex(([value]) => value === localStorage.getItem(THEME_KEY));
+    set(THEMES[(Math.max(0, now) + 1) % THEMES.length][0]);
+  });
+  set(localStorage.getItem(THEME_KEY) ?? "");
+}
+
+document.getElementById("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address says which page is shown
+  main.focus();
+});
+makeTheme();
+makeMenu();
+live.listen(onLive);
+addEventListener("hashchange", show);
+show();
+get("status").then((status) => say(document.getElementById("version"), status.version)).catch(() => {});

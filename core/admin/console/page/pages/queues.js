@@ -1,0 +1,147 @@
+/** Queues: how much is in each, where it is kept, and what an operator may do with it. */
+
+import { at, get, list, post, timeLineOf } from "../api.js";
+import { timeLine } from "../chart.js";
+import { card, element, empty, facts, figures, heading } from "../dom.js";
+import { bytes, moment, number, plain, rate, words } from "../format.js";
+import { queueHref } from "../places.js";
+import { Table } from "../table.js";
+
+const PEEK_COUNT = 10;
+const BODY_SHOWN = 2000; // characters of a message that the dialog shows
+const STATES = ["alpha", "beta", "gamma", "delta"];
+
+const count = (title, field) => ({ title, number: true, of: (row) => number(row[field]), sort: (row) => row[field] ?? -1 });
+
+export function queuesPage({ why }) {
+  const table = new Table("Queues", [
+    { title: "queue", of: (row) => ({ text: row.name, href: queueHref(row.name) }), sort: (row) => row.name },
+    count("ready", "messages_ready"), count("unsettled", "messages_unacknowledged"),
+    ...STATES.map((state) => count(state, state)),
+    count("consumers", "consumers"), count("publishers", "publishers"),
+    { title: "type", of: (row) => row.type, sort: (row) => row.type },
+    { title: "policy", of: (row) => ({ text: plain(row.policy), tone: row.policy ? "" : "faint" }) },
+    { title: "", of: (row) => ({ buttons: actionsOf(row, why) }) },
+  ], { key: (row) => row.name, order: ["ready", "descending"] });
+  const none = empty("No queues", "Declare one: headgate queues declare NAME. Or let a client declare it on the management node.");
+  return {
+    node: element(
+      "div", {},
+      heading("Queues", { about: "Messages of a classic queue are in one of four states: alpha wholly in memory, beta with the body on disk, gamma like beta and indexed on disk, delta on disk alone." }),
+      card(null, table.node, none),
+    ),
+    async refresh(signal) {
+      const rows = await list("queues", signal);
+      table.update(rows);
+      table.node.hidden = rows.length === 0;
+      none.hidden = rows.length > 0;
+    },
+  };
+}
+
+export function queuePage({ why }, name) {
+  const strip = figures([
+    ["ready", "ready"], ["unsettled", "unsettled"], ["consumers", "consumers"], ["publishers", "publishers"],
+    ...STATES.map((state) => [state, state]),
+  ]);
+  const depth = timeLine("Messages in the queue in the last five minutes", [
+    { name: "ready", show: number, fill: true }, { name: "unsettled", show: number },
+  ]);
+  const rates = timeLine("Messages a second in the last five minutes", [
+    { name: "in", show: rate }, { name: "out", show: rate }, { name: "settled", show: rate },
+  ]);
+  const rest = element("div");
+  const buttons = actionsOf({ name }, why).map(([text, click, label]) => element("button", { type: "button", "aria-label": label, on: { click } }, text));
+  depth.node.classList.add("inside");
+  rates.node.classList.add("inside");
+  return {
+    node: element(
+      "div", {},
+      heading(name, { trail: [["Queues", "#/queues"]] }, ...buttons), strip.node,
+      element("div", { class: "pair" }, card("Depth", depth.node), card("Messages a second", rates.node)),
+      card("Everything about it", rest),
+    ),
+    async refresh(signal) {
+      const [row, line] = await Promise.all([get(at("queues", name), signal), timeLineOf("queues", name, signal)]);
+      strip.show({
+        ready: number(row.messages_ready), unsettled: number(row.messages_unacknowledged), consumers: number(row.consumers),
+        publishers: number(row.publishers), ...Object.fromEntries(STATES.map((state) => [state, number(row[state])])),
+      });
+      if (line !== null) {
+        const { times, series } = line;
+        depth.update(times, [series.messages_ready, series.messages_unacknowledged]);
+        rates.update(times, [series.publish_rate, series.deliver_rate, series.ack_rate]);
+      }
+      rest.replaceChildren(facts(Object.entries(row).map(([field, value]) => [words(field), plain(value)])));
+    },
+    close() {
+      depth.close();
+      rates.close();
+    },
+  };
+}
+
+function actionsOf({ name }, why) {
+  return [
+    ["peek", () => peek(name), `peek into ${name}`],
+    ["move", () => move(name), `move messages out of ${name}`],
+    ["why", (event) => why.show("addresses", name, event.currentTarget), `why ${name} holds something up`],
+  ];
+}
+
+function opened(title, ...inside) {
+  const dialog = document.getElementById("ask");
+  dialog.setAttribute("aria-labelledby", "ask-title");
+  dialog.replaceChildren(element("div", { class: "inside" }, element("h2", { id: "ask-title" }, title), ...inside));
+  dialog.showModal();
+  return dialog;
+}
+
+async function peek(name) {
+  const room = element("div", { class: "list", tabindex: 0, role: "region", "aria-label": "Messages" }, "Asking…");
+  const close = element("button", { type: "button", autofocus: true, on: { click: () => dialog.close() } }, "Close");
+  const dialog = opened(
+    `First messages of ${name}`, element("p", { class: "faint" }, "They stay in the queue as they are."), room, element("menu", {}, close),
+  );
+  try {
+    const { messages } = await get(`${at("queues", name, "peek")}?count=${PEEK_COUNT}`);
+    room.replaceChildren(...(messages.length ? messages.map(messageOf) : [empty("No message is ready", "What consumers have and did not settle is not shown here.")]));
+  } catch (error) {
+    room.replaceChildren(element("p", { role: "alert" }, error.message));
+  }
+}
+
+function messageOf(message) {
+  const body = plain(message.body);
+  const about = [`number ${plain(message.sequence)}`, bytes(message.bytes), message.durable ? "durable" : "not durable"];
+  if (message.delivery_count) about.push(`delivered ${message.delivery_count} times before`);
+  if (message.message_id) about.push(`id ${plain(message.message_id)}`);
+  if (message.expires_at) about.push(`expires ${moment(message.expires_at)}`);
+  return element(
+    "article", { class: "message" }, element("div", { class: "faint" }, about.join(" · ")),
+    element("pre", {}, body.length > BODY_SHOWN ? `${body.slice(0, BODY_SHOWN)}…` : body),
+  );
+}
+
+function move(name) {
+  const to = element("input", { required: true, autofocus: true });
+  const count = element("input", { type: "number", min: 1, placeholder: "all that are ready" });
+  const said = element("p", { role: "alert" });
+  const submit = async (event) => {
+    event.preventDefault();
+    const body = { to: to.value, ...(count.value ? { count: Number(count.value) } : {}) };
+    try {
+      await post(at("queues", name, "move"), body);
+      dialog.close();
+    } catch (error) {
+      said.textContent = error.message;
+    }
+  };
+  const dialog = opened(
+    `Move messages out of ${name}`,
+    element(
+      "form", { on: { submit } }, element("label", {}, "To the queue", to), element("label", {}, "How many", count), said,
+      element("menu", {}, element("button", { type: "button", on: { click: () => dialog.close() } }, "Cancel"), element("button", { class: "primary" }, "Move")),
+    ),
+  );
+}

@@ -1,0 +1,123 @@
+/**
+ * Tables that are updated in place: a row keeps its element as long as it is there, and a cell is touched only when it
+ * says something else, so that focus, selection and scrolling survive an update each second.
+ *
+ * A column is {title, of, number, sort, wide, wrap}; one without a title has buttons. `of(row)` is a text, or {text, href, badge, bar, tone, buttons, title}:
+ * descriptions, not elements, since equal ones are recognised. `sort(row)` makes the column sortable.
+ */
+
+import { bar, element } from "./dom.js";
+import { badge } from "./reasons.js";
+
+const ROWS_MAX = 500; // more are nothing that anybody reads, and the browser would have to lay them out
+
+export class Table {
+  #columns;
+  #key;
+  #rows = [];
+  #lines = new Map();
+  #order;
+  #marks = [];
+  #body = element("tbody");
+  #more = element("p", { class: "empty", hidden: true });
+
+  /** `order` is [column title, "ascending" or "descending"], or null to leave rows as they come. */
+  constructor(caption, columns, { key = (row) => row.identity ?? row.name, order = null } = {}) {
+    this.#columns = columns;
+    this.#key = key;
+    this.#order = order;
+    const head = element("thead", {}, element("tr", {}, columns.map((column) => this.#heading(column))));
+    const table = element("table", { "aria-label": caption }, head, this.#body);
+    const region = { class: "scroll", role: "region", "aria-label": caption, tabindex: 0 };
+    this.node = element("div", {}, element("div", region, table), this.#more);
+  }
+
+  update(rows) {
+    this.#rows = rows;
+    this.#show();
+  }
+
+  #heading(column) {
+    const cell = element("th", { scope: "col", class: classOf(column) });
+    if (!column.sort) {
+      cell.append(column.title);
+      return cell;
+    }
+    const mark = () => {
+      const sorted = this.#order?.[0] === column.title;
+      cell.setAttribute("aria-sort", sorted ? this.#order[1] : "none");
+    };
+    const turn = () => {
+      const again = this.#order?.[0] === column.title && this.#order[1] === "descending";
+      this.#order = [column.title, again ? "ascending" : "descending"];
+      this.#marks.forEach((other) => other());
+      this.#show();
+    };
+    cell.append(element("button", { type: "button", on: { click: turn } }, column.title));
+    this.#marks.push(mark);
+    mark();
+    return cell;
+  }
+
+  #sorted() {
+    const column = this.#order && this.#columns.find(({ title }) => title === this.#order[0]);
+    if (!column) return this.#rows;
+    const sign = this.#order[1] === "descending" ? -1 : 1;
+    return this.#rows
+      .map((row) => [column.sort(row), row])
+      .sort(([a], [b]) => sign * (a < b ? -1 : a > b ? 1 : 0))
+      .map(([, row]) => row);
+  }
+
+  #show() {
+    const sorted = this.#sorted();
+    const kept = new Set();
+    let before = null;
+    for (const row of sorted.slice(0, ROWS_MAX)) {
+      const key = String(this.#key(row));
+      kept.add(key);
+      if (!this.#lines.has(key)) this.#lines.set(key, this.#line());
+      const line = this.#lines.get(key);
+      line.cells.forEach((cell, index) => fill(cell, this.#columns[index].of(row)));
+      const place = before === null ? this.#body.firstChild : before.nextSibling;
+      if (place !== line.node) this.#body.insertBefore(line.node, place);
+      before = line.node;
+    }
+    for (const [key, line] of this.#lines) {
+      if (!kept.has(key)) {
+        line.node.remove();
+        this.#lines.delete(key);
+      }
+    }
+    this.#more.hidden = sorted.length <= ROWS_MAX;
+    this.#more.textContent = `${ROWS_MAX} of ${sorted.length} are shown. The command line lists all.`;
+  }
+
+  #line() {
+    const cells = this.#columns.map((column, index) => ({
+      node: element(index === 0 ? "th" : "td", { scope: index === 0 && "row" }),
+      base: `${classOf(column)} ${index === 0 || column.wide ? "name" : ""}`,
+      said: null,
+    }));
+    return { cells, node: element("tr", {}, cells.map(({ node }) => node)) };
+  }
+}
+
+function classOf({ number, wrap, title }) {
+  return number ? "number" : wrap ? "wrap" : title === "" ? "actions" : "";
+}
+
+function fill(cell, content) {
+  const described = typeof content === "object" ? content : { text: content };
+  const said = JSON.stringify([described, described.buttons?.map(([text]) => text)]);
+  if (said === cell.said) return;
+  cell.said = said;
+  const { text = "", href, badge: reason, bar: share, tone = "", buttons = [], title } = described;
+  const inside = href ? element("a", { href }, text) : element("span", {}, text);
+  cell.node.className = `${cell.base} ${tone}`;
+  cell.node.title = title ?? (text.length > 30 ? text : "");
+  cell.node.replaceChildren(
+    ...(share === undefined ? [] : [bar(share)]), ...(reason ? [badge(reason)] : []), inside,
+    ...buttons.map(([name, click, label]) => element("button", { type: "button", "aria-label": label, on: { click } }, name)),
+  );
+}

@@ -1,0 +1,87 @@
+"""Serves the console: the files of ``page`` as they are, and nothing else.
+
+All files are read once, at the start, and a route is made for each: a path in a request never becomes the path of a
+file. They are the same for everybody and hold no facts, so they need no token; the page asks for one and sends it with
+what it asks of the HTTP API.
+
+The page shows names that strangers chose. So the policy that goes with it lets no script or style run that is not one
+of these files, lets nothing be fetched from elsewhere, and refuses to turn text into HTML at all (trusted types).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+PREFIX = "/console/"
+START = "index.html"
+
+MEDIA_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+"""By the end of a file's name; files of other kinds, such as licences, are text."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+
+HEADERS = {
+    "cache-control": "no-cache",  # kept, but asked for again: after an update of the broker nobody has the old page
+    "content-security-policy": POLICY,
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    """One file with what is said about it."""
+
+    content: bytes
+    headers: Mapping[str, str]
+
+    async def answer(self, request: Request) -> Response:
+        """The file, or 304 for who has it already."""
+        if self.headers["etag"] in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=self.headers)
+        return Response(self.content, headers=self.headers)
+
+
+def console_routes() -> Sequence[Route]:
+    """A route for each file, and ``/`` for the page itself. All are open to whoever reaches the port."""
+    page = {path: _page_file(path, content) for path, content in _files(files(__package__) / "page")}
+    routes = [_route(PREFIX + path, file.answer) for path, file in sorted(page.items()) if path != START]
+    return [_route("/", page[START].answer), _route(PREFIX, page[START].answer), *routes]
+
+
+def _files(folder: Traversable, prefix: str = "") -> list[tuple[str, bytes]]:
+    found = []
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            found += _files(entry, f"{prefix}{entry.name}/")
+        else:
+            found.append((prefix + entry.name, entry.read_bytes()))
+    return found
+
+
+def _page_file(path: str, content: bytes) -> PageFile:
+    media_type = MEDIA_TYPES.get(path.rpartition(".")[2], "text/plain; charset=utf-8")
+    etag = f'"{sha256(content).hexdigest()[:32]}"'
+    return PageFile(content, {**HEADERS, "content-type": media_type, "etag": etag})
+
+
+def _route(path: str, answer: Callable[[Request], object]) -> Route:
+    return Route(path, answer, methods=["GET"])

@@ -1,0 +1,157 @@
+"""What a file says against what a broker has, and the steps that bring the broker there.
+
+Exchanges and queues cannot be changed: one that is different has to be deleted first, with its messages, and that
+nobody does but a person. A policy is replaced. A binding is nothing but its identity, so it is there or is not.
+
+Every step is idempotent, and what is made comes before what it is needed for. So whatever ends an apply in the middle,
+the same apply once more completes it.
+"""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from enum import StrEnum
+
+from core.definitions_file.document import Document, Remark, Thing, identity, label
+from core.definitions_file.json_values import cut
+from core.engine.arguments import frozen, queue_type
+from core.engine.topology import BUILT_IN_EXCHANGES
+from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
+
+
+class Change(StrEnum):
+    """How a definition of the file and of the broker are to each other."""
+
+    CREATE = "create"
+    CHANGE = "change"
+    """A policy that says something else."""
+    CONFLICT = "conflict"
+    """An exchange or queue that is different, and would have to be deleted first."""
+    UNCHANGED = "unchanged"
+    EXTRA = "extra"
+    """In the broker only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One definition: of the file, or for an extra one of the broker."""
+
+    change: Change
+    thing: Thing
+    fields: Sequence[str] = ()
+    """Where both have it: what is different, in words."""
+
+
+class Action(StrEnum):
+    """What a step does."""
+
+    DECLARE = "declare"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change of the broker. Taken twice it does nothing the second time."""
+
+    action: Action
+    thing: Thing
+
+
+def compare(wanted: Document, found: Document) -> list[Difference]:
+    """Every definition of either. First those of the file, in the order in which they can be made, then the extra ones
+    of the broker, in the order in which they can be deleted."""
+    here = {identity(thing): thing for thing in found.things()}
+    differences = [_difference(thing, here.pop(identity(thing), None)) for thing in wanted.things()]
+    return differences + [Difference(Change.EXTRA, thing) for thing in reversed(here.values())]
+
+
+def steps(differences: Sequence[Difference], *, delete_extra: bool) -> list[Step]:
+    """What is to be done, in order; conflicts are not among it."""
+    declared = [one.thing for one in differences if one.change in (Change.CREATE, Change.CHANGE)]
+    deleted = [one.thing for one in differences if one.change is Change.EXTRA and delete_extra]
+    return [
+        *(Step(Action.DECLARE, thing) for thing in declared),
+        *(Step(Action.DELETE, thing) for thing in deleted),
+        *(Step(Action.DECLARE, thing) for thing in _gone_with(deleted, differences)),
+    ]
+
+
+def _gone_with(deleted: Sequence[Thing], differences: Sequence[Difference]) -> list[Thing]:
+    """What of the file may go with the extra ones: an auto-delete exchange goes with the last binding that leaves it,
+    and takes along what leads to it. It is declared once more, which does nothing where it is still there."""
+    kept = [one.thing for one in differences if one.change not in (Change.EXTRA, Change.CONFLICT)]
+    fleeting = {thing.name for thing in kept if isinstance(thing, ExchangeDeclaration) and thing.auto_delete}
+    if not any(isinstance(thing, Binding) and thing.source in fleeting for thing in deleted):
+        return []
+    return [thing for thing in kept if _touches(thing, fleeting)]
+
+
+def _touches(thing: Thing, exchanges: AbstractSet[str]) -> bool:
+    """Whether it is one of these exchanges, or a binding at one of them."""
+    if isinstance(thing, Binding):
+        return thing.source in exchanges or (not thing.destination_is_queue and thing.destination in exchanges)
+    return isinstance(thing, ExchangeDeclaration) and thing.name in exchanges
+
+
+def unknown_ends(wanted: Document, found: Document) -> list[Remark]:
+    """Bindings of the file whose ends are neither in it nor in the broker: the broker would refuse them."""
+    exchanges = {exchange.name for exchange in (*wanted.exchanges, *found.exchanges)} | BUILT_IN_EXCHANGES.keys()
+    queues = {queue.name for queue in (*wanted.queues, *found.queues)}
+    remarks = []
+    for binding in wanted.bindings:
+        ends = queues if binding.destination_is_queue else exchanges
+        kind = "queue" if binding.destination_is_queue else "exchange"
+        if binding.source not in exchanges:
+            remarks.append(Remark(label(binding), f"there is no exchange '{binding.source}' in the file or the broker"))
+        if binding.destination not in ends:
+            remarks.append(
+                Remark(label(binding), f"there is no {kind} '{binding.destination}' in the file or the broker")
+            )
+    return remarks
+
+
+def _difference(wanted: Thing, found: Thing | None) -> Difference:
+    if found is None:
+        return Difference(Change.CREATE, wanted)
+    mine, theirs = _fields(wanted), _fields(found)
+    fields = [
+        f"{name} is {_told(theirs.get(name))}, the file says {_told(mine.get(name))}"
+        for name in sorted(mine.keys() | theirs.keys())
+        if frozen(mine.get(name)) != frozen(theirs.get(name))
+    ]
+    if not fields:
+        return Difference(Change.UNCHANGED, wanted)
+    fixed = isinstance(wanted, ExchangeDeclaration | QueueDeclaration)
+    return Difference(Change.CONFLICT if fixed else Change.CHANGE, wanted, fields)
+
+
+def _fields(thing: Thing) -> Mapping[str, object]:
+    """What two definitions are compared by, as the broker compares declarations."""
+    match thing:
+        case QueueDeclaration():
+            arguments = {**thing.arguments, "x-queue-type": queue_type(thing.arguments)}
+            return {"durable": thing.durable, "auto_delete": thing.auto_delete, **_named("argument", arguments)}
+        case ExchangeDeclaration():
+            return {
+                "type": thing.type.value,
+                "durable": thing.durable,
+                "auto_delete": thing.auto_delete,
+                "internal": thing.internal,
+                **_named("argument", thing.arguments),
+            }
+        case Binding():
+            return {}
+    return {
+        "pattern": thing.pattern,
+        "priority": thing.priority,
+        "apply-to": thing.apply_to,
+        **_named("key", thing.definition),
+    }
+
+
+def _named(what: str, values: Mapping[str, object]) -> dict[str, object]:
+    return {f"{what} {name}": value for name, value in values.items()}
+
+
+def _told(value: object) -> str:
+    return "not set" if value is None else cut(value)

@@ -1,0 +1,284 @@
+"""One entry of a file's list at a time: whether it has the fields and types that RabbitMQ writes, and whether this
+broker takes what they say. What is wrong is said for each argument and each key by itself, by the engine's own rules.
+
+A field that is missing and has a usual value gets it. A field that nobody here knows is a note, not a problem: newer
+versions of RabbitMQ add some.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from core.definitions_file.document import Remark, Thing
+from core.definitions_file.json_values import Path, cut, shown_path
+from core.engine.arguments import CLASSIC, QUEUE_ARGUMENTS, QUEUE_TYPES, check_exchange_arguments, check_queue
+from core.engine.policies import KEYS, checked
+from core.engine.routing import DEFAULT_EXCHANGE
+from core.engine.settings import EngineSettings
+from core.engine.topology import RESERVED_PREFIX
+from core.errors import EngineError
+from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
+from core.store.definitions import PolicyDeclaration
+
+NAME_BYTES_MAX = EngineSettings().name_bytes_max
+"""Of names and routing keys, in UTF-8."""
+
+ONE_NODE = "it is for clusters, and this broker is one node"
+NO_FEDERATION = "this broker has no federation"
+OWN_MEMORY = "the broker divides its memory itself"
+KEYS_WITHOUT_MEANING: Mapping[str, str] = {
+    "queue-leader-locator": ONE_NODE,
+    "queue-master-locator": ONE_NODE,
+    "target-group-size": ONE_NODE,
+    "initial-cluster-size": ONE_NODE,
+    "queue-version": "there is one kind of index",
+    "max-in-memory-length": OWN_MEMORY,
+    "max-in-memory-bytes": OWN_MEMORY,
+    "stream-filter-size-bytes": "filter values are exact",
+    "federation-upstream": NO_FEDERATION,
+    "federation-upstream-set": NO_FEDERATION,
+    "federation-upstream-pattern": NO_FEDERATION,
+}
+"""Keys that policies of RabbitMQ have and that could do nothing here. They are left out, with a note."""
+
+ENTRY = ConfigDict(strict=True, extra="allow")
+
+
+@dataclass(slots=True)
+class Found:
+    """What has been found about a file so far."""
+
+    problems: list[Remark]
+    notes: list[Remark]
+
+    def problem(self, path: Path, text: str) -> None:
+        """Something because of which nothing of the file can be used."""
+        self.problems.append(Remark(shown_path(path), text))
+
+    def note(self, path: Path, text: str) -> None:
+        """Something that is left out."""
+        self.notes.append(Remark(shown_path(path), text))
+
+
+class ExchangeEntry(BaseModel):
+    """As RabbitMQ writes an exchange."""
+
+    model_config = ENTRY
+
+    name: str
+    vhost: str = ""
+    type: str
+    durable: bool = True
+    auto_delete: bool = False
+    internal: bool = False
+    arguments: dict[str, object] = {}
+
+    def thing(self, path: Path, found: Found) -> ExchangeDeclaration | None:
+        """What it declares; None where it is left out or wrong."""
+        if self.name == DEFAULT_EXCHANGE or self.name.startswith(RESERVED_PREFIX):
+            found.note(path, f"exchange '{self.name}' is the broker's own, as it is everywhere")
+            return None
+        _check_name(found, (*path, "name"), self.name)
+        for argument, value in self.arguments.items():
+            _check(found, (*path, "arguments", argument), check_exchange_arguments, self.name, {argument: value})
+        try:
+            kind = ExchangeType(self.type)
+        except ValueError:
+            types = ", ".join(known.value for known in ExchangeType)
+            found.problem((*path, "type"), f"there is no type {cut(self.type)}; use one of {types}, or take it out")
+            return None
+        return ExchangeDeclaration(
+            name=self.name,
+            type=kind,
+            durable=self.durable,
+            auto_delete=self.auto_delete,
+            internal=self.internal,
+            arguments=self.arguments,
+        )
+
+
+class QueueEntry(BaseModel):
+    """As RabbitMQ writes a queue."""
+
+    model_config = ENTRY
+
+    name: str
+    vhost: str = ""
+    type: str | None = None
+    """Repeats x-queue-type, or says what the virtual host's default type made of it."""
+    durable: bool = True
+    auto_delete: bool = False
+    exclusive: bool = False
+    arguments: dict[str, object] = {}
+
+    def thing(self, path: Path, found: Found) -> QueueDeclaration | None:
+        """What it declares; None where it is left out or wrong."""
+        if self.name.startswith(RESERVED_PREFIX):
+            found.note(path, f"queue '{self.name}' was named by a broker for a client that is gone")
+            return None
+        if self.exclusive:
+            found.note(path, f"queue '{self.name}' is exclusive and goes with its connection")
+            return None
+        _check_name(found, (*path, "name"), self.name)
+        arguments = self._arguments(path, found)
+        declaration = QueueDeclaration(
+            name=self.name, durable=self.durable, auto_delete=self.auto_delete, arguments=arguments
+        )
+        if not self._wrong_arguments(path, arguments, found):
+            _check(found, path, check_queue, declaration)
+        return declaration
+
+    def _arguments(self, path: Path, found: Found) -> dict[str, object]:
+        if self.type is None:
+            return self.arguments
+        if "x-queue-type" not in self.arguments:
+            return self.arguments if self.type == CLASSIC else {**self.arguments, "x-queue-type": self.type}
+        if self.arguments["x-queue-type"] != self.type:
+            found.problem((*path, "type"), f"it is {cut(self.type)}, and x-queue-type says otherwise; take one out")
+        return self.arguments
+
+    def _wrong_arguments(self, path: Path, arguments: Mapping[str, object], found: Found) -> bool:
+        kind = arguments.get("x-queue-type", CLASSIC)
+        if not isinstance(kind, str) or kind not in QUEUE_TYPES:
+            place = (*path, "arguments", "x-queue-type")
+            found.problem(place, f"there is no type {cut(kind)}; use one of {', '.join(QUEUE_TYPES)}")
+            return True
+        before = len(found.problems)
+        for name, value in arguments.items():
+            place, rule = (*path, "arguments", name), QUEUE_ARGUMENTS[kind].get(name)
+            if rule is None and name.startswith("x-"):
+                found.problem(place, f"queues of type '{kind}' do not have this argument; take it out")
+            elif rule is not None and not rule.check(value):
+                found.problem(place, f"it is {cut(value)}, it must be {rule.allowed}")
+        return len(found.problems) > before
+
+
+class BindingEntry(BaseModel):
+    """As RabbitMQ writes a binding."""
+
+    model_config = ENTRY
+
+    source: str
+    vhost: str = ""
+    destination: str
+    destination_type: Literal["queue", "exchange"]
+    routing_key: str = ""
+    arguments: dict[str, object] = {}
+
+    def thing(self, path: Path, found: Found) -> Binding | None:
+        """What it declares; None where it is left out or wrong."""
+        to_queue = self.destination_type == "queue"
+        if self.source == DEFAULT_EXCHANGE:
+            found.note(path, "every queue is bound to the default exchange by its name, and nothing else is")
+            return None
+        if to_queue and self.destination.startswith(RESERVED_PREFIX):
+            found.note(path, f"queue '{self.destination}' was named by a broker for a client that is gone")
+            return None
+        _check_name(found, (*path, "source"), self.source)
+        _check_name(found, (*path, "destination"), self.destination)
+        if len(self.routing_key.encode()) > NAME_BYTES_MAX:
+            found.problem((*path, "routing_key"), f"it is longer than {NAME_BYTES_MAX} bytes; shorten it")
+        return Binding(
+            source=self.source,
+            destination=self.destination,
+            destination_is_queue=to_queue,
+            binding_key=self.routing_key,
+            arguments=self.arguments,
+        )
+
+
+class PolicyEntry(BaseModel):
+    """As RabbitMQ writes a policy."""
+
+    model_config = ENTRY
+
+    name: str
+    vhost: str = ""
+    pattern: str
+    apply_to: str = Field(default="all", alias="apply-to")
+    priority: int = 0
+    definition: dict[str, object]
+
+    def thing(self, path: Path, found: Found) -> PolicyDeclaration | None:
+        """What it declares; None where it is left out or wrong."""
+        before = len(found.problems)
+        kept: dict[str, object] = {}
+        for key, value in self.definition.items():
+            place, rule = (*path, "definition", key), KEYS.get(key)
+            if key in KEYS_WITHOUT_MEANING:
+                found.note(place, KEYS_WITHOUT_MEANING[key])
+            elif rule is None:
+                found.problem(place, "policies do not have this key; take it out")
+            elif not rule.check(value):
+                found.problem(place, f"it is {cut(value)}, it must be {rule.allowed}")
+            else:
+                kept[key] = value
+        if self.definition and not kept:
+            if len(found.problems) == before:
+                found.note(path, f"policy '{self.name}' says nothing else")
+            return None
+        declaration = PolicyDeclaration(
+            name=self.name, pattern=self.pattern, priority=self.priority, apply_to=self.apply_to, definition=kept
+        )
+        if len(found.problems) == before:
+            _check(found, path, checked, declaration)
+        return declaration
+
+
+EntryModel = type[ExchangeEntry] | type[QueueEntry] | type[BindingEntry] | type[PolicyEntry]
+
+
+def thing_at(path: Path, value: object, *, model: EntryModel, found: Found) -> Thing | None:
+    """What an entry declares; None where it declares nothing. One with problems may declare something all the same, so
+    that it can be compared with the others."""
+    try:
+        entry = model.model_validate(value)
+    except ValidationError as error:
+        for details in error.errors(include_url=False):
+            found.problem((*path, *details["loc"]), _in_words(details))
+        return None
+    return entry.thing(path, found)
+
+
+def known_fields(model: EntryModel) -> frozenset[str]:
+    """The fields of an entry as they are written in the file."""
+    return frozenset(field.alias or name for name, field in model.model_fields.items())
+
+
+_TYPES = {
+    "string_type": "a string",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "dict_type": "an object",
+    "model_type": "an object",
+}
+
+
+def _in_words(details: ErrorDetails) -> str:
+    kind, value = details["type"], details["input"]
+    if kind == "missing":
+        return "it is missing"
+    if kind == "literal_error":
+        return f"it is {cut(value)}, it must be {details['ctx']['expected']}"
+    return f"it is {cut(value)}, it must be {_TYPES.get(kind, kind)}"
+
+
+def _check_name(found: Found, path: Path, name: str) -> None:
+    if not name:
+        found.problem(path, "it is empty; give it a name")
+    elif "\r" in name or "\n" in name:
+        found.problem(path, f"{cut(name)} contains a line break; take it out")
+    elif (size := len(name.encode())) > NAME_BYTES_MAX:
+        found.problem(path, f"{cut(name)} has {size} bytes, names have at most {NAME_BYTES_MAX}")
+
+
+def _check(found: Found, path: Path, check: Callable[..., object], *values: object) -> None:
+    """What the engine says against it, if anything."""
+    try:
+        check(*values)
+    except EngineError as error:
+        found.problem(path, str(error))

@@ -1,0 +1,214 @@
+"""From the bytes of a file to a document, with everything that is wrong with it at once, or nothing of it.
+
+A file may be RabbitMQ's, of a whole broker or of one virtual host, or one of ours. *Problems* forbid its use. *Notes*
+tell what is not taken over because this broker has no such thing; a note for each kind, not for each entry, where there
+may be many. What is left out is never left out in silence.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+
+from core.definitions_file.document import Document, Remark, Thing, identity, label, sort_key
+from core.definitions_file.entries import (
+    BindingEntry,
+    EntryModel,
+    ExchangeEntry,
+    Found,
+    PolicyEntry,
+    QueueEntry,
+    known_fields,
+    thing_at,
+)
+from core.definitions_file.json_values import Path, cut, parse
+from core.engine.arguments import CLASSIC
+from core.engine.routing import X_MATCH_VALUES
+from core.engine.topology import BUILT_IN_EXCHANGES
+from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
+from core.store.definitions import PolicyDeclaration
+
+DEFAULT_HOST = "/"
+
+SECTIONS: Mapping[str, EntryModel] = {
+    "exchanges": ExchangeEntry,
+    "queues": QueueEntry,
+    "bindings": BindingEntry,
+    "policies": PolicyEntry,
+}
+"""The lists that are taken over, in the order in which they can be made."""
+
+NO_PERMISSIONS = "this broker has no permissions: every user may do everything"
+LIMITS = "limits are in the configuration file"
+LEFT_OUT: Mapping[str, str] = {
+    "users": "users are in the configuration file, with keys that headgate hash-password makes; "
+    "hashes of RabbitMQ are of another kind and cannot be used",
+    "permissions": NO_PERMISSIONS,
+    "topic_permissions": NO_PERMISSIONS,
+    "global_parameters": "they are settings of a cluster of RabbitMQ",
+    "limits": LIMITS,
+}
+PARAMETERS: Mapping[str, str] = {
+    "operator_policy": "there are no operator policies; make it a policy with a high priority",
+    "vhost-limits": LIMITS,
+    "shovel": "this broker has no shovels",
+    "federation-upstream": "this broker has no federation",
+    "federation-upstream-set": "this broker has no federation",
+}
+ABOUT_THE_FILE = frozenset(
+    {
+        "rabbit_version",
+        "rabbitmq_version",
+        "rabbitmq_definition_format",
+        "product_name",
+        "product_version",
+        "original_cluster_name",
+        "original_vhost_name",
+        "explanation",
+        "description",
+        "metadata",
+        "tags",
+    }
+)
+"""Keys that say where the file comes from, or how its virtual host is described: nothing is lost with them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What came of a file. With problems the document is empty."""
+
+    document: Document
+    problems: list[Remark]
+    notes: list[Remark]
+
+
+def read(data: bytes, *, host: str = DEFAULT_HOST) -> Reading:
+    """Read a file, of it this virtual host. Entries that name no virtual host are of any."""
+    value, problems = parse(data)
+    if problems:
+        return Reading(document=Document(), problems=problems, notes=[])
+    return examine(value, host=host)
+
+
+def examine(value: object, *, host: str = DEFAULT_HOST) -> Reading:
+    """The same for what JSON became; its values must have passed ``problems_of``."""
+    found = Found([], [])
+    if not isinstance(value, dict):
+        found.problem((), f"it is {cut(value)}, it must be an object with the keys {', '.join(SECTIONS)}")
+        return Reading(document=Document(), problems=found.problems, notes=[])
+    _check_host(value, host, found)
+    things = [thing for section in SECTIONS for thing in _things(section, value.get(section, []), host, found)]
+    _note_the_rest(value, host, found)
+    _check_matches(things, found)
+    document = Document() if found.problems else document_of([thing for _, thing in things])
+    return Reading(document=document, problems=found.problems, notes=found.notes)
+
+
+def document_of(things: list[Thing]) -> Document:
+    """A document of things in any order, each once."""
+    things = sorted(things, key=sort_key)
+    return Document(
+        exchanges=[thing for thing in things if isinstance(thing, ExchangeDeclaration)],
+        queues=[thing for thing in things if isinstance(thing, QueueDeclaration)],
+        bindings=[thing for thing in things if isinstance(thing, Binding)],
+        policies=[thing for thing in things if isinstance(thing, PolicyDeclaration)],
+    )
+
+
+Placed = tuple[tuple[str, int], Thing]
+
+
+def _things(section: str, entries: object, host: str, found: Found) -> Iterator[Placed]:
+    """What a list declares, each with its place."""
+    if not isinstance(entries, list):
+        found.problem((section,), f"it is {cut(entries)}, it must be an array")
+        return
+    model = SECTIONS[section]
+    known = known_fields(model)
+    elsewhere: Counter[str] = Counter()
+    unknown: Counter[str] = Counter()
+    first: dict[Hashable, int] = {}
+    for index, entry in enumerate(entries):
+        if isinstance(entry, dict):
+            theirs = entry.get("vhost", host)
+            if isinstance(theirs, str) and theirs != host:
+                elsewhere[theirs] += 1
+                continue
+            unknown.update(entry.keys() - known)
+        thing = thing_at((section, index), entry, model=model, found=found)
+        if thing is None:
+            continue
+        before = first.setdefault(identity(thing), index)
+        if before != index:
+            found.problem((section, index), f"{label(thing)} is there already, at {section}[{before}]; keep one")
+        yield (section, index), thing
+    for name, count in sorted(elsewhere.items()):
+        found.note((section,), f"{count} of virtual host {cut(name)}; those of {cut(host)} were asked for")
+    for name, count in sorted(unknown.items()):
+        found.note((section,), f"the field {cut(name)} of {count}; it is not known here")
+
+
+def _check_host(value: Mapping[str, object], host: str, found: Found) -> None:
+    """A file that has virtual hosts must have the one that is asked for."""
+    named = [entry.get("vhost") for section in SECTIONS for entry in _objects(value, section)]
+    named += [entry.get("name") for entry in _objects(value, "vhosts")]
+    hosts = sorted({name for name in named if isinstance(name, str)})
+    if hosts and host not in hosts:
+        there = ", ".join(map(repr, hosts[:10]))
+        found.problem((), f"it has no virtual host {host!r}; there is {there}; choose one of them")
+
+
+def _note_the_rest(value: Mapping[str, object], host: str, found: Found) -> None:
+    for key, entries in value.items():
+        if key in SECTIONS or key in ABOUT_THE_FILE:
+            continue
+        if key in ("vhosts", "parameters") and not isinstance(entries, list):
+            found.problem((key,), f"it is {cut(entries)}, it must be an array")
+        elif key == "vhosts":
+            _note_hosts(value, host, found)
+        elif key == "default_queue_type":
+            _note_default_type((key,), entries, found)
+        elif key == "parameters":
+            kinds = Counter(str(entry.get("component"))[:80] for entry in _objects(value, key))
+            for kind, count in sorted(kinds.items()):
+                why = PARAMETERS.get(kind, "they are of a plugin of RabbitMQ")
+                found.note((key,), f"{count} of component {kind!r}; {why}")
+        elif key not in LEFT_OUT:
+            found.note((key,), "this key is not known here")
+        elif entries:
+            count = len(entries) if isinstance(entries, list | dict) else 1
+            found.note((key,), f"{count} of them; {LEFT_OUT[key]}")
+
+
+def _note_hosts(value: Mapping[str, object], host: str, found: Found) -> None:
+    for index, entry in enumerate(_objects(value, "vhosts")):
+        metadata = entry.get("metadata")
+        if entry.get("name") != host:
+            found.note(("vhosts", index), f"virtual host {cut(entry.get('name'))}; {host!r} was asked for")
+            continue
+        default = metadata.get("default_queue_type") if isinstance(metadata, dict) else None
+        _note_default_type(("vhosts", index, "default_queue_type"), entry.get("default_queue_type", default), found)
+
+
+def _note_default_type(path: Path, default: object, found: Found) -> None:
+    if default not in (None, "undefined", CLASSIC):
+        found.note(path, f"it is {cut(default)}; a queue without x-queue-type is {CLASSIC} here")
+
+
+def _objects(value: Mapping[str, object], section: str) -> list[dict[str, object]]:
+    """The objects of a list, if it is one."""
+    entries = value.get(section)
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+
+
+def _check_matches(things: list[Placed], found: Found) -> None:
+    """How bindings of headers exchanges match; of an exchange that the file does not have, the broker says it."""
+    headers = {name for name, kind in BUILT_IN_EXCHANGES.items() if kind is ExchangeType.HEADERS}
+    for _, thing in things:
+        if isinstance(thing, ExchangeDeclaration) and thing.type is ExchangeType.HEADERS:
+            headers.add(thing.name)
+    for path, thing in things:
+        if isinstance(thing, Binding) and thing.source in headers:
+            how = thing.arguments.get("x-match", "all")
+            if how not in X_MATCH_VALUES:
+                place = (*path, "arguments", "x-match")
+                found.problem(place, f"it is {cut(how)}, it must be one of {', '.join(X_MATCH_VALUES)}")

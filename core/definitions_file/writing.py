@@ -1,0 +1,85 @@
+"""A document as text, in the form that RabbitMQ writes and reads: equal documents are equal bytes."""
+
+import json
+
+from core.definitions_file.document import Document, Thing
+from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
+
+RABBITMQ_VERSION = "4.0.0"
+"""The version of RabbitMQ whose form this is. It wants to know, for the sake of what very old versions wrote."""
+HOST = "/"
+
+
+def text(document: Document, *, version: str) -> str:
+    """The file, with a line break behind it. ``version`` is Headgate's."""
+    value = as_value(document, version=version)
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def as_value(document: Document, *, version: str) -> dict[str, object]:
+    """The same as a value that JSON can have."""
+    return {
+        "rabbit_version": RABBITMQ_VERSION,
+        "rabbitmq_version": RABBITMQ_VERSION,
+        "product_name": "Headgate",
+        "product_version": version,
+        "users": [],
+        "vhosts": [{"name": HOST}],
+        "permissions": [],
+        "topic_permissions": [],
+        "parameters": [],
+        "global_parameters": [],
+        "policies": [shown(policy) for policy in document.policies],
+        "queues": [shown(queue) for queue in document.queues],
+        "exchanges": [shown(exchange) for exchange in document.exchanges],
+        "bindings": [shown(binding) for binding in document.bindings],
+    }
+
+
+def shown(thing: Thing) -> dict[str, object]:
+    """One definition as an entry of the file."""
+    match thing:
+        case ExchangeDeclaration():
+            return {
+                "name": thing.name,
+                "vhost": HOST,
+                "type": thing.type.value,
+                "durable": thing.durable,
+                "auto_delete": thing.auto_delete,
+                "internal": thing.internal,
+                "arguments": _ordered(thing.arguments),
+            }
+        case QueueDeclaration():
+            return {
+                "name": thing.name,
+                "vhost": HOST,
+                "durable": thing.durable,
+                "auto_delete": thing.auto_delete,
+                "arguments": _ordered(thing.arguments),
+            }
+        case Binding():
+            return {
+                "source": thing.source,
+                "vhost": HOST,
+                "destination": thing.destination,
+                "destination_type": "queue" if thing.destination_is_queue else "exchange",
+                "routing_key": thing.binding_key,
+                "arguments": _ordered(thing.arguments),
+            }
+    return {
+        "vhost": HOST,
+        "name": thing.name,
+        "pattern": thing.pattern,
+        "apply-to": thing.apply_to,
+        "priority": thing.priority,
+        "definition": _ordered(thing.definition),
+    }
+
+
+def _ordered(value: object) -> object:
+    """With the keys of maps in order, at every level."""
+    if isinstance(value, dict):
+        return {key: _ordered(value[key]) for key in sorted(value)}
+    if isinstance(value, list | tuple):
+        return [_ordered(item) for item in value]
+    return value

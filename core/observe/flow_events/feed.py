@@ -1,0 +1,72 @@
+"""The events of one connection for its own client: a small ring, and when it is time to send.
+
+Activity is sent ten times a second at most, so that a busy connection does not talk mostly of itself. That something
+stands still, or goes on, does not wait.
+"""
+
+from collections.abc import Callable
+from math import inf
+
+from core.clock import Now
+from core.observe.flow_events.packing import Packer
+from core.observe.flow_events.ring import Ring
+from core.observe.flow_events.schema import Kind, Record
+
+INTERVAL_S = 0.1
+URGENT = frozenset({Kind.BLOCKED, Kind.UNBLOCKED})
+
+
+class Feed:
+    """The only :class:`core.flow_facts.FlowFeed`."""
+
+    __slots__ = ("_clock", "_closed", "_next_due", "_notify", "_packer", "_ready_at", "_tell_due", "_took_at", "ring")
+
+    def __init__(
+        self,
+        *,
+        records_max: int,
+        node: str,
+        interval_s: float,
+        clock: Callable[[], Now],
+        notify: Callable[[], None],
+        next_due: Callable[[], float],
+        tell_due: Callable[[], None],
+        closed: Callable[[], None],
+    ) -> None:
+        """``next_due`` is when something that is added up becomes a record, ``tell_due`` makes those records."""
+        self.ring = Ring(records_max)
+        self._packer = Packer(self.ring, node=node, interval_s=interval_s)
+        self._clock = clock
+        self._notify = notify
+        self._next_due = next_due
+        self._tell_due = tell_due
+        self._closed = closed
+        self._took_at = -inf
+        self._ready_at = inf
+
+    def put(self, record: Record) -> None:
+        """The client is to have this one."""
+        now = self._clock().monotonic
+        self.ring.put(record)
+        if record.kind in URGENT:
+            self._ready_at = now
+            self._notify()
+        else:
+            self._ready_at = min(self._ready_at, max(now, self._took_at + INTERVAL_S))
+
+    @property
+    def due(self) -> float | None:
+        """See :class:`core.flow_facts.FlowFeed`, also for the methods below."""
+        due = self._ready_at if len(self.ring) else max(self._next_due(), self._took_at + INTERVAL_S)
+        return None if due == inf else due
+
+    def take(self) -> bytes | None:
+        self._tell_due()
+        packet = self._packer.take()
+        self._took_at = self._clock().monotonic
+        self._ready_at = self._took_at if len(self.ring) else inf
+        return packet
+
+    def close(self) -> None:
+        self.ring.clear()
+        self._closed()

@@ -1,0 +1,290 @@
+"""Who records flow events: what front ends and the ledger of stalls tell becomes records, for the stream and for feeds.
+
+There are two readers. The broker's own stream gets the events of all connections, if the setting is on: they wait in
+one ring. And a client may *follow* its own connection: then that connection is recorded for it, whatever the setting.
+With neither, front ends get no recorder, and of the ledger only a note is kept of who stands still.
+
+A stall is recorded when its link is: so links to and from the stream itself, which front ends do not announce here,
+are in no record, and the stream does not feed on itself.
+
+Bounds: the rings; an account for each link, each closed window, and each stage that a front end announces.
+"""
+
+from collections.abc import Callable, Iterator
+from math import inf
+
+from core.clock import Now
+from core.flow_facts import FlowConnection, FlowLink, LinkStanding, StageStanding
+from core.interface import StallSubject
+from core.observe.flow_events.accounts import Account, LinkAccount, StageAccount, WindowAccount
+from core.observe.flow_events.feed import Feed
+from core.observe.flow_events.ring import Ring
+from core.observe.flow_events.schema import TEXT_MAX, Kind, Record, Value
+from core.observe.stalls import Stall
+
+SLICE = 64
+"""Connections looked at between two pauses: with a record each, 1 ms."""
+
+
+class FlowEvents:
+    """The only :class:`core.flow_facts.FlowRecorder`; and a :class:`core.observe.stalls.StallListener`."""
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], Now],
+        node: str,
+        interval_s: float,
+        feed_records_max: int,
+        ring: Ring | None = None,
+    ) -> None:
+        """``ring`` is what the broker's own stream is filled from; None while the setting is off."""
+        self.clock = clock
+        self.node = node
+        self.interval_s = interval_s
+        self.feed_records_max = feed_records_max
+        self.ring = ring
+        self.busy: dict[ConnectionEvents, None] = {}
+        """Those with something that is being added up."""
+        self._connections: dict[str, ConnectionEvents] = {}
+        self._stalls: dict[str, dict[StallSubject, Stall]] = {}
+        """Those that were told and are not over, by connection."""
+        self.alarms: frozenset[str] = frozenset()
+        """Those that are on, as far as the stream's writer has heard."""
+        self._paging = False
+
+    # --- for front ends --------------------------------------------------------------------------------------------
+
+    def connection(self, who: FlowConnection, *, followed: bool = False) -> "ConnectionEvents | None":
+        """See :class:`core.flow_facts.FlowRecorder`."""
+        if self.ring is None and not followed:
+            return None
+        events = self._connections[who.identity] = ConnectionEvents(self, who)
+        return events
+
+    # --- for the ledger of stalls ------------------------------------------------------------------------------------
+
+    def stall_started(self, stall: Stall) -> None:
+        """See :class:`core.observe.stalls.StallListener`."""
+        self._stalls.setdefault(stall.who.connection, {})[stall.who] = stall
+        events = self._connections.get(stall.who.connection)
+        if events is not None:
+            events.blocked(stall)
+
+    def stall_ended(self, stall: Stall, now: Now) -> None:
+        """See :class:`core.observe.stalls.StallListener`."""
+        stalls = self._stalls.get(stall.who.connection, {})
+        stalls.pop(stall.who, None)
+        if not stalls:
+            self._stalls.pop(stall.who.connection, None)
+        events = self._connections.get(stall.who.connection)
+        if events is not None:
+            events.unblocked(stall, now)
+
+    def look_failed(self, error: Exception) -> None:
+        """Somebody else's to tell."""
+
+    # --- for who fills the stream ----------------------------------------------------------------------------------
+
+    def alarms_changed(self, alarms: frozenset[str]) -> None:
+        """These alarms are on."""
+        before, self.alarms = self.alarms, alarms
+        for alarm in sorted(before ^ alarms):
+            self._record(Kind.ALARM, alarm=alarm, on=alarm in alarms)
+
+    def paging_changed(self, paging: bool) -> None:
+        """Whether queues have to move messages to disk; the same again is no change."""
+        if paging is not self._paging:
+            self._paging = paging
+            self._record(Kind.PAGING, on=paging)
+
+    def tell_due(self) -> Iterator[None]:
+        """Make records of what has been added up for an interval; yields where others may go on."""
+        for number, events in enumerate(list(self.busy), start=1):
+            events.tell_due()
+            if number % SLICE == 0:
+                yield
+
+    def _record(self, kind: Kind, **fields: Value) -> None:
+        if self.ring is not None:
+            self.ring.put(Record(kind, self.clock().wall, fields))
+
+    # --- for its connections ----------------------------------------------------------------------------------------
+
+    def stalls_of(self, connection: str) -> list[Stall]:
+        """What stands still, and was told."""
+        return list(self._stalls.get(connection, {}).values())
+
+    def forget(self, events: "ConnectionEvents") -> None:
+        """It is over."""
+        self.busy.pop(events, None)
+        if self._connections.get(events.identity) is events:
+            del self._connections[events.identity]
+
+
+class ConnectionEvents:
+    """One connection. The only :class:`core.flow_facts.ConnectionRecorder`."""
+
+    def __init__(self, events: FlowEvents, who: FlowConnection) -> None:
+        self.identity = who.identity
+        self.now = events.clock
+        self._events = events
+        self._who = who
+        self._feed: Feed | None = None
+        self._open: dict[Account, None] = {}
+        """Accounts with something to tell, those that are due first in front: all intervals are the same."""
+        self._links: dict[tuple[str, str], LinkAccount] = {}
+        """By identity and direction: a 0.9.1 channel is two."""
+        self._windows: dict[tuple[str, str], WindowAccount] = {}
+        self._opened_at = events.clock().wall
+        self._put(self._opening())
+
+    # --- for the front end -----------------------------------------------------------------------------------------
+
+    def link_attached(self, link: FlowLink, standing: Callable[[], LinkStanding] | None) -> LinkAccount:
+        """See :class:`core.flow_facts.ConnectionRecorder`, also for the methods below."""
+        account = LinkAccount(
+            link, standing, ledger=self, interval_s=self._events.interval_s, forget=self._link_detached
+        )
+        self._links[link.identity, link.direction] = account
+        self._put(self._attaching(account))
+        return account
+
+    def stage(self, kind: str, name: str, standing: Callable[[], StageStanding]) -> StageAccount:
+        return StageAccount(kind, name, standing, ledger=self, interval_s=self._events.interval_s)
+
+    def window_closed(self, session: str, side: str) -> None:
+        if (session, side) not in self._windows:
+            window = WindowAccount(session, side, ledger=self, interval_s=self._events.interval_s)
+            self._windows[session, side] = window
+
+    def window_opened(self, session: str, side: str) -> None:
+        window = self._windows.pop((session, side), None)
+        if window is not None:
+            window.end(opened=True)
+
+    def session_ended(self, session: str) -> None:
+        for key in [key for key in self._windows if key[0] == session]:
+            self._windows.pop(key).end(opened=False)
+
+    def follow(self, notify: Callable[[], None]) -> Feed:
+        assert self._feed is None
+        events = self._events
+        self._feed = Feed(
+            records_max=events.feed_records_max,
+            node=events.node,
+            interval_s=events.interval_s,
+            clock=events.clock,
+            notify=notify,
+            next_due=self._next_due,
+            tell_due=self.tell_due,
+            closed=self._unfollowed,
+        )
+        self._feed.put(self._opening())
+        for account in self._links.values():
+            self._feed.put(self._attaching(account))
+        for stall in events.stalls_of(self.identity):
+            if self._records(stall.who):
+                self._feed.put(Record(Kind.BLOCKED, self.now().wall, self._standing_still(stall)))
+        return self._feed
+
+    def closed(self) -> None:
+        for account in list(self._open):
+            account.tell()
+        self.record(Kind.CONNECTION_CLOSED, self.now().wall)
+        self._feed = None
+        self._events.forget(self)
+
+    # --- for accounts ----------------------------------------------------------------------------------------------
+
+    def record(self, kind: Kind, at: float, **fields: Value) -> None:
+        """See :class:`core.observe.flow_events.accounts.Ledger`, also for the methods below."""
+        self._put(Record(kind, at, {"connection": self.identity, **fields}))
+
+    def opened(self, account: Account) -> None:
+        self._open[account] = None
+        self._events.busy[self] = None
+
+    def settled(self, account: Account) -> None:
+        self._open.pop(account, None)
+        if not self._open:
+            self._events.busy.pop(self, None)
+
+    def tell_due(self) -> None:
+        """Make records of what has been added up for an interval."""
+        now = self.now().monotonic
+        for account in list(self._open):
+            if account.due > now:
+                break
+            account.tell()
+
+    # --- for the ledger of stalls ------------------------------------------------------------------------------------
+
+    def blocked(self, stall: Stall) -> None:
+        """One of the connection's links, or its reader, has stood still for long enough to be told."""
+        if self._records(stall.who):
+            self._put(Record(Kind.BLOCKED, self.now().wall, self._standing_still(stall)))
+
+    def unblocked(self, stall: Stall, now: Now) -> None:
+        """It is over."""
+        if self._records(stall.who):
+            fields = self._standing_still(stall) | {"seconds": round(stall.seconds(now), 3)}
+            self._put(Record(Kind.UNBLOCKED, now.wall, fields))
+
+    # --- inside ----------------------------------------------------------------------------------------------------
+
+    def _put(self, record: Record) -> None:
+        if self._events.ring is not None:
+            self._events.ring.put(record)
+        if self._feed is not None:
+            self._feed.put(record)
+
+    def _next_due(self) -> float:
+        first = next(iter(self._open), None)
+        return inf if first is None else first.due
+
+    def _unfollowed(self) -> None:
+        self._feed = None
+
+    def _link_detached(self, account: LinkAccount) -> None:
+        link = account.link
+        if self._links.pop((link.identity, link.direction), None) is not None:
+            self.record(Kind.LINK_DETACHED, self.now().wall, link=link.identity, direction=link.direction)
+
+    def _records(self, who: StallSubject) -> bool:
+        return who.identity == self.identity or (who.identity, who.direction) in self._links
+
+    def _opening(self) -> Record:
+        who = self._who
+        fields: dict[str, Value] = {
+            "connection": who.identity,
+            "peer": who.peer,
+            "protocol": who.protocol,
+            "container_id": who.container_id[:TEXT_MAX],
+            "user": who.user[:TEXT_MAX],
+        }
+        return Record(Kind.CONNECTION_OPENED, self._opened_at, fields)
+
+    def _attaching(self, account: LinkAccount) -> Record:
+        link = account.link
+        fields: dict[str, Value] = {"connection": self.identity, "link": link.identity, "direction": link.direction}
+        if link.name:
+            fields["name"] = link.name[:TEXT_MAX]
+        if link.address:
+            fields["address"] = link.address[:TEXT_MAX]
+        return Record(Kind.LINK_ATTACHED, account.attached_at, fields)
+
+    def _standing_still(self, stall: Stall) -> dict[str, Value]:
+        who = stall.who
+        fields: dict[str, Value] = {
+            "connection": who.connection,
+            "direction": who.direction,
+            "reason": stall.reason.value,
+            "culprit": stall.culprit[:TEXT_MAX],
+            "since": stall.since.wall,
+        }
+        if who.identity != who.connection:
+            fields["link"] = who.identity
+        if who.address:
+            fields["address"] = who.address[:TEXT_MAX]
+        return fields

@@ -1,0 +1,55 @@
+"""Records that wait to be packed. When there is no room the oldest go, are counted, and a record stands in their place.
+
+Invariant: records put = records taken out + records that wait + records that the ``dropped`` records taken out, and
+the one that is due, count.
+"""
+
+from collections import deque
+
+from core.observe.flow_events.schema import Kind, Record
+
+
+class Ring:
+    """At most ``records_max`` records, oldest first."""
+
+    __slots__ = ("_dropped", "_dropped_from", "_dropped_until", "_records", "_records_max", "dropped_ever")
+
+    def __init__(self, records_max: int) -> None:
+        assert records_max > 0
+        self._records_max = records_max
+        self._records: deque[Record] = deque()
+        self._dropped = 0
+        self._dropped_from = 0.0
+        self._dropped_until = 0.0
+        self.dropped_ever = 0
+        """Records dropped since the start; whoever shows it reads it."""
+
+    def __len__(self) -> int:
+        """What can be taken, the record about dropped ones included."""
+        return len(self._records) + (1 if self._dropped else 0)
+
+    def put(self, record: Record) -> None:
+        """Keep this one, if need be in place of the oldest."""
+        if len(self._records) >= self._records_max:
+            self._drop(self._records.popleft())
+        self._records.append(record)
+
+    def take(self) -> Record:
+        """The oldest. There must be one."""
+        if not self._dropped:
+            return self._records.popleft()
+        fields = {"records": self._dropped, "until": self._dropped_until}
+        self._dropped = 0
+        return Record(Kind.DROPPED, self._dropped_from, fields)
+
+    def clear(self) -> None:
+        """Nobody wants them."""
+        self._records.clear()
+        self._dropped = 0
+
+    def _drop(self, record: Record) -> None:
+        if not self._dropped:
+            self._dropped_from = record.at
+        self._dropped += 1
+        self._dropped_until = record.at
+        self.dropped_ever += 1

@@ -1,0 +1,127 @@
+"""Flow control as metrics: who stands still and for how long, what became of link credit, how chatty flows are.
+
+Seconds come from the ledger of stalls and from sums that are kept where things stop and go on. What was granted,
+consumed, drained and withdrawn is kept by each link; :class:`core.observe.gathering.Gathered` has those of links that
+there are, and the totals of a protocol those of links that are gone.
+
+Series are bounded: by the addresses of which the ledger keeps totals, and by closed lists of everything else.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from prometheus_client.metrics_core import Metric
+
+from core.observe.buckets import cumulative
+from core.observe.gathering import BALANCE, Gathered
+from core.observe.metric_families import OTHER
+from core.observe.metric_sources import Counts, MetricSources
+from core.observe.samples import histograms, labelled, single
+
+Key = TypeVar("Key")
+
+
+class FlowMetrics:
+    """What :class:`core.observe.metrics.BrokerMetrics` shows of flow control."""
+
+    def __init__(self, sources: MetricSources) -> None:
+        self._sources = sources
+        self._highest: dict[tuple[str, ...], int] = {}
+        """Of what is added up over links that come and go: see :meth:`_not_below`."""
+
+    def at_once(self) -> Iterator[Metric]:
+        """What needs no walk."""
+        yield from self._stalls()
+        yield from self._windows_and_sockets()
+        yield from self._frames()
+        yield from self._settling()
+        idle = self._sources.idle_consumers()
+        yield labelled("headgate_consumer_idle_ratio", [((queue,), idle[queue]) for queue in idle])
+        alarms = self._sources.lag.alarm_seconds()
+        yield labelled("headgate_alarm_seconds_total", [((alarm,), alarms[alarm]) for alarm in alarms])
+        errors = _sum(traffic.flow.decode_errors for traffic in self._protocols)
+        yield labelled("headgate_decode_errors_total", errors.items())
+
+    def gone(self) -> dict[str, dict[str, int]]:
+        """The link credit of links that are gone, by direction. To be read before the walk: a link that goes meanwhile
+        is missing in this scrape then, and not in it twice."""
+        totals = {direction: dict.fromkeys(BALANCE, 0) for direction in ("in", "out")}
+        for traffic in self._protocols:
+            for direction, of in traffic.flow.link_credit.items():
+                for figure in BALANCE:
+                    totals[direction][figure] += getattr(of, figure)
+        return totals
+
+    def gathered(self, gathered: Gathered, gone: Mapping[str, Mapping[str, int]]) -> Iterator[Metric]:
+        """What was walked for."""
+        totals = {
+            (direction, figure): self._not_below((direction, figure), links.balance[figure] + gone[direction][figure])
+            for direction, links in gathered.links.items()
+            for figure in BALANCE
+        }
+        for figure in ("granted", "consumed", "drained", "withdrawn"):
+            values = [((direction,), totals[direction, figure]) for direction in gathered.links]
+            yield labelled(f"headgate_link_credit_{figure}_total", values)
+        ages = [
+            ((address, direction), seconds)
+            for direction, oldest in gathered.oldest.items()
+            for address, seconds in oldest.items()
+        ]
+        yield labelled("headgate_unsettled_oldest_age_seconds", ages)
+        unbalanced = [((f"link-credit-{direction}",), totals[direction, "unbalanced"]) for direction in gathered.links]
+        yield labelled("headgate_credit_invariant_violations_total", unbalanced)
+
+    @property
+    def _protocols(self) -> Iterable[Counts]:
+        return self._sources.traffic.values()
+
+    def _not_below(self, key: tuple[str, ...], total: int) -> int:
+        """A total never goes down, also where a link went during the walk."""
+        self._highest[key] = max(total, self._highest.get(key, 0))
+        return self._highest[key]
+
+    def _stalls(self) -> Iterator[Metric]:
+        seconds = self._sources.stalls.seconds
+        yield labelled("headgate_link_blocked_seconds_total", seconds.items())
+        named = {address for address, _, _ in seconds}
+        now = Counter(
+            (who.address if who.address in named else OTHER, who.direction, stall.reason)
+            for who, stall in self._sources.stalls.current.items()
+        )
+        yield labelled("headgate_links_blocked", [(blocked, now[blocked]) for blocked in seconds])
+
+    def _windows_and_sockets(self) -> Iterator[Metric]:
+        now = self._sources.monotonic()
+        windows = _sum(traffic.flow.closed_windows.seconds(now) for traffic in self._protocols)
+        yield labelled("headgate_session_window_closed_seconds_total", windows.items())
+        full = self._sources.full_sockets
+        yield single("headgate_connection_write_blocked_seconds_total", full.seconds(now))
+        paused = [
+            ((protocol, reason), seconds)
+            for protocol, traffic in self._sources.traffic.items()
+            for reason, seconds in traffic.flow.paused_readers.seconds(now).items()
+        ]
+        yield labelled("headgate_connection_read_paused_seconds_total", paused)
+
+    def _frames(self) -> Iterator[Metric]:
+        frames = _sum(traffic.flow.flow_frames for traffic in self._protocols)
+        yield labelled("headgate_flow_frames_total", frames.items())
+        over = sum(traffic.flow.transfers_over_credit for traffic in self._protocols)
+        yield single("headgate_transfers_over_credit_total", over)
+
+    def _settling(self) -> Iterator[Metric]:
+        durations = [
+            ((protocol, str(durable).lower()), cumulative(of.bounds, of.counts), of.seconds)
+            for protocol, traffic in self._sources.traffic.items()
+            for durable, of in traffic.flow.settle_seconds.items()
+        ]
+        yield histograms("headgate_settle_latency_seconds", durations)
+
+
+def _sum(parts: Iterable[Mapping[Key, float]]) -> dict[Key, float]:
+    total: dict[Key, float] = {}
+    for part in parts:
+        for key, value in part.items():
+            total[key] = total.get(key, 0) + value
+    return total

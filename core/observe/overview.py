@@ -1,0 +1,129 @@
+"""The broker in a dozen numbers: how much goes through it, who is there, who stands still.
+
+What a rate needs is remembered once a second, some integers each time. The rest is read when somebody looks, and going
+through all queues is done in slices. Whoever drives this calls :meth:`Overview.sample` each second.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from core.clock import Now
+from core.interface import Snapshot
+from core.observe.buckets import LAG_SECONDS
+from core.observe.stalls import AFTER_S, Stall
+
+RATE_SECONDS = 5
+"""Rates are means over so many samples: shorter ones flicker."""
+LAG_SECONDS_KEPT = 60
+SLICE_QUEUES = 500
+"""Queues counted between two pauses: 1 ms."""
+RATES = {
+    "in": "messages_received",
+    "out": "messages_delivered",
+    "confirmed": "messages_confirmed",
+    "settled": "messages_acknowledged",
+}
+"""What a rate is called, and the count of :class:`core.server.traffic.Traffic` that it comes from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverviewSources:
+    """Where it is read. The callables must be cheap, but for ``queues``."""
+
+    counts: Callable[[], Iterable[Mapping[str, float]]]
+    """Of each protocol, all that its connections have done."""
+    connections: Callable[[], int]
+    links: Callable[[], int]
+    alarms: Callable[[], Sequence[Snapshot]]
+    stalls: Callable[[], Iterable[Stall]]
+    queues: Callable[[], Iterator[Snapshot]]
+    """One by one."""
+    lag_counts: Callable[[], Sequence[int]]
+    clock: Callable[[], Now]
+
+
+class Overview:
+    """Remembers the last minute."""
+
+    def __init__(self, sources: OverviewSources) -> None:
+        self._sources = sources
+        self._totals: deque[tuple[float, dict[str, float]]] = deque(maxlen=RATE_SECONDS + 1)
+        self._lags: deque[list[int]] = deque(maxlen=LAG_SECONDS_KEPT + 1)
+
+    def sample(self) -> None:
+        """Remember how far the counters are."""
+        self._totals.append((self._sources.clock().monotonic, self._sums()))
+        self._lags.append(list(self._sources.lag_counts()))
+
+    def read(self) -> Iterator[Snapshot | None]:
+        """Gives None where others may go on, and the overview at the end."""
+        queues = ready = unacked = consumers = 0
+        for row in self._sources.queues():
+            queues += 1
+            ready += _int(row, "messages_ready")
+            unacked += _int(row, "messages_unacknowledged")
+            consumers += _int(row, "consumers")
+            if queues % SLICE_QUEUES == 0:
+                yield None
+        now = self._sources.clock()
+        sums = self._sums()
+        yield {
+            "time": now.wall,
+            "rates": self.rates(),
+            "connections": self._sources.connections(),
+            "channels": int(sums["channels"]),
+            "links": self._sources.links(),
+            "links_blocked": self._blocked(now),
+            "alarms": [row["name"] for row in self._sources.alarms() if row["on"]],
+            "queues": queues,
+            "ready": ready,
+            "unacked": unacked,
+            "consumers": consumers,
+            "loop_lag_p99": self.lag_at(0.99),
+        }
+
+    def rates(self) -> dict[str, float]:
+        """Messages a second over the last seconds, by :data:`RATES`; 0.0 before there are two samples."""
+        if len(self._totals) < 2:
+            return dict.fromkeys(RATES, 0.0)
+        (began, before), (ended, after) = self._totals[0], self._totals[-1]
+        passed = ended - began
+        return {rate: round((after[rate] - before[rate]) / passed, 1) if passed > 0 else 0.0 for rate in RATES}
+
+    def totals(self) -> dict[str, int]:
+        """Messages since the start, by :data:`RATES`."""
+        sums = self._sums()
+        return {rate: int(sums[rate]) for rate in RATES}
+
+    def lag_at(self, share: float) -> float | None:
+        """How late the loop was at most in this share of its wake-ups: an upper bound in seconds; None above all."""
+        if len(self._lags) < 2:
+            return 0.0
+        grown = [after - before for before, after in zip(self._lags[0], self._lags[-1], strict=True)]
+        wanted, seen = share * sum(grown), 0
+        for bound, count in zip(LAG_SECONDS, grown, strict=False):
+            seen += count
+            if seen >= wanted:
+                return bound if seen else 0.0
+        return None
+
+    def _sums(self) -> dict[str, float]:
+        sums = dict.fromkeys([*RATES, "channels"], 0.0)
+        for counts in self._sources.counts():
+            for rate, name in RATES.items():
+                sums[rate] += counts[name]
+            sums["channels"] += counts["channels"]
+        return sums
+
+    def _blocked(self, now: Now) -> dict[str, int]:
+        by_reason: dict[str, int] = {}
+        for stall in self._sources.stalls():
+            if stall.seconds(now) >= AFTER_S:
+                by_reason[stall.reason.value] = by_reason.get(stall.reason.value, 0) + 1
+        return by_reason
+
+
+def _int(row: Snapshot, key: str) -> int:
+    value = row.get(key)
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,71 @@
+"""Why somebody waits: the walk publisher, session, link, queue, store, consumer, to the first edge that blocks.
+
+A pure function over snapshots, of a connection, a link or an address. Every answer is a map of
+
+- ``subject``: a map of what was asked about, with its ``kind`` and ``identity``;
+- ``waits``: whether something holds it up now (an AMQP 0.9.1 connection: or has within the last second);
+- ``reason`` of the closed list and ``culprit``, what has to change; None where nothing holds it up. With the reason
+  ``no-message`` it does not wait: it is idle;
+- ``since`` (wall-clock seconds) and ``seconds``, None for a wait that the ledger of stalls does not have;
+- ``edge``, where it is, for example ``link -> queue``, and ``numbers``, the figures that show it;
+- ``also``: the other reasons that hold;
+- ``chain``: every edge that was looked at, with ``verdict`` (ok, blocking, unknown), ``reason``, ``says``, ``numbers``;
+- ``sentence`` for a person, and ``advice``: what to do, from :mod:`core.observe.advice`.
+
+A connection has besides ``connection``, ``protocol``, ``state``, ``links``, and ``stage`` and ``names`` of stage credit
+(:mod:`core.observe.why_reader`); an address has what stands in :mod:`core.observe.why_address`.
+"""
+
+from core.interface import Observable, Snapshot
+from core.observe.why_address import address_answer
+from core.observe.why_chain import Rows, figures
+from core.observe.why_link import link_answer
+from core.observe.why_reader import has_reader, reader_answer
+from core.observe.why_verdict import in_short, nothing, worst
+
+KINDS = ("connections", "links", "addresses")
+LINKS_MAX = 200
+"""Links of one connection that are walked, those first that the ledger has: 0.2 ms for each."""
+
+
+def why(observable: Observable, kind: str, identity: str) -> Snapshot | None:
+    """The answer; None where there is none of that name, and for a kind that is none of :data:`KINDS`.
+
+    An address is the name of a queue.
+    """
+    rows = Rows(observable)
+    match kind:
+        case "connections":
+            connection = rows.one("connections", identity)
+            return _connection_answer(rows, connection, identity) if connection else None
+        case "links":
+            link = rows.one("links", identity)
+            return link_answer(rows, link) if link else None
+        case "addresses":
+            queue = rows.one("queues", identity)
+            return address_answer(rows, queue, identity) if queue else None
+    return None
+
+
+def _connection_answer(rows: Rows, connection: Snapshot, identity: str) -> Snapshot:
+    own: Snapshot = {
+        "connection": identity,
+        "protocol": connection.get("protocol"),
+        "state": connection.get("state"),
+        "stage": None,
+        "names": [],
+    }
+    if has_reader(connection):
+        return own | reader_answer(rows, connection)
+    return own | _of_links(rows, connection, identity)
+
+
+def _of_links(rows: Rows, connection: Snapshot, identity: str) -> Snapshot:
+    """An AMQP 1.0 connection waits where one of its links does."""
+    stalled = {str(row.get("identity")) for row in rows.of("stalls", "connection", identity)}
+    links = sorted(rows.of("links", "connection", identity), key=lambda link: str(link.get("identity")) not in stalled)
+    rows.all("sessions")  # once for all links, and not for each
+    answers = [link_answer(rows, link) for link in links[:LINKS_MAX]]
+    found = worst(answers) or nothing(f"Nothing holds up connection {identity}: none of its {len(links)} links waits.")
+    subject = {"kind": "connections", "identity": identity} | figures(connection, "peer", "container_id", "user")
+    return found | {"subject": subject, "links": {"count": len(links), **in_short(answers)}}

@@ -1,0 +1,139 @@
+"""What holds up the traffic of a queue: who waits to publish to it, who waits to consume, and what it waits for itself.
+
+The answer is that of the publisher or consumer whose reason goes before the others', and has besides ``waits_for``
+(:class:`core.observe.advice.WaitsFor`, or None), ``publishers`` and ``consumers``: maps of ``count``, ``waiting`` and
+``who``, those that have waited for longest. A queue that has messages and hands none out ``waits``, without a reason.
+
+Publishers through an exchange are among them where a binding leads from it to the queue, whatever their routing keys.
+Consumers of AMQP 0.9.1 are counted, and what they wait for shows in ``waits_for``.
+"""
+
+from collections.abc import Sequence
+
+from core.interface import Snapshot
+from core.observe.advice import QUEUE_ADVICE, Edge, WaitsFor
+from core.observe.why_chain import Finding, Hop, Rows, count, figures, reason_of, text, texts
+from core.observe.why_link import consumers_figures, link_answer, publishers_hop, store_hop, waits_for
+from core.observe.why_reader import reader_answer
+from core.observe.why_verdict import in_short, nothing, worst
+
+ENDS_MAX = 200
+"""Links of one queue that are walked in each direction, those first that the ledger has: 0.2 ms for each."""
+
+
+def address_answer(rows: Rows, queue: Snapshot, name: str) -> Snapshot:
+    """The whole answer."""
+    for kind in ("stalls", "sessions", "connections"):
+        rows.all(kind)  # once for all links, and not for each
+    links = [*rows.of("links", "queue", name), *_through_exchanges(rows, name)]
+    links.sort(key=lambda link: not rows.one("stalls", text(link, "identity")))
+    incoming = [link for link in links if link.get("direction") == "in"]
+    outgoing = [link for link in links if link.get("direction") == "out"]
+    readers = [
+        connection
+        for identity in {str(row.get("connection")): None for row in _channels(rows, name)}
+        if (connection := rows.one("connections", identity))
+    ]
+    publishers = [link_answer(rows, link) for link in incoming[:ENDS_MAX]]
+    publishers += [reader_answer(rows, connection) for connection in readers[:ENDS_MAX]]
+    consumers = [link_answer(rows, link) for link in outgoing[:ENDS_MAX]]
+    attached = rows.of("consumers", "queue", name)
+    lacks = waits_for(queue, attached, outgoing)
+    hops = _hops(rows, queue, publishers, consumers, lacks)
+    found = worst([*publishers, *consumers]) or _of_queue(queue, lacks, hops)
+    return found | {
+        "subject": {"kind": "addresses", "identity": name} | figures(queue, "type", "policy"),
+        "chain": [hop.shown() for hop in hops],
+        "sentence": _sentence(queue, lacks, publishers, consumers, found),
+        "waits_for": None if lacks is None else lacks.value,
+        "publishers": {"count": len(incoming) + len(readers), **in_short(publishers)},
+        "consumers": {"count": len(attached), **in_short(consumers)},
+    }
+
+
+def _channels(rows: Rows, name: str) -> list[Snapshot]:
+    return [row for row in rows.all("channels") if name in texts(row, "publishes_to")]
+
+
+def _through_exchanges(rows: Rows, name: str) -> list[Snapshot]:
+    """The links to exchanges from which bindings lead here."""
+    links = [link for link in rows.all("links") if text(link, "exchange") is not None]
+    if not links:
+        return []
+    bound: dict[str, None] = {}
+    names, of_queues = [name], True
+    while names:
+        sources = {
+            source: None
+            for target in names
+            for row in rows.of("bindings", "destination", target)
+            if row.get("destination_is_queue") is of_queues and (source := text(row, "source")) is not None
+        }
+        names, of_queues = [source for source in sources if source not in bound], False
+        bound |= sources
+    return [link for link in links if link["exchange"] in bound]
+
+
+def _hops(
+    rows: Rows,
+    queue: Snapshot,
+    publishers: Sequence[Snapshot],
+    consumers: Sequence[Snapshot],
+    lacks: WaitsFor | None,
+) -> list[Hop]:
+    incoming = publishers_hop(queue, _waiting(publishers))
+    outgoing = Hop(
+        edge=Edge.QUEUE_CONSUMER,
+        numbers=consumers_figures(rows, queue),
+        stands=lacks not in (None, WaitsFor.MESSAGE),
+        says="" if lacks is None else lacks.value,
+    )
+    return [_blamed(incoming, publishers), store_hop(rows, queue, {}), _blamed(outgoing, consumers)]
+
+
+def _blamed(hop: Hop, answers: Sequence[Snapshot]) -> Hop:
+    """With what the first of those who wait there waits for."""
+    found = worst(answers)
+    reason = None if found is None else reason_of(found["reason"])
+    if found is None or reason is None:
+        return hop
+    what = "publishers" if hop.edge is Edge.PUBLISHER_QUEUE else "consumers"
+    says = f"{_waiting(answers)} of {len(answers)} {what} wait"
+    return hop.blamed(Finding(reason=reason, culprit=str(found["culprit"]), says=says))
+
+
+def _of_queue(queue: Snapshot, lacks: WaitsFor | None, hops: Sequence[Hop]) -> Snapshot:
+    """Where nobody is blocked: the queue itself may wait for somebody to take what it has."""
+    answer = nothing("", hops)
+    if lacks is None:
+        return answer
+    answer["advice"] = QUEUE_ADVICE[lacks][1]
+    if lacks is WaitsFor.MESSAGE:
+        return answer
+    outgoing = hops[-1]
+    blame: Snapshot = {"waits": True, "culprit": f"consumers of queue {queue.get('name')}"}
+    return answer | blame | {"edge": outgoing.edge.value, "numbers": outgoing.numbers}
+
+
+def _waiting(answers: Sequence[Snapshot]) -> int:
+    return sum(answer["waits"] is True for answer in answers)
+
+
+def _sentence(
+    queue: Snapshot,
+    lacks: WaitsFor | None,
+    publishers: Sequence[Snapshot],
+    consumers: Sequence[Snapshot],
+    found: Snapshot,
+) -> str:
+    parts = [f"Queue {queue.get('name')} has {count(queue, 'messages_ready')} messages ready."]
+    for what, answers in (("publishers", publishers), ("consumers", consumers)):
+        if _waiting(answers):
+            parts.append(f"{_waiting(answers)} of its {len(answers)} {what} wait.")
+    if lacks not in (None, WaitsFor.MESSAGE):
+        parts.append(f"It hands nothing out: {lacks}.")
+    if found["reason"] is not None:
+        parts.append(str(found["sentence"]))
+    elif found["waits"] is False:
+        parts.append("Nothing holds it up.")
+    return " ".join(parts)

@@ -1,0 +1,153 @@
+"""What a walk consists of: the rows it looks at, and the hops it finds, each with its figures and a verdict of its own.
+
+Rows come from elsewhere and may be of another version, or half gone: a field that is missing or of another type counts
+as not known, and nothing here raises for it. A hop whose figures are not known is ``unknown``, never ``ok``.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from core.interface import FlowReason, Observable, Snapshot
+from core.observe.advice import Edge
+
+ENGINE_KINDS = ("queues", "lanes", "alarms")
+"""Their rows have a name, others an identity."""
+
+
+class Verdict(StrEnum):
+    """What is to be said of one hop."""
+
+    OK = "ok"
+    BLOCKING = "blocking"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A reason that holds at a hop."""
+
+    reason: FlowReason
+    culprit: str
+    """What has to change, in the words of the ledger of stalls."""
+    says: str
+    """A clause for a person, with the figures; no full stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hop:
+    """One edge that was looked at."""
+
+    edge: Edge
+    numbers: Snapshot
+    finding: Finding | None = None
+    known: bool = True
+    """Its figures were there."""
+    stands: bool = False
+    """Nothing passes, for no reason of the closed list."""
+    says: str = ""
+    """What is worth saying of it where nothing blocks."""
+
+    @property
+    def blocks(self) -> bool:
+        """Idleness is none."""
+        return self.stands or (self.finding is not None and self.finding.reason is not FlowReason.NO_MESSAGE)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of this edge alone."""
+        if self.blocks:
+            return Verdict.BLOCKING
+        return Verdict.OK if self.known else Verdict.UNKNOWN
+
+    def shown(self) -> Snapshot:
+        """As plain values."""
+        return {
+            "edge": self.edge.value,
+            "verdict": self.verdict.value,
+            "reason": None if self.finding is None else self.finding.reason.value,
+            "says": self.says if self.finding is None else self.finding.says,
+            "numbers": self.numbers,
+        }
+
+    def blamed(self, finding: Finding) -> "Hop":
+        """The same, with this as what holds here."""
+        return replace(self, finding=finding)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The snapshots of one look: nothing is asked for twice."""
+
+    observable: Observable
+    _kinds: dict[str, list[Snapshot]] = field(default_factory=dict)
+    _ones: dict[tuple[str, str], Snapshot] = field(default_factory=dict)
+    _named: dict[tuple[str, str], dict[str, list[Snapshot]]] = field(default_factory=dict)
+
+    def all(self, kind: str) -> list[Snapshot]:
+        """Every row of a kind."""
+        if kind not in self._kinds:
+            self._kinds[kind] = self.observable.snapshot(kind)
+        return self._kinds[kind]
+
+    def one(self, kind: str, identity: str | None) -> Snapshot:
+        """The row of this name; an empty one where there is none."""
+        if identity is None:
+            return {}
+        if kind not in self._kinds:
+            if (kind, identity) not in self._ones:
+                self._ones[kind, identity] = next(iter(self.observable.snapshot(kind, identity)), {})
+            return self._ones[kind, identity]
+        return next(iter(self.of(kind, "name" if kind in ENGINE_KINDS else "identity", identity)), {})
+
+    def of(self, kind: str, key: str, value: str | None) -> list[Snapshot]:
+        """The rows with this value."""
+        if (kind, key) not in self._named:
+            named = self._named[kind, key] = {}
+            for row in self.all(kind):
+                named.setdefault(str(row.get(key)), []).append(row)
+        return [] if value is None else self._named[kind, key].get(value, [])
+
+
+def number(row: Snapshot, key: str) -> int | float | None:
+    """A figure; None where it is not known."""
+    value = row.get(key)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def count(row: Snapshot, key: str) -> int | float:
+    """A figure of which not known means none."""
+    return number(row, key) or 0
+
+
+def text(row: Snapshot, key: str) -> str | None:
+    """A word; None where it is not known, or empty."""
+    value = row.get(key)
+    return value if isinstance(value, str) and value else None
+
+
+def texts(row: Snapshot, key: str) -> tuple[str, ...]:
+    """Words; none where they are not known."""
+    value = row.get(key)
+    return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
+
+
+def figures(row: Snapshot, *keys: str) -> Snapshot:
+    """Those of these fields that the row has."""
+    return {key: row[key] for key in keys if row.get(key) is not None}
+
+
+def known(row: Snapshot, *keys: str) -> bool:
+    """All of these are figures."""
+    return all(number(row, key) is not None for key in keys)
+
+
+def reason_of(word: object) -> FlowReason | None:
+    """The reason of this name; None where there is no such one."""
+    return next((reason for reason in FlowReason if reason.value == word), None)
+
+
+def first_reason(findings: Iterable[Finding]) -> Finding | None:
+    """The one that is named, of all that hold."""
+    order = list(FlowReason)
+    return min(findings, key=lambda finding: order.index(finding.reason), default=None)

@@ -1,0 +1,118 @@
+"""From hops and the ledger of stalls to one verdict: the first blocking edge, since when, and what to do.
+
+The ledger goes before the figures. It knows since when, it forgets nothing between two looks, and it is what the log,
+the metrics and the peer are told; the figures say where on the way it is, and what else there is. Where the ledger has
+nothing, the figures of this moment count: a wait shorter than 50 ms, or one that nobody has looked at yet.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from core.interface import FlowReason, Snapshot
+from core.observe.advice import ADVICE, Edge
+from core.observe.why_chain import Finding, Hop, count, first_reason, number, reason_of, text
+
+OWN_EDGES = (Edge.SESSION_LINK, Edge.QUEUE_LINK)
+"""Whose remark is worth telling where nothing blocks: how much link credit there is."""
+
+SHOWN_MAX = 20
+"""Links that the answer for their connection or queue has one by one."""
+
+
+def verdict(who: str, hops: Sequence[Hop], stall: Snapshot) -> Snapshot:
+    """The fields that every answer has, but for its ``subject``. ``stall`` is the ledger's row, or empty."""
+    hops = confirmed(hops, stall)
+    named = _named(hops, stall)
+    if named is None:
+        remark = next((hop.says for hop in hops if hop.edge in OWN_EDGES and hop.says), "")
+        return nothing(f"Nothing holds up {who}" + (f": {remark}." if remark else "."), hops)
+    place = next(hop for hop in hops if hop.finding is named)
+    waits = named.reason is not FlowReason.NO_MESSAGE
+    advice = ADVICE[named.reason]
+    return {
+        "waits": waits,
+        "reason": named.reason.value,
+        "culprit": named.culprit,
+        "since": number(stall, "since"),
+        "seconds": number(stall, "seconds"),
+        "edge": place.edge.value,
+        "numbers": place.numbers,
+        "also": _others(hops, named),
+        "chain": [hop.shown() for hop in hops],
+        "sentence": _sentence(who, named, stall),
+        "advice": advice.do,
+    }
+
+
+def worst(answers: Iterable[Snapshot]) -> Snapshot | None:
+    """The one whose reason goes before the others', and of these the one that has waited for longest; None where
+    nobody waits."""
+    order = [reason.value for reason in FlowReason]
+    waiting = (answer for answer in answers if answer["waits"] is True)
+    return min(waiting, key=lambda one: (order.index(str(one["reason"])), -count(one, "seconds")), default=None)
+
+
+def in_short(answers: Iterable[Snapshot]) -> Snapshot:
+    """How many wait, and who, in a line each: those first that have waited for longest."""
+    waiting = sorted((answer for answer in answers if answer["waits"] is True), key=lambda one: -count(one, "seconds"))
+    keys = ("reason", "culprit", "since", "seconds", "edge", "sentence")
+    who = [{"identity": _identity(answer), **{key: answer[key] for key in keys}} for answer in waiting[:SHOWN_MAX]]
+    return {"waiting": len(waiting), "who": who}
+
+
+def _identity(answer: Snapshot) -> object:
+    subject = answer.get("subject")
+    return subject.get("identity") if isinstance(subject, dict) else None
+
+
+def confirmed(hops: Sequence[Hop], stall: Snapshot) -> list[Hop]:
+    """The hops, with the ledger's reason at its place where the figures do not show it, or name another culprit."""
+    reason = reason_of(stall.get("reason"))
+    if reason is None:
+        return list(hops)
+    means = ADVICE[reason].means.rstrip(".")
+    edge, says = ADVICE[reason].edge, means[:1].lower() + means[1:]
+    for hop in hops:
+        if hop.finding is not None and hop.finding.reason is reason:
+            edge, says = hop.edge, hop.finding.says
+            break
+    finding = Finding(reason=reason, culprit=text(stall, "culprit") or "not known", says=says)
+    if all(hop.edge is not edge for hop in hops):
+        return [*hops, Hop(edge=edge, numbers={}, finding=finding)]
+    return [hop.blamed(finding) if hop.edge is edge else hop for hop in hops]
+
+
+def _named(hops: Sequence[Hop], stall: Snapshot) -> Finding | None:
+    found = [hop.finding for hop in hops if hop.finding is not None]
+    reason = reason_of(stall.get("reason"))
+    return next((finding for finding in found if finding.reason is reason), None) or first_reason(found)
+
+
+def _others(hops: Sequence[Hop], named: Finding) -> list[str]:
+    """The reasons beside the one that is named."""
+    reasons = {hop.finding.reason: None for hop in hops if hop.finding is not None and hop.blocks}
+    return [reason.value for reason in reasons if reason is not named.reason]
+
+
+def nothing(sentence: str, hops: Sequence[Hop] = ()) -> Snapshot:
+    """Nothing blocks."""
+    return {
+        "waits": False,
+        "reason": None,
+        "culprit": None,
+        "since": None,
+        "seconds": None,
+        "edge": None,
+        "numbers": {},
+        "also": [],
+        "chain": [hop.shown() for hop in hops],
+        "sentence": sentence,
+        "advice": None,
+    }
+
+
+def _sentence(who: str, named: Finding, stall: Snapshot) -> str:
+    if named.reason is FlowReason.NO_MESSAGE:
+        return f"Nothing holds up {who}: {named.says}."
+    seconds = number(stall, "seconds")
+    waits = "waits" if seconds is None else f"has waited for {seconds:.1f} s"
+    return f"{who[:1].upper()}{who[1:]} {waits}: {named.says}."

@@ -1,0 +1,72 @@
+"""When messages came that are not answered yet, run by run: for how long answers take, and for the oldest that waits.
+
+Each run is stamped with the time of the turn that brought it; neighbours of one turn share a stamp. Answers mostly come
+in order, and then cost one look. Numbers are the publisher's own and only grow.
+
+Bound: :data:`STAMPS_MAX` stamps; what comes then while none is answered shares the newest.
+"""
+
+from collections.abc import Mapping
+
+from core.server.flow_totals import Durations
+
+STAMPS_MAX = 512
+"""A link of AMQP 1.0 has 255 unanswered messages at most. A channel may have more, in as many turns of some
+milliseconds: this is a second or more of them."""
+
+
+class _Stamp:
+    """Messages that came at one time, ``first`` to ``last`` both inclusive."""
+
+    __slots__ = ("at", "durable", "first", "last", "left")
+
+    def __init__(self, first: int, last: int, durable: bool, at: float) -> None:
+        self.first = first
+        self.last = last
+        self.left = last - first + 1
+        """Of them, those that are not answered."""
+        self.durable = durable
+        self.at = at
+
+
+class Arrivals:
+    """Of one publisher."""
+
+    __slots__ = ("_durations", "_stamps")
+
+    def __init__(self, durations: Mapping[bool, Durations]) -> None:
+        """``durations`` are told of each answer: by whether the messages are durable."""
+        self._durations = durations
+        self._stamps: list[_Stamp] = []
+        """A list, since most publishers have none or few: an empty deque takes ten times as much memory."""
+
+    def came(self, first: int, n: int, *, durable: bool, now: float) -> None:
+        """So many messages came, with numbers beyond all before."""
+        stamps = self._stamps
+        if stamps:
+            newest = stamps[-1]
+            alike = newest.at == now and newest.last + 1 == first and newest.durable is durable
+            if alike or len(stamps) >= STAMPS_MAX:
+                newest.last = first + n - 1
+                newest.left += n
+                return
+        stamps.append(_Stamp(first, first + n - 1, durable, now))
+
+    def answered(self, first: int, last: int, now: float) -> None:
+        """These are answered, each for the first time; numbers that were not stamped are passed over."""
+        stamps = self._stamps
+        for stamp in stamps:
+            if stamp.first > last:
+                break
+            low = max(stamp.first, first)
+            high = min(stamp.last, last)
+            if low <= high:
+                stamp.left -= high - low + 1
+                self._durations[stamp.durable].observe(now - stamp.at, high - low + 1)
+        while stamps and not stamps[0].left:
+            del stamps[0]
+
+    @property
+    def oldest(self) -> float | None:
+        """When the oldest that is not answered came (monotonic seconds)."""
+        return self._stamps[0].at if self._stamps else None

@@ -1,0 +1,201 @@
+"""The task that keeps flow events: every so often it packs what waits in the ring into messages of the stream.
+
+It is a publisher like any other: it declares the stream, publishes through the engine's own verb and waits for the
+confirms. What keeps it from growing: the ring is bounded; it publishes nothing while an alarm is on or
+:data:`UNCONFIRMED_MAX` of its messages are not confirmed; and what it publishes makes no flow events.
+
+It must not know what a message looks like: whoever puts the process together hands in how to make one.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from core.clock import Now
+from core.config.flow_events import FlowEventsSettings
+from core.errors import EngineError, Inequivalent
+from core.flow_facts import FLOW_STREAM
+from core.interface import (
+    AlarmChanged,
+    Confirmed,
+    Engine,
+    Mailbox,
+    Publisher,
+    PublisherClosed,
+    QueueDeclaration,
+    QueueTarget,
+    Topology,
+)
+from core.message import Attributes, Origin, Run
+from core.observe.flow_events.packing import Packer
+from core.observe.flow_events.recorder import FlowEvents
+from core.observe.flow_events.ring import Ring
+
+UNCONFIRMED_MAX = 32
+"""Messages of 64 KiB, so 2 MiB in the engine; what comes meanwhile waits in the ring."""
+PACKETS_PER_ROUND = 8
+"""A round that finds the ring full packs 8 times 65 KiB: 20 ms of work, with a pause after each."""
+SEGMENTS = 8
+"""Retention lets whole segments go, so the stream keeps between 7/8 and all of what it may."""
+SEGMENT_BYTES_MIN = 65_536
+
+MessageOf = Callable[[bytes, float], tuple[bytes, Origin]]
+"""A whole message, as the engine keeps it, from a packet and the wall-clock time in seconds; and its encoding."""
+Background = Callable[[Callable[[], None]], Awaitable[None]]
+"""As the server runs them."""
+
+
+class FlowEngine(Engine, Topology, Protocol):
+    """What the writer needs of the broker."""
+
+    @property
+    def paging(self) -> bool:
+        """Whether queues have to move messages to disk to save memory."""
+
+
+def stream_declaration(settings: FlowEventsSettings) -> QueueDeclaration:
+    """The stream as the settings want it."""
+    return QueueDeclaration(
+        name=FLOW_STREAM,
+        arguments={
+            "x-queue-type": "stream",
+            "x-max-age": f"{round(settings.stream_age_max)}s",
+            "x-max-length-bytes": settings.stream_bytes_max,
+            "x-stream-max-segment-size-bytes": max(SEGMENT_BYTES_MIN, settings.stream_bytes_max // SEGMENTS),
+        },
+    )
+
+
+class FlowWriter:
+    """One for each server whose settings want flow events, among its background tasks."""
+
+    def __init__(
+        self,
+        events: FlowEvents,
+        ring: Ring,
+        *,
+        engine: FlowEngine,
+        settings: FlowEventsSettings,
+        message: MessageOf,
+        log: FilteringBoundLogger,
+    ) -> None:
+        """``ring`` is where ``events`` puts records."""
+        self.published = 0
+        """Messages since the start."""
+        self._events = events
+        self._packer = Packer(ring, node=events.node, interval_s=events.interval_s)
+        self._engine = engine
+        self._settings = settings
+        self._message = message
+        self._log = log
+        self._mailbox = Mailbox(lambda: None)  # looked into every round
+        self._publisher: Publisher | None = None
+        self._unconfirmed = 0
+        self._complaint = ""
+
+    async def run(self, turn: Callable[[], None]) -> None:
+        """Go round until cancelled."""
+        self._events.alarms_changed(self._engine.subscribe(self._mailbox))
+        try:
+            while True:
+                for _ in self._events.tell_due():
+                    await trio.lowlevel.checkpoint()
+                for _ in range(PACKETS_PER_ROUND):
+                    if not self.publish_one():
+                        break
+                    turn()
+                    await trio.lowlevel.checkpoint()
+                await trio.sleep(self._settings.pack_interval)
+        finally:
+            self._engine.unsubscribe(self._mailbox, self)
+
+    def publish_one(self) -> bool:
+        """Take the engine's answers, and publish the next packet, if there is one and it may be. True: it was."""
+        self._take_answers()
+        self._events.paging_changed(self._engine.paging)
+        publisher = self._open()
+        if publisher is None or self._blocked:
+            return False
+        packet = self._packer.take()
+        if packet is None:
+            return False
+        now = self._events.clock()
+        entry, origin = self._message(packet, now.wall)
+        run = Run(self.published, [entry], Attributes(origin=origin, durable=True))
+        self.published += 1
+        self._unconfirmed += 1
+        self._engine.publish(publisher, QueueTarget(FLOW_STREAM), run, now)
+        return True
+
+    @property
+    def _blocked(self) -> bool:
+        return bool(self._events.alarms) or self._unconfirmed >= UNCONFIRMED_MAX
+
+    def _take_answers(self) -> None:
+        for action in self._mailbox.take():
+            match action:
+                case Confirmed():
+                    self._unconfirmed -= action.last - action.first + 1
+                case PublisherClosed():
+                    self._engine.retire(action.publisher)  # the stream was deleted; the next round makes it anew
+                    self._publisher = None
+                case AlarmChanged():
+                    self._events.alarms_changed(action.alarms)
+                case _:
+                    pass
+
+    def _open(self) -> Publisher | None:
+        """The publisher; made, with the stream, when it is not there. None when it cannot be."""
+        if self._publisher is None:
+            try:
+                self._declare()
+                self._publisher = self._engine.publisher(self._mailbox, self, QueueTarget(FLOW_STREAM), self)
+            except EngineError as error:
+                self._complain("flow-events-not-kept", error)
+        return self._publisher
+
+    def _declare(self) -> None:
+        """Raises EngineError. A stream that was made under other settings is used as it is."""
+        try:
+            self._engine.declare_queue(stream_declaration(self._settings), self)
+        except Inequivalent as error:
+            if self._engine.queue_info(FLOW_STREAM, self).type != "stream":
+                raise
+            self._complain("flow-stream-has-other-limits", error)
+
+    def _complain(self, event: str, error: EngineError) -> None:
+        """Once for each cause: it is tried again every round."""
+        if self._complaint != str(error):
+            self._complaint = str(error)
+            self._log.warning(event, queue=FLOW_STREAM, reason=str(error))
+
+    def __str__(self) -> str:
+        """How the list of publishers names it."""
+        return "flow events"
+
+
+def open_flow_events(settings: FlowEventsSettings, *, clock: Callable[[], Now], node: str) -> FlowEvents:
+    """Who records; without a ring where the settings want no stream."""
+    return FlowEvents(
+        clock=clock,
+        node=node,
+        interval_s=settings.interval,
+        feed_records_max=settings.self_records_max,
+        ring=Ring(settings.ring_records_max) if settings.enabled else None,
+    )
+
+
+def flow_tasks(
+    events: FlowEvents,
+    engine: FlowEngine,
+    *,
+    settings: FlowEventsSettings,
+    message: MessageOf,
+    log: FilteringBoundLogger,
+) -> list[Background]:
+    """The background task that keeps flow events, where the settings want one."""
+    if events.ring is None:
+        return []
+    return [FlowWriter(events, events.ring, engine=engine, settings=settings, message=message, log=log).run]

@@ -1,0 +1,24 @@
+"""The task that samples, once a second, which queues have messages and no consumer that may be handed one."""
+
+from collections.abc import Callable, Iterator
+
+import trio
+
+from core.observe.idle_consumers import IdleConsumers
+
+INTERVAL_S = 1.0
+
+
+class IdleRounds:
+    """One for each server that is looked at, among its background tasks."""
+
+    def __init__(self, queues: Callable[[], Iterator[tuple[str, bool]]], idle: IdleConsumers) -> None:
+        self._queues = queues
+        self._idle = idle
+
+    async def run(self, turn: Callable[[], None]) -> None:
+        """Go round until cancelled. Nothing here leaves work for the engine, so there is no ``turn``."""
+        while True:
+            await trio.sleep(INTERVAL_S)
+            for _ in self._idle.sample(self._queues()):
+                await trio.lowlevel.checkpoint()

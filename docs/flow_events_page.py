@@ -1,0 +1,29 @@
+"""The tables of ``flow-events.md``: the schema of flow events, as the code has it."""
+
+from collections.abc import Iterator, Sequence
+
+from core.observe.flow_events.schema import COMMON, HEADER, SHAPES, Field
+
+_TYPES = {str: "text", int: "integer", float: "float", bool: "boolean"}
+
+
+def tables() -> str:
+    """The header, what all records have, and each kind."""
+    return "".join(_tables())
+
+
+def _tables() -> Iterator[str]:
+    yield "### The header\n\n"
+    yield from _table(HEADER)
+    yield "\n### Every record\n\n"
+    yield from _table(COMMON)
+    for kind, shape in SHAPES.items():
+        yield f"\n### `{kind}`\n\n{shape.what}\n\n"
+        yield from _table(shape.fields)
+
+
+def _table(fields: Sequence[Field]) -> Iterator[str]:
+    yield "| field | type | unit | what |\n|---|---|---|---|\n"
+    for field in fields:
+        what = field.what if field.always else f"{field.what}; may be absent"
+        yield f"| `{field.name}` | {_TYPES[field.type]} | {field.unit} | {what} |\n"

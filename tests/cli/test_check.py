@@ -1,0 +1,137 @@
+"""``headgate check`` and ``completion``: what scripts, supervisors and shells ask."""
+
+import json
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+from amqp10.cli.exits import Exit
+from amqp10.cli.main import command_line, run
+from core.store.disk import FolderDisk
+from core.store.folder import open_folder
+from core.store.lane import Lane
+from core.store.record import HEADER_BYTES, Kind, record_bytes
+from tests.kit.broker_process import ROOT
+
+INDEX = "queues/1/0/0.idx"
+
+
+@pytest.mark.parametrize("question", ["live", "ready", "alarms", "store"])
+def test_help_has_an_example(question, capsys):
+    assert run(["check", question, "--help"]) is Exit.DONE
+    words = " ".join(capsys.readouterr().out.split())
+    assert f"headgate check {question}" in words.partition("For example:")[2]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [("live", "the broker is live"), ("ready", "the broker is ready"), ("alarms", "no alarm is on")],
+)
+def test_a_broker_that_is_as_it_should_be(question, answer, headgate):
+    assert (headgate("check", question).out, headgate("check", question).code) == (f"{answer}\n", Exit.DONE)
+    told = json.loads(headgate("check", question, "--json").out)
+    assert told == {"check": question, "ok": True, "text": answer}
+
+
+def test_an_alarm_makes_a_broker_neither_dead_nor_unready(headgate):
+    headgate("alarms", "set", "disk")
+    try:
+        on = headgate("check", "alarms", "--json")
+        assert on.code is Exit.DIFFERS
+        assert json.loads(on.out)["ok"] is False
+        assert "publishers wait: disk; headgate alarms list says since when" in on.err
+        assert headgate("check", "live").code is headgate("check", "ready").code is Exit.DONE
+    finally:
+        headgate("alarms", "clear", "disk")
+    assert headgate("check", "alarms").code is Exit.DONE
+
+
+def test_a_broker_that_is_being_drained_is_live_and_not_ready(headgate):
+    headgate("drain")
+    try:
+        told = headgate("check", "ready")
+        assert (told.code, told.out) == (Exit.DIFFERS, "")
+        assert told.err == "headgate: the broker is being drained; headgate undrain ends that\n"
+        assert headgate("check", "live").code is Exit.DONE
+    finally:
+        headgate("undrain")
+    assert headgate("check", "ready").code is Exit.DONE
+
+
+@pytest.mark.parametrize("question", ["live", "ready", "alarms"])
+def test_a_broker_that_is_not_there(question, headgate):
+    ran = headgate("check", question, "--json", "--url", "amqp://127.0.0.1:1")
+    assert ran.code is Exit.UNREACHABLE
+    assert json.loads(ran.out)["ok"] is False
+
+
+def test_a_sound_folder(tmp_path, capsys):
+    with closing(open_folder(tmp_path)):
+        pass
+    assert run(["check", "store", "--data", str(tmp_path)]) is Exit.DONE
+    assert capsys.readouterr().out == "0 sound, 0 torn, 0 corrupt records\n"
+
+
+def test_a_damaged_folder(tmp_path, capsys):
+    with closing(open_folder(tmp_path)) as folder, closing(FolderDisk(tmp_path, 8)) as disk:
+        lane = Lane("classic", generation=folder.generation, sync_interval_s=0.0)
+        for number in range(2):
+            lane.append(INDEX, number * record_bytes(4), Kind.SETTLE, [b"\xff" * 4])
+            batch = lane.take_write()
+            batch.run(disk)
+            lane.wrote(batch)
+            lane.want_sync()
+            sync = lane.take_sync(float(number))
+            sync.run(disk)
+            lane.did_sync(sync)
+    path = tmp_path / INDEX
+    data = bytearray(path.read_bytes())
+    data[HEADER_BYTES] ^= 1
+    path.write_bytes(data)
+
+    assert run(["check", "store", "--data", str(tmp_path), "--json"]) is Exit.DAMAGED
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["ok"] is False
+    assert "1 corrupt records; headgate store check --data" in captured.err
+
+
+def test_a_folder_that_is_none(tmp_path, capsys):
+    assert run(["check", "store", "--data", str(tmp_path / "no"), "--json"]) is Exit.USAGE
+    assert json.loads(capsys.readouterr().out)["ok"] is False
+
+
+# --- completion ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_noun_and_verb_is_completed(shell, capsys):
+    assert run(["completion", shell]) is Exit.DONE
+    script = capsys.readouterr().out
+    nouns = [name for name in command_line() if not name.startswith("-")]
+    assert {"definitions", "check", "completion"} <= set(nouns)
+    for word in (*nouns, "export", "diff", "apply", "dry-run", "purge"):
+        assert word in script, word
+
+
+def test_bash_can_read_it(capsys):
+    run(["completion", "bash"])
+    script = capsys.readouterr().out
+    read = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, timeout=30)
+    assert (read.returncode, read.stderr) == (0, "")
+
+
+def test_a_shell_that_nobody_knows(capsys):
+    assert run(["completion", "tcsh"]) is Exit.USAGE
+    assert "tcsh" in capsys.readouterr().err
+
+
+def test_a_command_loads_only_what_it_needs():
+    """Loading the broker takes three times as long as asking one."""
+    program = (
+        "import sys; from amqp10.cli.main import run; code = run(['queues', 'list', '--help']);"
+        "sys.exit(code or ' '.join({'core.engine.broker', 'core.server.run', 'core.config'} & sys.modules.keys()) or 0)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, text=True, capture_output=True, timeout=60)
+    assert (ran.returncode, ran.stderr) == (0, "")

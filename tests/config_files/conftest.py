@@ -1,0 +1,24 @@
+"""Where Debian's ``prometheus`` is not installed, what needs it is skipped and the summary says so."""
+
+import shutil
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    """Prometheus' own checker."""
+    return _installed("promtool")
+
+
+@pytest.fixture(scope="session")
+def prometheus_program() -> str:
+    """The server."""
+    return _installed("prometheus")
+
+
+def _installed(program: str) -> str:
+    found = shutil.which(program)
+    if found is None:
+        pytest.skip(f"not installed: {program} (apt-get install prometheus; see .ci/packages)")
+    return found

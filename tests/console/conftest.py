@@ -1,0 +1,56 @@
+"""A browser, and a broker with something to see, for the tests of one module.
+
+Playwright's event loop occupies this thread as long as it runs, so it ends with the module: tests of other modules have
+loops of their own.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from tests.kit.browser import CHROMIUM, TIME_OUT_MS, Watch, started_browser
+from tests.kit.busy_broker import BusyBroker, busy_broker
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without a browser these tests cannot run."""
+    if CHROMIUM is None:
+        for item in items:
+            if Path(__file__).parent in item.path.parents:
+                item.add_marker(pytest.mark.skip(reason="chromium is not installed (see .ci/packages)"))
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusyBroker]:
+    """With two links that wait, one in each direction."""
+    with busy_broker(tmp_path_factory.mktemp("broker")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """With a profile of its own, which is thrown away."""
+    with started_browser() as started:
+        yield started
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """A browser without memory."""
+    with browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme="light") as fresh:
+        fresh.set_default_timeout(TIME_OUT_MS)
+        yield fresh
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Page:
+    """One tab."""
+    return context.new_page()
+
+
+@pytest.fixture
+def watch(page: Page) -> Watch:
+    """Ask for it before the first page is opened."""
+    return Watch(page)

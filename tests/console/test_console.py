@@ -1,0 +1,283 @@
+"""The console in a browser, against a broker whose links wait: what it shows, how it is reached, what it never does."""
+
+import re
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import httpx
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from tests.kit.broker_process import ROOT
+from tests.kit.browser import TIME_OUT_MS, Watch
+from tests.kit.busy_broker import HTML_NAME, TOKEN, BusyBroker, busy_broker
+
+pytestmark = pytest.mark.slow
+
+SHOTS = ROOT / "artefacts" / "console"
+"""Pictures of every page, to be looked at; git ignores the folder."""
+
+STALLED_LINK = "c1/1/0"
+STALLED_EDGE = f'[data-edge="{STALLED_LINK}"]'
+FLOWING_EDGE = '[data-edge="c2/0/0"]'
+
+PAGES = {
+    "overview": "Overview",
+    "flow-map": "Flow map",
+    "connections": "Connections",
+    "connection/c1": "shop (c1)",
+    "session/c1%2F1": "Session c1/1",
+    "link/c1%2F1%2F0": "Link c1/1/0",
+    "queues": "Queues",
+    "queue/orders": "orders",
+    f"queue/{quote(HTML_NAME, safe='')}": HTML_NAME,
+    "slow-consumers": "Slow consumers",
+    "blocked-publishers": "Blocked publishers",
+    "store": "Store",
+    "limits": "Limits",
+    "policies": "Policies",
+}
+LOOKS = {"wide": (1440, 900, "light"), "dark": (1440, 900, "dark"), "narrow": (360, 740, "light")}
+
+expect.set_options(timeout=TIME_OUT_MS)
+
+
+def open_page(page: Page, broker: BusyBroker, name: str) -> None:
+    """Go there, and wait until it shows something."""
+    page.goto(f"{broker.admin_url}/#/{name}")
+    expect(page.locator("h1")).to_have_text(PAGES[name])
+
+
+def row(page: Page, *texts: str) -> Locator:
+    """The line of a table that has all of these."""
+    found = page.locator("tbody tr")
+    for text in texts:
+        found = found.filter(has_text=text)
+    return found
+
+
+def test_a_link_that_waits_is_shown_with_reason_and_culprit(page: Page, broker: BusyBroker, watch: Watch):
+    open_page(page, broker, "overview")
+    stalled = row(page, "shop", STALLED_LINK)
+    expect(stalled.locator(".badge")).to_have_text("queue-full")
+    expect(stalled).to_contain_text("queue orders")
+    lasted = stalled.locator("td.number")
+    expect(lasted).not_to_have_text(lasted.text_content() or "")  # it grows
+    expect(row(page, "mailer").locator(".badge")).to_have_text("link-credit")
+    expect(page.locator("#pages a", has_text="Blocked publishers").locator(".tally")).to_have_text("1")
+    expect(page.locator("#live")).to_have_text("live")
+    assert watch.complaints == []
+
+
+def test_the_flow_map_colours_it_and_a_click_says_why(page: Page, broker: BusyBroker):
+    open_page(page, broker, "flow-map")
+    expect(page.locator(STALLED_EDGE)).to_have_class(re.compile(r"\b(most|whole)\b"))
+    expect(page.locator(STALLED_EDGE)).to_have_attribute("aria-label", re.compile("shop to /queues/orders.*queue-full"))
+    expect(page.locator(FLOWING_EDGE)).to_have_class("edge ")
+    colours = [stroke_of(page, edge) for edge in (STALLED_EDGE, FLOWING_EDGE)]
+    assert colours[0] != colours[1]
+    expect(page.locator(".map .label", has_text="queue-full")).to_be_visible()
+
+    page.locator(f"{STALLED_EDGE} .reach").dispatch_event("click")
+    why = page.locator("#why")
+    expect(why.locator(".badge").first).to_have_text("queue-full")
+    expect(why.locator(".sentence")).to_contain_text("orders")
+    expect(why.locator(".todo")).to_contain_text("onsume")
+    expect(why.locator(".steps .blocks").first).to_contain_text("link → queue")
+    why.get_by_role("button", name="Close").click()
+    expect(why).to_be_hidden()
+
+
+def stroke_of(page: Page, edge: str) -> str:
+    """The colour of a pipe."""
+    return page.locator(f"{edge} .pipe").evaluate("pipe => getComputedStyle(pipe).stroke")
+
+
+def test_time_lines_move(page: Page, broker: BusyBroker):
+    open_page(page, broker, "link/c1%2F1%2F0")
+    chart = page.get_by_role("img", name="Link credit in the last five minutes")
+    expect(chart.locator("canvas")).to_be_visible()
+    points = int(chart.get_attribute("data-points") or 0)
+    until = float(chart.get_attribute("data-until") or 0)
+    page.wait_for_function(
+        "([before, chart]) => Number(chart.dataset.until) > before", arg=[until, chart.element_handle()]
+    )
+    assert int(chart.get_attribute("data-points") or 0) > points > 0
+    expect(page.locator(".figure", has_text="waits for")).to_contain_text("queue-full")
+
+
+def test_an_alarm_stands_above_every_page_while_it_lasts(page: Page, broker: BusyBroker):
+    open_page(page, broker, "blocked-publishers")
+    alarm = f"{broker.admin_url}/api/headgate/alarms/memory"
+    httpx.put(alarm, headers={"x-headgate-request": "1"}).raise_for_status()
+    try:
+        banner = page.get_by_role("alert")
+        expect(banner).to_contain_text("Alarm: memory")
+        expect(banner).to_contain_text("since")
+        expect(banner).to_contain_text("Publishers are stopped")
+        expect(row(page, "till").locator(".badge")).to_have_text("memory")
+    finally:
+        httpx.delete(alarm, headers={"x-headgate-request": "1"}).raise_for_status()
+    expect(page.locator(".alarm")).to_have_count(0)
+    expect(row(page, "till")).to_have_count(0)
+
+
+def test_a_name_that_is_html_is_text(page: Page, broker: BusyBroker, watch: Watch):
+    for name in ("queues", f"queue/{quote(HTML_NAME, safe='')}"):
+        open_page(page, broker, name)
+        expect(page.get_by_text(HTML_NAME, exact=True).first).to_be_visible()
+    for action in ("peek into", "move messages out of", "why"):
+        page.get_by_role("button", name=re.compile(f"^{action} <img")).click()
+        expect(page.get_by_role("heading", level=2).filter(has_text=HTML_NAME)).to_be_visible()
+        page.keyboard.press("Escape")
+    assert page.locator("main img, main script, dialog img, dialog script, aside img").count() == 0
+    assert watch.dialogs == watch.complaints == []
+
+
+def test_nothing_that_is_no_file_of_the_page_can_run(page: Page, broker: BusyBroker):
+    open_page(page, broker, "overview")
+    ran = page.evaluate("""() => {
+        const script = document.createElement("script");
+        try { script.textContent = "window.ran = true"; document.body.append(script); } catch {}
+        try { document.body.innerHTML = "<img src=x onerror='window.ran = true'>"; }
+        catch { return [window.ran, "refused"]; }
+        return [window.ran, "taken"];
+    }""")
+    assert ran == [None, "refused"]
+
+
+def test_peek_and_move(page: Page, broker: BusyBroker):
+    open_page(page, broker, "queues")
+    page.get_by_role("button", name="peek into mails", exact=True).click()
+    expect(page.locator("dialog .message")).to_have_count(3)
+    expect(page.locator("dialog .message").first).to_contain_text("mail 0")
+    page.get_by_role("button", name="Close").click()
+
+    page.get_by_role("button", name="move messages out of mails", exact=True).click()
+    page.get_by_label("To the queue").fill("nowhere")
+    page.get_by_label("How many").fill("1")
+    page.get_by_role("button", name="Move", exact=True).click()
+    expect(page.locator("dialog [role=alert]")).to_contain_text("nowhere")
+    page.get_by_label("To the queue").fill(HTML_NAME)
+    page.get_by_role("button", name="Move", exact=True).click()
+    expect(page.locator("dialog")).to_be_hidden()
+    expect(row(page, HTML_NAME).locator("td").first).to_have_text("1")
+
+
+def test_by_keyboard_alone(page: Page, broker: BusyBroker):
+    open_page(page, broker, "overview")
+    page.keyboard.press("Tab")
+    expect(page.locator("#skip")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+    tab_to(page, "#pages a[href='#/flow-map']", backwards=True)
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Flow map")
+    expect(page.locator("#main")).to_be_focused()
+    expect(page.locator(STALLED_EDGE)).to_be_attached()
+    tab_to(page, STALLED_EDGE)
+    page.keyboard.press("Enter")
+    expect(page.locator("#why .sentence")).to_be_visible()
+    expect(page.locator("#why button")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator(STALLED_EDGE)).to_be_focused()
+    page.wait_for_timeout(1200)  # the map is drawn anew meanwhile, and the focus stays
+    expect(page.locator(STALLED_EDGE)).to_be_focused()
+    page.keyboard.press("Space")
+    expect(page.locator("#why .sentence")).to_be_visible()
+
+
+def tab_to(page: Page, selector: str, *, backwards: bool = False) -> None:
+    """Press Tab until something has the focus, and see that the focus can be seen all the way."""
+    for _ in range(60):
+        page.keyboard.press("Shift+Tab" if backwards else "Tab")
+        outlined = page.evaluate("""() => {
+            const focused = document.activeElement;
+            if (focused === document.body || focused.matches(".edge")) return true;
+            return getComputedStyle(focused).outlineStyle !== "none";
+        }""")
+        assert outlined
+        if page.locator(selector).evaluate("element => element === document.activeElement"):
+            return
+    pytest.fail(f"{selector} cannot be reached with Tab")
+
+
+def test_light_and_dark(page: Page, broker: BusyBroker):
+    open_page(page, broker, "overview")
+    light = ground_of(page)
+    page.emulate_media(color_scheme="dark")
+    dark = ground_of(page)
+    assert brightness(light) > 200 > 60 > brightness(dark)
+    switch = page.get_by_role("button", name=re.compile("^Colours"))
+    switch.click()
+    assert ground_of(page) == light
+    page.reload()
+    expect(page.locator("h1")).to_be_visible()
+    assert ground_of(page) == light  # the choice is remembered
+    page.emulate_media(color_scheme="light")
+    page.get_by_role("button", name=re.compile("^Colours")).click()
+    assert ground_of(page) == dark
+
+
+def ground_of(page: Page) -> str:
+    """The colour behind everything."""
+    return page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+
+
+def brightness(colour: str) -> float:
+    """The mean of red, green and blue."""
+    return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 3
+
+
+def test_every_page_in_every_look_and_nothing_from_elsewhere(page: Page, broker: BusyBroker, watch: Watch):
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    for number, name in enumerate(PAGES):
+        open_page(page, broker, name)
+        page.wait_for_load_state()
+        expect(page.locator(".fault")).to_be_hidden()
+        page.wait_for_timeout(150)
+        for look, (width, height, scheme) in LOOKS.items():
+            page.set_viewport_size({"width": width, "height": height})
+            page.emulate_media(color_scheme=scheme)
+            page.wait_for_timeout(30)
+            title = re.sub(r"\W+", "-", name)[:24]
+            page.screenshot(path=SHOTS / f"{look}-{number:02}-{title}.png")
+            wider = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            assert wider <= 0, f"{name} is {wider} px wider than {width} px"
+    origins = {f"{url.scheme}://{url.netloc}" for url in map(urlsplit, watch.urls)}
+    assert origins == {broker.admin_url}
+    assert len(watch.urls) > 2 * len(PAGES)
+    assert watch.complaints == []
+
+
+def test_a_page_about_what_has_gone_says_so(page: Page, broker: BusyBroker):
+    page.goto(f"{broker.admin_url}/#/link/c99%2F0%2F0")
+    expect(page.locator(".fault")).to_contain_text("It has gone, or was never there.")
+
+
+def test_with_a_token(context: BrowserContext, page: Page, watch: Watch, tmp_path: Path):
+    with busy_broker(tmp_path, token=TOKEN) as broker:
+        page.goto(broker.admin_url)
+        page.get_by_role("textbox", name="Token").fill("wrong-wrong-wrong")
+        page.keyboard.press("Enter")
+        expect(page.locator("dialog [role=alert]")).to_contain_text("was not accepted")
+        page.get_by_role("textbox", name="Token").fill(TOKEN)
+        page.keyboard.press("Enter")
+        expect(row(page, "shop").locator(".badge")).to_have_text("queue-full")
+        expect(page.locator("dialog")).to_be_hidden()
+        page.reload()
+        expect(row(page, "shop").locator(".badge")).to_have_text("queue-full")  # as long as the tab is open
+        assert not any(TOKEN in url for url in watch.urls)
+        assert context.cookies() == []
+        assert page.evaluate("Object.values(localStorage)") == [""]
+    expect(page.locator("#live")).to_have_text("no answer")
+
+
+def test_when_the_cause_ends_it_is_shown_no_more(page: Page, broker: BusyBroker):
+    open_page(page, broker, "blocked-publishers")
+    expect(row(page, "shop")).to_have_count(1)
+    broker.free_orders()
+    expect(row(page, "shop")).to_have_count(0)
+    expect(page.get_by_text("No publisher waits")).to_be_visible()
+    open_page(page, broker, "flow-map")
+    expect(page.locator(".map .label", has_text="queue-full")).to_have_count(0)

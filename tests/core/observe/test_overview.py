@@ -1,0 +1,72 @@
+"""The broker in a dozen numbers."""
+
+from tests.kit.admin import Facts
+from tests.kit.engine import make_broker
+
+
+def overview(facts: Facts) -> dict[str, object]:
+    found = [one for one in facts.overview.read() if one is not None]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_rates_are_means_of_the_last_seconds():
+    facts = Facts()
+    for _ in range(20):
+        facts.pass_time()
+        facts.traffic["amqp10"].messages_received += 10
+        facts.traffic["amqp091"].messages_received += 5
+        facts.traffic["amqp10"].messages_acknowledged += 1
+    facts.pass_time()
+    assert facts.overview.rates() == {"in": 15.0, "out": 0.0, "confirmed": 0.0, "settled": 1.0}
+    for _ in range(5):
+        facts.pass_time()
+    assert facts.overview.rates()["in"] == 0.0
+    assert facts.overview.totals()["in"] == 300
+
+
+def test_without_two_samples_there_are_no_rates():
+    facts = Facts()
+    facts.traffic["amqp10"].messages_received = 1000
+    assert facts.overview.rates() == {"in": 0.0, "out": 0.0, "confirmed": 0.0, "settled": 0.0}
+
+
+def test_queues_are_added_up():
+    facts = Facts(broker=make_broker("a", "b"))
+    facts.traffic["amqp091"].channels = 4
+    seen = overview(facts)
+    assert (seen["queues"], seen["ready"], seen["unacked"], seen["channels"]) == (2, 0, 0, 4)
+
+
+def test_alarms_that_are_on_are_named():
+    facts = Facts()
+    facts.broker.set_alarm("memory")
+    assert overview(facts)["alarms"] == ["memory"]
+
+
+def test_the_lag_is_the_bound_below_which_nearly_all_wake_ups_are():
+    facts = Facts()
+    facts.pass_time()
+    assert facts.overview.lag_at(0.99) == 0.0
+    facts.lag_counts[0] += 99
+    facts.lag_counts[5] += 1
+    facts.pass_time()
+    assert facts.overview.lag_at(0.99) == 0.001
+    facts.lag_counts[5] += 9
+    facts.pass_time()
+    assert facts.overview.lag_at(0.99) == 0.05
+    facts.lag_counts[-1] += 200
+    facts.pass_time()
+    assert facts.overview.lag_at(0.99) is None
+    for _ in range(61):
+        facts.pass_time()
+    assert facts.overview.lag_at(0.99) == 0.0
+
+
+def test_many_queues_are_gone_through_in_slices():
+    facts = Facts(broker=make_broker(*(f"q{number}" for number in range(1001))))
+    steps = list(facts.overview.read())
+    assert steps[:-1] == [None, None]
+    last = steps[-1]
+    assert last is not None
+    assert last["queues"] == 1001

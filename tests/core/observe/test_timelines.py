@@ -1,0 +1,182 @@
+"""Time lines: one value a second, the last five minutes, and what they say of rates and blocked time."""
+
+from collections.abc import Iterator, Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.clock import Now
+from core.interface import FlowReason, Snapshot, StallSubject
+from core.observe.stalls import Stall
+from core.observe.timelines import SAMPLES, Timelines
+
+
+class World:
+    """Rows, stalls and a clock that tests change."""
+
+    def __init__(self, things_max: int = 10) -> None:
+        self.rows: dict[str, list[Snapshot]] = {"links": [], "sessions": [], "channels": [], "queues": []}
+        self.stalls: list[Stall] = []
+        self.now = Now(0.0, 1_000_000.0)
+        self.timelines = Timelines(
+            rows={kind: lambda kind=kind: self.some(kind) for kind in self.rows},
+            stalls=lambda: self.stalls,
+            clock=lambda: self.now,
+            things_max=things_max,
+        )
+
+    def some(self, kind: str) -> Iterator[Sequence[Snapshot]]:
+        yield from ([row] for row in self.rows[kind])
+
+    def link(self, identity: str, **figures: object) -> Snapshot:
+        row: Snapshot = {"identity": identity, "connection": "c1", "link_credit": 5, "delivery_count": 0, **figures}
+        self.rows["links"].append(row)
+        return row
+
+    def block(self, identity: str) -> None:
+        who = StallSubject(
+            identity=identity, connection="c1", peer="", container_id="", user="", direction="in", address="q"
+        )
+        self.stalls.append(Stall(who, FlowReason.QUEUE_FULL, "queue q", self.now))
+
+    def pass_time(self, seconds: float = 1.0) -> None:
+        self.now = Now(self.now.monotonic + seconds, self.now.wall + seconds)
+        for _ in self.timelines.sample():
+            pass
+
+    def series(self, identity: str, name: str, kind: str = "links") -> list[float | None]:
+        lines = self.timelines.times_and_series(kind, identity)
+        assert lines is not None
+        series = lines["series"]
+        assert isinstance(series, dict)
+        assert len(series[name]) == len(lines["times"])
+        return series[name]
+
+
+def test_a_link_has_a_value_for_each_second_since_it_came():
+    world = World()
+    world.pass_time()
+    row = world.link("c1/0/0", unconfirmed=1)
+    for credit in (7, 8, 9):
+        row["link_credit"] = credit
+        world.pass_time()
+    lines = world.timelines.times_and_series("links", "c1/0/0")
+    assert lines is not None
+    assert lines["times"] == [1_000_002.0, 1_000_003.0, 1_000_004.0]
+    assert world.series("c1/0/0", "link_credit") == [7, 8, 9]
+    assert set(lines["series"]) == {"link_credit", "unconfirmed", "rate", "blocked"}
+
+
+def test_only_the_last_five_minutes_are_kept():
+    world = World()
+    row = world.link("c1/0/0")
+    for second in range(SAMPLES + 50):
+        row["link_credit"] = second
+        world.pass_time()
+    assert world.series("c1/0/0", "link_credit") == list(range(50, SAMPLES + 50))
+
+
+def test_what_is_being_sampled_is_not_seen_yet():
+    world = World()
+    row = world.link("c1/0/0")
+    for number in range(300):
+        world.link(f"c2/0/{number}")
+    world.timelines = Timelines(
+        rows={"links": lambda: world.some("links")},
+        stalls=list,
+        clock=lambda: world.now,
+        things_max=1000,
+    )
+    for _ in range(SAMPLES + 5):
+        world.pass_time()
+    row["link_credit"] = 99
+    sample = world.timelines.sample()
+    next(sample)
+    assert 99 not in world.series("c1/0/0", "link_credit")
+    assert len(world.series("c1/0/0", "link_credit")) == SAMPLES
+    assert list(sample) == [None] * 2
+    assert world.series("c1/0/0", "link_credit")[-1] == 99
+
+
+def test_what_has_gone_is_forgotten():
+    world = World()
+    world.link("c1/0/0")
+    world.pass_time()
+    world.rows["links"].clear()
+    world.pass_time()
+    assert world.timelines.times_and_series("links", "c1/0/0") is None
+    assert world.timelines.rate("links", "c1/0/0") == 0.0
+
+
+def test_the_first_things_have_time_lines_and_the_others_have_none():
+    world = World(things_max=2)
+    for number in range(4):
+        world.link(f"c1/0/{number}")
+    world.pass_time()
+    kept = [world.timelines.times_and_series("links", f"c1/0/{number}") is not None for number in range(4)]
+    assert kept == [True, True, False, False]
+
+
+def test_nothing_is_kept_where_nothing_may_be():
+    world = World(things_max=0)
+    world.link("c1/0/0")
+    world.pass_time()
+    assert world.timelines.times_and_series("links", "c1/0/0") is None
+
+
+def test_a_rate_is_what_the_counter_grew_by_in_the_time_that_passed():
+    world = World()
+    row = world.link("c1/0/0", delivery_count=2**32 - 10)
+    world.pass_time()
+    row["delivery_count"] = 10
+    world.pass_time(2.0)
+    assert world.series("c1/0/0", "rate") == [None, 10.0]
+    assert world.timelines.rate("links", "c1/0/0") == 10.0
+
+
+def test_the_blocked_share_is_that_of_the_last_minute():
+    world = World()
+    world.link("c1/0/0")
+    for _ in range(100):
+        world.pass_time()
+    world.block("c1/0/0")
+    for _ in range(15):
+        world.pass_time()
+    assert world.timelines.blocked_share("links", "c1/0/0") == 0.25
+    assert world.series("c1/0/0", "blocked")[-16:] == [0.0] + [1.0] * 15
+
+
+def test_a_channel_is_blocked_with_its_connection():
+    world = World()
+    world.rows["channels"].append({"identity": "c1/1", "connection": "c1", "published": 0, "unconfirmed": 0})
+    world.block("c1")
+    world.pass_time()
+    assert world.series("c1/1", "blocked", "channels") == [1.0]
+
+
+def test_a_queue_is_known_by_its_name():
+    world = World()
+    row: Snapshot = {"name": "q", "messages_ready": 3, "published": 5, "delivered": 0, "accepted": 0}
+    world.rows["queues"].append(row)
+    world.pass_time()
+    world.rows["queues"][0] = {**row, "messages_ready": 4, "published": 6}
+    world.pass_time()
+    assert world.series("q", "messages_ready", "queues") == [3, 4]
+    assert world.series("q", "publish_rate", "queues") == [None, 1.0]
+
+
+@given(st.lists(st.sets(st.integers(0, 5)), max_size=30))
+def test_all_series_of_a_thing_are_as_long_as_its_times(there: list[set[int]]):
+    world = World(things_max=4)
+    for present in there:
+        world.rows["links"] = []
+        for number in sorted(present):
+            world.link(f"c1/0/{number}", waiting=number)
+        world.pass_time()
+    present = there[-1] if there else set()
+    for number in range(6):
+        lines = world.timelines.times_and_series("links", f"c1/0/{number}")
+        assert (lines is not None) == (number in sorted(present)[:4])
+        if lines is not None:
+            assert {len(series) for series in lines["series"].values()} == {len(lines["times"])}
+            assert set(lines["series"]["waiting"]) == {float(number)}

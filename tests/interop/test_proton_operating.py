@@ -1,0 +1,79 @@
+"""python-qpid-proton on links that an operator pauses, bounds and closes, from a connection of its own."""
+
+from urllib.parse import quote
+
+import pytest
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(60)]
+
+SENDS, RECEIVES = "link that sends", "link that receives"
+
+
+def told(operator, peer):
+    """What the client has come to know by the time that the operator's next request is answered, and one of its own."""
+    operator.request("GET", "/headgate/status")
+    peer.request("GET", "/queues/nowhere")
+
+
+def path(operator, link):
+    """The broker's own name of a link, as a path."""
+    rows = operator.request("GET", "/headgate/links").body["items"]
+    (identity,) = {row["identity"] for row in rows if row["name"] == link.name and row["state"] == "ATTACHED"}
+    return f"/headgate/links/{quote(identity, safe='')}"
+
+
+def test_a_paused_receiver_gets_nothing_and_all_of_it_after_that(peer, connect, queue):
+    operator = connect().opened()
+    receiver = peer.receiver(queue, name=RECEIVES)
+    peer.attached(receiver)
+    where = path(operator, receiver)
+    assert operator.request("PUT", f"{where}/pause").subject == "204"
+    receiver.flow(10)
+    peer.publish(queue, *range(5))
+    told(operator, peer)
+    assert peer.received.get(RECEIVES, []) == []
+    assert receiver.credit == 10
+    assert operator.request("GET", where).body["paused"] is True
+    assert operator.request("DELETE", f"{where}/pause").subject == "204"
+    assert [got.message.body for got in peer.take(receiver, 5)] == [0, 1, 2, 3, 4]
+    assert receiver.credit == 5
+
+
+def test_a_paused_sender_loses_its_link_credit_and_no_message(peer, connect, proton, queue):
+    operator = connect().opened()
+    sender = peer.sender(queue, name=SENDS)
+    peer.until(lambda: sender.credit)
+    where = path(operator, sender)
+    deliveries = peer.send(sender, *(proton.Message(body=number) for number in range(50)))
+    operator.request("PUT", f"{where}/pause")
+    peer.until(lambda: sender.credit == 0, "the pause")
+    peer.settled(deliveries)
+    assert {delivery.remote_state for delivery in deliveries} == {proton.Delivery.ACCEPTED}
+    operator.request("PUT", f"{where}/credit?max=7")
+    operator.request("DELETE", f"{where}/pause")
+    peer.until(lambda: sender.credit, "the bound")
+    assert sender.credit == 7
+    operator.request("DELETE", f"{where}/credit")
+    peer.settled(peer.send(sender, *(proton.Message(body=number) for number in range(50, 60))))
+    receiver = peer.receiver(queue, name=RECEIVES)
+    receiver.flow(100)
+    assert [got.message.body for got in peer.take(receiver, 60)] == list(range(60))
+
+
+def test_a_link_that_an_operator_closes(peer, connect, queue):
+    operator = connect().opened()
+    receiver = peer.receiver(queue, name=RECEIVES)
+    peer.attached(receiver)
+    where = path(operator, receiver)
+    assert operator.request("DELETE", f"{where}?reason=stuck").subject == "204"
+    assert peer.closed(receiver) == ("amqp:link:detach-forced", "stuck")
+
+
+def test_a_session_that_an_operator_closes(peer, connect, queue):
+    operator = connect().opened()
+    session = peer.session()
+    receiver = peer.receiver(queue, name=RECEIVES, session=session)
+    peer.attached(receiver)
+    name = path(operator, receiver).rpartition("%2F")[0].replace("/links/", "/sessions/")
+    assert operator.request("DELETE", f"{name}?reason=stuck").subject == "204"
+    assert peer.closed(session) == ("amqp:link:detach-forced", "stuck")

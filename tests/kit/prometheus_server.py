@@ -1,0 +1,132 @@
+"""A real Prometheus on a free port, with this project's own files, hurried: it scrapes and evaluates each second.
+
+What is hurried is a copy, made by replacing times in the text; everything else is what users run.
+"""
+
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import httpx
+
+from tests.kit.monitoring_files import RULES_FILE, SCRAPE_FILE
+
+POLL_S = 0.1
+DEADLINE_S = 20.0
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One series of an answer, with its value now."""
+
+    labels: dict[str, str]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class PrometheusServer:
+    """One that runs, and what it can be asked."""
+
+    process: subprocess.Popen[str]
+    http: httpx.Client
+
+    def ask(self, question: str) -> list[Sample]:
+        """An expression, now."""
+        answer = self.http.post("/api/v1/query", data={"query": question}).json()
+        assert answer["status"] == "success", f"{question}: {answer['error']}"
+        return [Sample(series["metric"], float(series["value"][1])) for series in answer["data"]["result"]]
+
+    def firing(self, alert: str) -> list[dict[str, str]]:
+        """The labels of each that fires."""
+        alerts = self.http.get("/api/v1/alerts").json()["data"]["alerts"]
+        found = (one["labels"] for one in alerts if one["state"] == "firing")
+        return [labels for labels in found if labels["alertname"] == alert]
+
+    def names(self) -> set[str]:
+        """Of all series that there are."""
+        return set(self.http.get("/api/v1/label/__name__/values").json()["data"])
+
+    def until(self, look: Callable[[], Answer]) -> Answer:
+        """What a look finds, once it finds something."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not (found := look()):
+            assert time.monotonic() < deadline, "it did not happen in time"
+            self.pause()
+        return found
+
+    def pause(self) -> None:
+        """Let some time pass in which the server lives."""
+        try:
+            status = self.process.wait(POLL_S)
+        except subprocess.TimeoutExpired:
+            return
+        raise AssertionError(f"Prometheus ended with status {status}")
+
+
+@contextmanager
+def prometheus_server(
+    program: str, folder: Path, *, broker: str, token_file: Path | None = None
+) -> Iterator[PrometheusServer]:
+    """Scrapes the admin server at ``broker``, HOST:PORT, until the block ends. ``program`` is what to start."""
+    (folder / SCRAPE_FILE.name).write_text(_hurried_scrapes(broker, token_file))
+    (folder / RULES_FILE.name).write_text(_hurried_rules())
+    port = _free_port()
+    command = [
+        program,
+        f"--config.file={folder / SCRAPE_FILE.name}",
+        f"--storage.tsdb.path={folder / 'series'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--log.level=warn",
+    ]
+    with (
+        subprocess.Popen(command, text=True) as process,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}") as client,
+    ):
+        try:
+            server = PrometheusServer(process, client)
+            server.until(lambda: _is_ready(client))
+            yield server
+        finally:
+            process.terminate()
+            process.wait(DEADLINE_S)
+
+
+def _hurried_scrapes(broker: str, token_file: Path | None) -> str:
+    text = _replaced(SCRAPE_FILE.read_text(), r"_interval: 15s", "_interval: 1s", times=2)
+    text = _replaced(text, r"127\.0\.0\.1:15692", broker, times=1)
+    if token_file is not None:
+        text = _replaced(text, r"# (authorization:|  credentials_file:)", r"\1", times=2)
+        text = _replaced(text, r"(credentials_file): .*", rf"\1: {token_file}", times=1)
+    return text
+
+
+def _hurried_rules() -> str:
+    """What must last for a minute or less need not last, and a minute looked back on is five seconds."""
+    text = _replaced(RULES_FILE.read_text(), r"for: (30s|1m)", "for: 1s")
+    return _replaced(text, r"\[1m\]", "[5s]")
+
+
+def _replaced(text: str, pattern: str, by: str, *, times: int | None = None) -> str:
+    changed, count = re.subn(pattern, by, text)
+    assert count if times is None else count == times, f"{pattern} was found {count} times"
+    return changed
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+        return port
+
+
+def _is_ready(client: httpx.Client) -> bool:
+    try:
+        return client.get("/-/ready").is_success
+    except httpx.TransportError:
+        return False

@@ -1,0 +1,69 @@
+"""What is waited for before a stop: that nothing is unsettled, and not for ever."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from amqp10.client import ClientError, Message, connect
+from core.server.last_work import finish_work
+from tests.kit.broker_process import READY, ROOT, STOP_SECONDS
+
+
+async def test_it_ends_when_nothing_is_unsettled(autojump_clock: MockClock):
+    left, drained = [3, 2, 1, 0], []
+    begin = trio.current_time()
+    await finish_work(drain=lambda: drained.append(len(left)), unsettled=lambda: left.pop(0), seconds=60)
+    assert (drained, left) == ([4], [])
+    assert trio.current_time() - begin == pytest.approx(0.15)
+
+
+async def test_it_ends_when_the_time_is_over(autojump_clock: MockClock):
+    begin = trio.current_time()
+    await finish_work(drain=lambda: None, unsettled=lambda: 1, seconds=60)
+    assert trio.current_time() - begin == pytest.approx(60)
+
+
+async def test_no_time_is_no_drain():
+    await finish_work(drain=lambda: pytest.fail("drained"), unsettled=lambda: 1, seconds=0)
+
+
+@contextmanager
+def broker(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process that begins its stop with a drain, and its URL."""
+    (folder / "broker.toml").write_text('[server]\ndrain_time = "20s"\n')
+    options = ["--config", str(folder / "broker.toml"), "--data", str(folder / "data")]
+    command = [sys.executable, "-m", "amqp10", "serve", "--listen", "127.0.0.1:0", *options]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            ready = READY.search(process.stdout.readline())
+            assert ready is not None
+            yield process, f"amqp://guest:guest@{ready['host']}:{ready['port']}"
+        finally:
+            process.kill()
+
+
+@pytest.mark.slow
+async def test_a_stop_lets_a_consumer_settle_what_it_has(tmp_path: Path):
+    with broker(tmp_path) as (process, url):
+        async with connect(url) as client:
+            await client.request("PUT", "/queues/q", {})
+            sender, receiver = await client.open_sender("/queues/q"), await client.open_receiver("/queues/q")
+            await sender.send(Message(body="hello"))
+            delivery = await receiver.receive()
+            process.send_signal(signal.SIGTERM)
+            shown = {"draining": False}
+            while not shown["draining"]:
+                shown = (await client.request("GET", "/headgate/drain")).body
+            assert shown["unsettled"] == 1
+            delivery.accept()
+            with suppress(ClientError):  # the stop may be quicker than the answer
+                await client.request("GET", "/headgate/drain")
+        assert await trio.to_thread.run_sync(process.wait, STOP_SECONDS) == 0
