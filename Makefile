@@ -5,7 +5,7 @@ BIN := .venv/bin
 FUZZ_SECONDS ?= 600
 CYCLES ?= 1000
 
-.PHONY: run setup test test-all check lint types fuzz crash faults interop bench bench-two-senders bench-one-sender-one-receiver docs
+.PHONY: run setup test test-all check lint types fuzz crash faults interop bench bench-two-senders bench-one-sender-one-receiver bench-calls pipeline-demo pipeline-bench docs
 
 run: ## make the environment and start the broker on 127.0.0.1:5672
 	@$(PYTHON) .ci/environment.py serve
@@ -14,8 +14,8 @@ run: ## make the environment and start the broker on 127.0.0.1:5672
 setup: ## make the environment for tests and checks
 	@$(PYTHON) .ci/environment.py test
 
-test: setup ## the whole test suite
-	@$(BIN)/python -m pytest
+test: setup ## the whole test suite; the processes that tests start may keep what Python compiled
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
 test-all: setup ## the same, with many more examples for the property tests
 	@$(BIN)/python -m pytest --hypothesis-profile=long
@@ -23,18 +23,14 @@ test-all: setup ## the same, with many more examples for the property tests
 check: lint types test ## everything that a change must pass
 
 lint: setup ## formatting, rules, import contracts
-	@$(BIN)/ruff format --check .
-	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check . && $(BIN)/ruff check .
 	@$(BIN)/lint-imports
 
 types: setup
 	@$(BIN)/mypy
 
 fuzz: setup ## feed the decoders, then whole connections, of both protocols with what a coverage-guided fuzzer invents
-	@$(BIN)/python -m tests.fuzz.decoder -max_total_time=$(FUZZ_SECONDS)
-	@$(BIN)/python -m tests.fuzz.connection -max_total_time=$(FUZZ_SECONDS)
-	@$(BIN)/python -m tests.fuzz.decoder091 -max_total_time=$(FUZZ_SECONDS)
-	@$(BIN)/python -m tests.fuzz.connection091 -max_total_time=$(FUZZ_SECONDS)
+	@set -e; for one in decoder connection decoder091 connection091; do $(BIN)/python -m tests.fuzz.$$one -max_total_time=$(FUZZ_SECONDS); done
 
 crash: setup ## kill a broker under load CYCLES times, and see that it kept what it promised
 	@$(BIN)/python -m tests.crash.run --cycles $(CYCLES)
@@ -49,11 +45,15 @@ interop: setup ## other projects' clients against the broker
 bench: setup ## throughput and latency, beside RabbitMQ where it can be installed
 	@$(BIN)/python -m bench.run
 
-bench-two-senders bench-one-sender-one-receiver: setup ## one connection, a slow target: what 0.9.1 and 1.0 make of it
+bench-two-senders bench-one-sender-one-receiver bench-calls: setup ## one connection beside a slow target: what becomes of it
 	@$(BIN)/python -m bench.$(subst -,_,$(@:bench-%=%))
+	@$(if $(filter bench-calls,$@),$(BIN)/python -m bench.calls --slow-target)
+
+pipeline-demo: setup ## a load with a known bottleneck, through flow events and Spark to a report that names it
+pipeline-bench: setup ## how fast the pipeline's tables are, beside DuckDB where it is installed, and whether they are right
+pipeline-demo pipeline-bench:
+	@$(BIN)/python -m pipeline.$(if $(filter %-demo,$@),demo,measure --duckdb --check 1000000)
 
 docs: setup ## the generated pages
 	@$(BIN)/python -m core.config config/broker.toml
-	@$(BIN)/python -m docs.generate
-	@$(BIN)/python -m tests.conformance.table
-	@$(BIN)/python -m tests.conformance.rows
+	@set -e; for one in docs.generate tests.conformance.table tests.conformance.rows; do $(BIN)/python -m $$one; done

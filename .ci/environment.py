@@ -2,7 +2,8 @@
 
 ``serve`` installs what the broker needs to run, and needs no compiler. ``test`` adds the tests' and checks' tools.
 python-qpid-proton has to be built; where that is not possible, this says what is missing, and the tests that need it
-are skipped (tests/conftest.py counts them).
+are skipped (tests/conftest.py counts them). The pipeline's extra, of which Spark is half a gigabyte, is added where
+there is Java for Spark; elsewhere this says so, and the tests of the pipeline are skipped.
 
 What is installed already is not looked at again until pyproject.toml or constraints.txt changes.
 """
@@ -10,6 +11,8 @@ What is installed already is not looked at again until pyproject.toml or constra
 from __future__ import annotations  # an older Python must get as far as being told that it is too old
 
 import hashlib
+import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -20,6 +23,7 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 TEST_GROUPS = ("test", "check", "fuzz")
 BUILT_GROUP = "interop"
+EXTRA = "pipeline"
 
 
 def main(level: str) -> int:
@@ -42,6 +46,19 @@ def main(level: str) -> int:
         missing = missing_packages()
         if missing:
             say("Missing: apt-get install " + " ".join(missing))
+    if level == "test":
+        return install_extra()
+    return 0
+
+
+def install_extra() -> int:
+    """What the pipeline's tests need, where there is Java for Spark. Returns an exit code."""
+    problem = runpy.run_path(str(ROOT / "amqp10" / "cli" / "java.py"))["java_problem"](os.environ)
+    if problem is not None:
+        say(f"The tests of the pipeline on Spark are skipped: {problem}.")
+        return 0
+    if install(EXTRA, ["--editable", f".[{EXTRA}]"]) != 0:
+        return say("The pipeline's packages could not be installed; see above.")
     return 0
 
 

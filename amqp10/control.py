@@ -45,26 +45,8 @@ from amqp10.control_queues import queue_operations
 from amqp10.errors import quote
 from amqp10.management_message import Operation, Refusal, Response, encodable, segment_text
 from core.interface import Control, Observable, Snapshot
+from core.rows import IDENTITY_FIELDS, KINDS, PAGE_MAX, WHY_KINDS
 
-KINDS = (
-    "queues",
-    "exchanges",
-    "bindings",
-    "consumers",
-    "publishers",
-    "connections",
-    "sessions",
-    "links",
-    "channels",
-    "stages",
-    "stalls",
-    "alarms",
-)
-WHY_KINDS = ("connections", "links", "addresses")
-IDENTITY_FIELDS = ("identity", "id", "name")
-"""What tells snapshots of a kind apart: a link has a name too, but the broker's own word for it comes first."""
-PAGE_MAX = 1000
-"""Snapshots in one response: about 0.5 MiB."""
 REASON_CHARACTERS_MAX = 100
 """With it a close frame fits into 512 bytes, whatever the characters [2.4.1]."""
 CLOSED_BY_OPERATOR = "closed by the operator"
@@ -73,15 +55,15 @@ CLOSED_BY_OPERATOR = "closed by the operator"
 class ControlPlane(Observable, Control, PolicyControl, LinkControl, FrameControl, Protocol):
     """The broker as a whole: the engine's own state and that of the server around it.
 
-    What ``identity`` means stands in a snapshot under the first of :data:`IDENTITY_FIELDS` that it has.
+    What ``identity`` means stands in a snapshot under the first of :data:`core.rows.IDENTITY_FIELDS` that it has.
     """
 
     def status(self) -> Snapshot:
         """Version, listeners, alarms, descriptors: what concerns no single thing."""
 
     def why(self, kind: str, identity: str) -> Snapshot | None:
-        """What holds up one of the :data:`WHY_KINDS`, by its identity or the name of a queue; None where there is no
-        such one."""
+        """What holds up one of the :data:`core.rows.WHY_KINDS`, by its identity or the name of a queue; None where
+        there is no such one."""
 
     def configuration(self) -> str:
         """The settings in force, as a file without secrets."""
@@ -149,7 +131,7 @@ def control_operations(
             return frame_operations(control, segment_text(segment), query)
         case ["links", segment, what]:
             return link_operations(control, segment_text(segment), what, query)
-        case [kind] if kind in (*KINDS, "policies"):
+        case [kind] if kind in KINDS:
             return {"GET": lambda: _page(control, kind, query)}
         case [kind, segment] if kind in KINDS:
             identity = segment_text(segment)

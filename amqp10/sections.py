@@ -12,7 +12,7 @@ without a body is against the letter of [3.2] and common in practice, so it pass
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from amqp10.codec import format_codes as code
 from amqp10.codec.composite import (
@@ -90,6 +90,15 @@ BODY_SECTIONS_MAX = 16_384
 
 _SMALL_DATA = bytes((code.DESCRIBED, code.SMALL_ULONG, DATA, code.BINARY_8))
 
+_SHORT_LEADS = {
+    bytes((code.DESCRIBED, code.SMALL_ULONG, section, format_code)): (section, format_code in (code.LIST_8, code.MAP_8))
+    for section, format_codes in _FORMAT_CODES.items()
+    for format_code in format_codes & {code.LIST_8, code.MAP_8, code.BINARY_8, code.STRING_8}
+}
+"""How sections of less than 256 bytes begin, as all clients encode them; and whether a count follows the size."""
+_SHORT_LEAD_BYTES = 6
+"""Descriptor, format code, size, and the count where there is one."""
+
 Bounds = tuple[int, int]
 """Where a section starts, with its descriptor, and where it ends."""
 
@@ -125,9 +134,8 @@ def scan(payload: bytes, depth_left: int = DEPTH_MAX, *, ordered: bool = True) -
     position = 0
     while position < end:
         start = position
-        section, position = _section_code(payload, start, end, depth_left)
+        section, position = _next_section(payload, start, end, depth_left)
         place = _PLACES[section]
-        position = _skip_section(payload, position, section, depth_left)
         if found[place] is None and (place > last_place or not ordered):
             found[place] = (start, position)
             if place == _BODY_PLACE:
@@ -142,6 +150,19 @@ def scan(payload: bytes, depth_left: int = DEPTH_MAX, *, ordered: bool = True) -
             raise DecodeError(f"section 0x{section:02x} at offset {start} is there twice or out of order")
         last_place = place
     return SectionBounds._make((*found, body_code))
+
+
+def _next_section(payload: bytes, start: int, end: int, depth_left: int) -> tuple[int, int]:
+    """The numeric descriptor of the section at ``start``, and where the section ends."""
+    known = _SHORT_LEADS.get(payload[start : start + 4])
+    if known is not None and end - start >= _SHORT_LEAD_BYTES and depth_left > 0:
+        section, counted = known
+        size = payload[start + 4]
+        stop = start + 5 + size
+        if stop <= end and not (counted and payload[start + 5] >= size):  # the size covers the count's byte too
+            return section, stop
+    section, position = _section_code(payload, start, end, depth_left)
+    return section, _skip_section(payload, position, section, depth_left)
 
 
 def _section_code(payload: bytes, position: int, end: int, depth_left: int) -> tuple[int, int]:
@@ -187,6 +208,24 @@ class Properties:
     ``message_id`` and ``correlation_id`` are a ULong, uuid.UUID, bytes or str. The two times are in milliseconds since
     the Unix epoch.
     """
+
+    message_id: object = None
+    user_id: bytes | None = None
+    to: object = None
+    subject: str | None = None
+    reply_to: object = None
+    correlation_id: object = None
+    content_type: str | None = None
+    content_encoding: str | None = None
+    absolute_expiry_time: int | None = None
+    creation_time: int | None = None
+    group_id: str | None = None
+    group_sequence: int | None = None
+    reply_to_group_id: str | None = None
+
+
+class PropertyFields(NamedTuple):
+    """The fields of :class:`Properties` as a plain tuple, which costs a fifth: for whoever reads many messages."""
 
     message_id: object = None
     user_id: bytes | None = None
@@ -256,9 +295,72 @@ def decode_properties(payload: bytes, start: int, end: int) -> Properties:
     return properties
 
 
+def decode_property_fields(payload: bytes, start: int, end: int) -> PropertyFields:
+    """What :func:`decode_properties` decodes, quicker where all fields are short texts. Raises DecodeError only."""
+    fields = _short_fields(payload, start, end)
+    if fields is None:
+        properties = decode_properties(payload, start, end)
+        return PropertyFields._make([getattr(properties, name) for name in PropertyFields._fields])
+    return PropertyFields(*fields)
+
+
+_TEXT = {code.STRING_8: "utf-8"}
+_TEXT_OR_BINARY = {code.STRING_8: "utf-8", code.BINARY_8: ""}
+_SHORT_FIELDS: tuple[dict[int, str], ...] = (
+    _TEXT_OR_BINARY,
+    {code.BINARY_8: ""},
+    _TEXT,
+    _TEXT,
+    _TEXT,
+    _TEXT_OR_BINARY,
+    {code.SYMBOL_8: "ascii"},
+    {code.SYMBOL_8: "ascii"},
+    {},
+    {},
+    _TEXT,
+    {},
+    _TEXT,
+)
+"""What is understood in each field of the properties besides null: format codes, and the encoding of the text behind
+them, "" for bytes that are none [3.2.4]. All of them have a size of one byte."""
+_SHORT_PROPERTIES = bytes((code.DESCRIBED, code.SMALL_ULONG, PROPERTIES, code.LIST_8))
+
+
+def _short_fields(payload: bytes, start: int, end: int) -> list[Any] | None:
+    """The fields of the properties section at these bounds; None for anything that is left to the generic decoder,
+    because it is not in the table or because it is wrong."""
+    fields: list[Any] = []
+    try:
+        if not payload.startswith(_SHORT_PROPERTIES, start) or payload[start + 4] != end - start - 5:
+            return None
+        if payload[start + 5] > len(_SHORT_FIELDS):
+            return None
+        position = start + _SHORT_LEAD_BYTES
+        for understood in _SHORT_FIELDS[: payload[start + 5]]:
+            format_code = payload[position]
+            if format_code == code.NULL:
+                fields.append(None)
+                position += 1
+                continue
+            text = understood.get(format_code)
+            if text is None:
+                return None
+            begin, position = position + 2, position + 2 + payload[position + 1]
+            content = payload[begin:position]
+            fields.append(str(content, text) if text else content)
+    except (IndexError, UnicodeDecodeError):
+        return None
+    return fields if position == end else None  # what was read behind the end, if anything, has led behind it
+
+
 def encode_properties(properties: Properties) -> bytes:
     """The properties section. Raises EncodeError for a value of another type or out of range."""
     return _PROPERTIES.encode(properties)
+
+
+def encode_property_fields(properties: Properties) -> list[bytes]:
+    """The encoded fields up to the last that is not null, null among them as null. Raises EncodeError as well."""
+    return _PROPERTIES.encode_fields(properties)
 
 
 def decode_map_section(payload: bytes, start: int, end: int) -> dict[object, object]:

@@ -84,6 +84,15 @@ class LoadProcess:
         with self._process:  # closes the pipes, which tells it to close its connections, and waits
             pass
 
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
+    def tell(self, told: Told) -> None:
+        """The next thing to do, where there are several."""
+        self._say(told.to_json())
+
     def kill(self) -> None:
         """Nothing more is wanted of it."""
         self._process.kill()

@@ -7,13 +7,11 @@ from core.errors import NotFound, PreconditionFailed
 from core.interface import Snapshot, Target
 from core.observe.stalls import Stalls
 from core.observe.why import why
+from core.rows import SERVER_KINDS
 from core.server.orders import Order
 from core.server.run import Server
 from core.server.sampler import Sampler
 from core.store.definitions import PolicyDeclaration
-
-SERVER_KINDS = frozenset({"connections", "sessions", "links", "channels"})
-"""Snapshots that the server's connections know; the engine knows the others."""
 
 
 class BrokerControl:

@@ -1,4 +1,4 @@
-"""Tutorial 1: publish and consume on one connection, with python-qpid-proton.
+"""Tutorial 1: three messages to a queue and back, with Headgate's own client.
 
 To run it:
 
@@ -8,30 +8,27 @@ To run it:
 
 import os
 
-from proton import Message
-from proton.utils import BlockingConnection
+import trio
+
+from amqp10.client import Message, connect
 
 URL = os.environ.get("HEADGATE_URL", "amqp://guest:guest@127.0.0.1:5672")
 
 
-def main() -> None:
+async def main() -> None:
     """Three messages out, three messages in."""
-    connection = BlockingConnection(URL, timeout=10)
-    sender = connection.create_sender("/queues/hello")
-    receiver = connection.create_receiver("/queues/hello")
+    async with connect(URL) as connection:
+        sender = await connection.open_sender("/queues/hello")
+        for number in range(3):
+            outcome = await sender.send(Message(f"message {number}"))
+            print(f"sent {number}: {type(outcome).__name__}, link credit left: {sender.link_credit}")
 
-    print("link credit to send with:", sender.link.credit)
-    for number in range(3):
-        delivery = sender.send(Message(body=f"message {number}"))
-        print("sent", number, "and it was", delivery.remote_state.name)
-
-    for _ in range(3):
-        message = receiver.receive(timeout=10)
-        receiver.accept()
-        print("received", message.body)
-
-    connection.close()
+        receiver = await connection.open_receiver("/queues/hello")
+        for _ in range(3):
+            delivery = await receiver.receive()
+            print("received", delivery.message.body)
+            delivery.accept()
 
 
 if __name__ == "__main__":
-    main()
+    trio.run(main)

@@ -1,4 +1,4 @@
-"""Tutorial 2: two workers share a queue, and link credit decides who gets how much.
+"""Tutorial 2: two workers share a queue, and link credit decides who gets how much. With Headgate's own client.
 
 To run it:
 
@@ -10,43 +10,45 @@ To run it:
 import os
 import sys
 
-from proton import Message, Timeout
-from proton.utils import BlockingConnection, BlockingReceiver
+import trio
+
+from amqp10.client import Message, Receiver, ReceiverOptions, connect
 
 URL = os.environ.get("HEADGATE_URL", "amqp://guest:guest@127.0.0.1:5672")
+BY_HAND = ReceiverOptions(automatic=False)
 TASKS = 20
 
 
-def main(link_credit: int) -> None:
-    """Hand out twenty tasks while one of the workers is busy."""
-    connection = BlockingConnection(URL, timeout=10)
-    sender = connection.create_sender("/queues/tasks")
-    for number in range(TASKS):
-        sender.send(Message(body=f"task {number}"))
-
-    busy = connection.create_receiver("/queues/tasks", name="busy")
-    quick = connection.create_receiver("/queues/tasks", name="quick")
-    for worker in (busy, quick):
-        worker.link.flow(link_credit)
-
-    # The busy worker looks at its tasks only when the quick one finds no more.
-    print(f"with a link credit of {link_credit}:")
-    print("  the quick worker did", work(quick), "tasks")
-    print("  the busy worker had", work(busy), "waiting for it")
-    connection.close()
-
-
-def work(worker: BlockingReceiver) -> int:
-    """Do tasks until none comes for half a second. ``receive`` grants one more whenever all link credit is used."""
+async def work(worker: Receiver, link_credit: int) -> int:
+    """Do tasks until the queue has no more for us."""
     done = 0
     while True:
-        try:
-            worker.receive(timeout=0.5)
-        except Timeout:
+        worker.grant(link_credit)
+        await worker.drain()
+        tasks = worker.receive_nowait(link_credit)
+        if not tasks:
             return done
-        worker.accept()
-        done += 1
+        for task in tasks:
+            task.accept()
+            done += 1
+
+
+async def main(link_credit: int) -> None:
+    """Hand out twenty tasks while one of the workers is busy with something else."""
+    async with connect(URL) as connection:
+        sender = await connection.open_sender("/queues/tasks")
+        await sender.send_many(Message(f"task {number}") for number in range(TASKS))
+
+        busy = await connection.open_receiver("/queues/tasks", options=BY_HAND)
+        quick = await connection.open_receiver("/queues/tasks", options=BY_HAND)
+        busy.grant(link_credit)
+        done = await work(quick, link_credit)
+
+        print(f"with a link credit of {link_credit}:")
+        print("  the quick worker did", done, "tasks")
+        print("  the busy worker had", busy.waiting, "waiting for it")
+        await work(busy, link_credit)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1)
+    trio.run(main, int(sys.argv[1]) if len(sys.argv) > 1 else 1)

@@ -1,6 +1,6 @@
-"""Tutorial 3: every subscriber gets every message, through the exchange amq.fanout.
+"""Tutorial 3: every subscriber gets every message. With Headgate's own client.
 
-This one uses Headgate's own client, because a binding is made by a management request:
+To run it:
 
     python examples/03_publish_subscribe.py
 """

@@ -1,7 +1,7 @@
 """``headgate alarms``: while one is on, nobody can publish. Notices are listed with them and only tell."""
 
 from amqp10.addresses import percent_encode
-from amqp10.cli.listing import noun
+from amqp10.cli.listing import AsJson, noun, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 
 alarms_app = noun(
@@ -12,7 +12,7 @@ alarms_app = noun(
 
 
 @alarms_app.command(name="set")
-def set_(name: str, /, *, url: Url = DEFAULT_URL) -> None:
+def set_(name: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Raise an alarm by hand: publishers wait until it is cleared.
 
     For example:
@@ -20,11 +20,11 @@ def set_(name: str, /, *, url: Url = DEFAULT_URL) -> None:
         headgate alarms set memory
     """
     with_broker(url, lambda connection: connection.request("PUT", f"/headgate/alarms/{percent_encode(name)}"))
-    print(f"alarm {name} is on")
+    tell(f"alarm {name} is on", {"alarm": name, "by_hand": True}, as_json=json)
 
 
 @alarms_app.command
-def clear(name: str, /, *, url: Url = DEFAULT_URL) -> None:
+def clear(name: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Clear an alarm that was raised by hand. It stays on while what it measures is still bad.
 
     For example:
@@ -32,4 +32,4 @@ def clear(name: str, /, *, url: Url = DEFAULT_URL) -> None:
         headgate alarms clear memory
     """
     with_broker(url, lambda connection: connection.request("DELETE", f"/headgate/alarms/{percent_encode(name)}"))
-    print(f"alarm {name} is cleared")
+    tell(f"alarm {name} is cleared", {"alarm": name, "by_hand": False}, as_json=json)

@@ -5,7 +5,7 @@ broker leaves the keys of passwords out of its configuration; on the way into th
 once more, since a name or an argument may have been given a secret by its user.
 """
 
-import json
+import json as json_module
 import os
 import platform
 import re
@@ -24,11 +24,11 @@ from cyclopts import App, Parameter
 
 from amqp10.addresses import percent_encode
 from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.listing import Row, pages
+from amqp10.cli.listing import AsJson, Row, pages, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.cli.store import examined
 from amqp10.client import ClientConnection, RequestRefused
-from amqp10.control import KINDS
+from core.rows import KINDS
 from core.version import headgate_version
 
 SINGLES = ("status", "memory", "disk", "drain")
@@ -52,6 +52,7 @@ def bundle(
     /,
     *,
     data: Annotated[Path | None, Parameter(help="The data folder of a broker that is stopped, to be checked.")] = None,
+    json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Write one zip file with the state of a broker: status, configuration, everything that can be listed, stalls and
@@ -68,7 +69,7 @@ def bundle(
     now = datetime.now(UTC)
     target = file or Path(f"headgate-bundle-{now:%Y%m%dT%H%M%SZ}.zip")
     problems: list[str] = []
-    parts: Parts = {"environment.json": _json(_environment(now))}
+    parts: Parts = {"environment.json": _as_json(_environment(now))}
     try:
         parts |= with_broker(url, lambda broker: _broker_parts(broker, problems))
     except CommandError as error:
@@ -83,7 +84,8 @@ def bundle(
     _write(target, parts)
     for problem in problems:
         print(f"headgate: not in the bundle: {problem}", file=sys.stderr)
-    print(f"{target} has {len(parts)} files; it names queues, clients and users")
+    text = f"{target} has {len(parts)} files; it names queues, clients and users"
+    tell(text, {"file": str(target), "files": sorted(parts), "not_in_it": problems}, as_json=json)
 
 
 def redacted(text: str) -> str:
@@ -96,13 +98,13 @@ async def _broker_parts(broker: ClientConnection, problems: list[str]) -> Parts:
     parts: Parts = {}
     for name in SINGLES:
         try:
-            parts[f"{name}.json"] = _json((await broker.request("GET", f"/headgate/{name}")).body)
+            parts[f"{name}.json"] = _as_json((await broker.request("GET", f"/headgate/{name}")).body)
         except RequestRefused as refused:
             problems.append(f"{name}: {refused.text}")
     parts["configuration.toml"] = str((await broker.request("GET", "/headgate/configuration")).body)
-    for kind in (*KINDS, "policies"):
+    for kind in KINDS:
         rows = await pages(broker, kind)
-        parts[f"{kind}.json"] = _json(rows)
+        parts[f"{kind}.json"] = _as_json(rows)
         if kind == "stalls":
             parts |= await _whys(broker, rows)
     return parts
@@ -118,7 +120,7 @@ async def _whys(broker: ClientConnection, stalls: list[Row]) -> Parts:
             answer = await broker.request("GET", f"/headgate/{kind}/{percent_encode(identity)}/why")
         except RequestRefused:
             continue  # it moves again, or is gone
-        parts[f"why/{identity.replace('/', '-')}.json"] = _json(answer.body)
+        parts[f"why/{identity.replace('/', '-')}.json"] = _as_json(answer.body)
     return parts
 
 
@@ -165,8 +167,8 @@ def _metrics(configuration: str, problems: list[str]) -> Parts:
         return {}
 
 
-def _json(value: object) -> str:
-    return json.dumps(_without_secrets(value), indent=2, default=str, ensure_ascii=False) + "\n"
+def _as_json(value: object) -> str:
+    return json_module.dumps(_without_secrets(value), indent=2, default=str, ensure_ascii=False) + "\n"
 
 
 def _without_secrets(value: object) -> object:

@@ -5,19 +5,16 @@ not as it should be with 10, a damaged data folder with 8.
 """
 
 from collections.abc import Callable
-from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.listing import Row, print_json
+from amqp10.cli.listing import AsJson, Row, print_json
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.cli.store import Data, examined
 from amqp10.client import ClientConnection
 
 check_app = App(name="check", help="Ask whether the broker is live, is ready, has alarms, or has a sound data folder.")
-
-AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON instead of a line.")]
 
 
 @check_app.command

@@ -1,5 +1,6 @@
 """``headgate config``: look at a configuration before the broker does."""
 
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -7,6 +8,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from amqp10.cli.exits import CommandError, Exit
+from amqp10.cli.listing import AsJson, print_json, tell
 from core.config import ConfigError, Settings, load, render
 
 config_app = App(name="config", help="Check and show configurations.")
@@ -15,19 +17,24 @@ File = Annotated[Path | None, Parameter(help="A TOML file. Without it: the defau
 
 
 @config_app.command
-def check(file: File = None, /) -> None:
+def check(file: File = None, /, *, json: AsJson = False) -> None:
     """Say whether a configuration can be used, and if not, everything that is wrong with it.
 
     For example:
 
         headgate config check broker.toml
     """
-    read_settings(file)
-    print(f"{file or 'the default configuration'} is good")
+    try:
+        read_settings(file)
+    except CommandError as error:
+        if json:
+            print_json({"file": _name(file), "good": False, "text": error.text})
+        raise
+    tell(f"{file or 'the default configuration'} is good", {"file": _name(file), "good": True}, as_json=json)
 
 
 @config_app.command
-def show(file: File = None, /) -> None:
+def show(file: File = None, /, *, json: AsJson = False) -> None:
     """Show every setting in force, as a file. The keys of passwords are left out.
 
     For example:
@@ -35,7 +42,15 @@ def show(file: File = None, /) -> None:
         headgate config show
         headgate config show broker.toml > explained.toml
     """
-    print(render(read_settings(file)), end="")
+    rendered = render(read_settings(file))
+    if json:
+        print_json(tomllib.loads(rendered))
+    else:
+        print(rendered, end="")
+
+
+def _name(file: Path | None) -> str | None:
+    return None if file is None else str(file)
 
 
 def read_settings(file: Path | None, overrides: Mapping[str, object] | None = None) -> Settings:

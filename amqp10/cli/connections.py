@@ -1,7 +1,7 @@
 """``headgate connections``."""
 
 from amqp10.cli.closing import Reason, close_one
-from amqp10.cli.listing import noun
+from amqp10.cli.listing import AsJson, noun, tell
 from amqp10.cli.remote import DEFAULT_URL, Url
 
 connections_app = noun(
@@ -23,7 +23,7 @@ connections_app = noun(
 
 
 @connections_app.command
-def close(identity: str, /, *, reason: Reason = None, url: Url = DEFAULT_URL) -> None:
+def close(identity: str, /, *, reason: Reason = None, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Close a connection; its client is told that an operator did.
 
     For example:
@@ -31,4 +31,4 @@ def close(identity: str, /, *, reason: Reason = None, url: Url = DEFAULT_URL) ->
         headgate connections close c17 --reason "moving to another machine"
     """
     close_one(url, "connections", identity, reason)
-    print(f"connection {identity} is being closed")
+    tell(f"connection {identity} is being closed", {"connection": identity}, as_json=json)

@@ -5,13 +5,12 @@ What a file may say, how it is compared and in which order it is applied, :mod:`
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
-from rich.console import Console
-from rich.progress import Progress
 
 from amqp10.cli.definition_requests import Outcome, snapshots, take
 from amqp10.cli.exits import CommandError, Exit, complain
@@ -144,9 +143,8 @@ def apply(
         planned = steps(differences, delete_extra=delete_extra)
         conflicts = any(one.change is Change.CONFLICT for one in differences)
         if not dry_run and not (conflicts and not keep_going):
-            with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
-                task = progress.add_task("applying", total=len(planned))
-                await take(connection, planned, outcome, keep_going=keep_going, taken=lambda: progress.advance(task))
+            with _progress(len(planned)) as advance:
+                await take(connection, planned, outcome, keep_going=keep_going, taken=advance)
         return differences
 
     try:
@@ -160,6 +158,17 @@ def apply(
     _tell_outcome(
         differences, steps(differences, delete_extra=delete_extra), outcome, reading, dry_run=dry_run, json=json
     )
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[], None]]:
+    """A bar on a terminal; to be called for each step."""
+    from rich.console import Console  # here and not above: nothing else here needs them, and they take 40 ms to load
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task("applying", total=total)
+        yield lambda: progress.advance(task)
 
 
 # --- reading -------------------------------------------------------------------------------------------------------

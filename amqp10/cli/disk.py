@@ -5,7 +5,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from amqp10.addresses import percent_encode
-from amqp10.cli.listing import AsJson, print_one
+from amqp10.cli.listing import AsJson, print_one, tell
 from amqp10.cli.measured import measured, words
 from amqp10.cli.remote import DEFAULT_URL, Url
 
@@ -29,6 +29,7 @@ def set_free_limit(
     times: Annotated[str | None, Parameter(help="Behind mem_relative: how many times all memory.")] = None,
     /,
     *,
+    json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Set another limit, until the broker is started again.
@@ -38,6 +39,7 @@ def set_free_limit(
         headgate disk set-free-limit 1GB
         headgate disk set-free-limit mem_relative 1.0
     """
-    text = words(limit, times)
-    now = measured(url, f"/headgate/disk?free_limit={percent_encode(text)}", method="PUT")
-    print(f"disk free limit is {now['free_limit']}: {now['limit']} bytes, {now['free']} are free")
+    wanted = words(limit, times)
+    now = measured(url, f"/headgate/disk?free_limit={percent_encode(wanted)}", method="PUT")
+    text = f"disk free limit is {now['free_limit']}: {now['limit']} bytes, {now['free']} are free"
+    tell(text, now, as_json=json)

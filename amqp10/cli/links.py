@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from amqp10.addresses import percent_encode
 from amqp10.cli.closing import Reason, close_one
 from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.listing import noun
+from amqp10.cli.listing import AsJson, noun, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 
 links_app = noun(
@@ -31,7 +31,7 @@ links_app = noun(
 
 
 @links_app.command
-def pause(link: str, /, *, url: Url = DEFAULT_URL) -> None:
+def pause(link: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Stop a link: a publisher loses its link credit, a consumer gets nothing for its own. The client stays attached.
 
     What is on its way is still taken. The client is told the reason "paused" on its link. The pause ends with the link.
@@ -41,11 +41,11 @@ def pause(link: str, /, *, url: Url = DEFAULT_URL) -> None:
         headgate links pause c17/0/1
     """
     _request(url, "PUT", link, "pause")
-    print(f"link {link} is paused")
+    tell(f"link {link} is paused", {"link": link, "paused": True}, as_json=json)
 
 
 @links_app.command
-def resume(link: str, /, *, url: Url = DEFAULT_URL) -> None:
+def resume(link: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Let a link go on that was paused.
 
     For example:
@@ -53,7 +53,7 @@ def resume(link: str, /, *, url: Url = DEFAULT_URL) -> None:
         headgate links resume c17/0/1
     """
     _request(url, "DELETE", link, "pause")
-    print(f"link {link} goes on")
+    tell(f"link {link} goes on", {"link": link, "paused": False}, as_json=json)
 
 
 @links_app.command(name="set-credit")
@@ -63,6 +63,7 @@ def set_credit(
     /,
     *,
     reset: Annotated[bool, Parameter(negative="", help="Back to what configuration and policies say.")] = False,
+    json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Bound the link credit of a publisher. What it has beyond that is taken back. The bound ends with the link.
@@ -76,16 +77,17 @@ def set_credit(
         raise CommandError(Exit.USAGE, "give either a number or --reset")
     if most is None:
         _request(url, "DELETE", link, "credit")
-        print(f"link {link} gets as much link credit as configuration and policies say")
+        text = f"link {link} gets as much link credit as configuration and policies say"
+        tell(text, {"link": link, "max_link_credit": None}, as_json=json)
         return
     if most < 1:
         raise CommandError(Exit.USAGE, f"{most}: must be 1 or more; to stop the link: headgate links pause {link}")
     _request(url, "PUT", link, f"credit?max={most}")
-    print(f"link {link} gets a link credit of {most} at most")
+    tell(f"link {link} gets a link credit of {most} at most", {"link": link, "max_link_credit": most}, as_json=json)
 
 
 @links_app.command
-def close(link: str, /, *, reason: Reason = None, url: Url = DEFAULT_URL) -> None:
+def close(link: str, /, *, reason: Reason = None, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Detach a link; its client is told that an operator did, with amqp:link:detach-forced.
 
     For example:
@@ -93,7 +95,7 @@ def close(link: str, /, *, reason: Reason = None, url: Url = DEFAULT_URL) -> Non
         headgate links close c17/0/1 --reason "this consumer is stuck"
     """
     close_one(url, "links", link, reason)
-    print(f"link {link} is being closed")
+    tell(f"link {link} is being closed", {"link": link}, as_json=json)
 
 
 def _request(url: str, method: str, link: str, rest: str) -> None:

@@ -7,17 +7,18 @@ so its fields are those that :mod:`amqp10.control` describes.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
-from rich.console import Console
-from rich.table import Table
 
 from amqp10.addresses import percent_encode
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.client import ClientConnection, RequestRefused
-from amqp10.control import PAGE_MAX
+from core.rows import PAGE_MAX
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 HTTP_BAD_REQUEST = 400
 FILE_WIDTH = 1000
@@ -28,6 +29,7 @@ TIMES = ("since", "accepted_at")
 Row = Mapping[str, object]
 
 AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON instead of a table.")]
+AsJsonLines = Annotated[bool, Parameter(name="--json", negative="", help="Print a JSON object a line.")]
 
 
 def noun(name: str, *, columns: Sequence[str], help_text: str) -> App:
@@ -95,12 +97,12 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], *, as_json: bool) ->
     if as_json:
         print_json(rows)
         return
-    table = Table(box=None, pad_edge=False)
+    table = _table()
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(_shown(column, row.get(column)) for column in columns))
-    _console().print(table)
+    _print(table)
 
 
 def print_one(row: Row, *, as_json: bool) -> None:
@@ -108,10 +110,10 @@ def print_one(row: Row, *, as_json: bool) -> None:
     if as_json:
         print_json(row)
         return
-    table = Table(box=None, pad_edge=False, show_header=False)
+    table = _table(header=False)
     for name, value in _flat(row):
         table.add_row(name, _shown(name, value))
-    _console().print(table)
+    _print(table)
 
 
 def tell(text: str, value: Row, *, as_json: bool) -> None:
@@ -125,6 +127,11 @@ def tell(text: str, value: Row, *, as_json: bool) -> None:
 def print_json(value: object) -> None:
     """JSON with two spaces of indentation; what JSON has no form for is printed as text."""
     print(json.dumps(value, indent=2, default=str, ensure_ascii=False))
+
+
+def print_json_line(value: object) -> None:
+    """The same in one line, for what has many."""
+    print(json.dumps(value, default=str, ensure_ascii=False))
 
 
 def _flat(row: Row, prefix: str = "") -> Iterator[tuple[str, object]]:
@@ -148,9 +155,17 @@ def _shown(name: str, value: object) -> str:
     return str(value)
 
 
-def _console() -> Console:
+def _table(*, header: bool = True) -> "Table":
+    from rich.table import Table  # here and not above: JSON needs none, and it takes 25 ms to load
+
+    return Table(box=None, pad_edge=False, show_header=header)
+
+
+def _print(table: "Table") -> None:
     """Names come from users: they are neither markup nor to be highlighted. Only a terminal has a width."""
+    from rich.console import Console
+
     console = Console(markup=False, highlight=False)
     if not console.is_terminal:
         console.width = FILE_WIDTH
-    return console
+    console.print(table)

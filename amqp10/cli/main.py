@@ -1,7 +1,7 @@
 """The command ``headgate``: its nouns and verbs, and how a run of it ends.
 
-Each noun is a file of its own beside this one; all but ``serve``, ``config``, ``store``, ``hash-password`` and ``top``
-speak with a running broker by way of :mod:`amqp10.client` and know nothing else of it.
+Each noun is a file of its own beside this one; all but ``serve``, ``config``, ``store``, ``hash-password``, ``top`` and
+``pipeline`` speak with a running broker by way of :mod:`amqp10.client` and know nothing else of it.
 """
 
 import os
@@ -39,6 +39,7 @@ COMMANDS = {
     "config": "config:config_app",
     "trace": "trace:trace_app",
     "debug": "bundle:debug_app",
+    "pipeline": "pipeline:pipeline_app",
     "store": "store_app:store_app",
     "hash-password": "hash_password:hash_password_command",
     "completion": "completion:completion_command",

@@ -6,7 +6,7 @@ from cyclopts import App, Parameter
 
 from amqp10.addresses import percent_encode
 from amqp10.cli.exits import complain
-from amqp10.cli.listing import AsJson, print_one
+from amqp10.cli.listing import AsJson, print_one, tell
 from amqp10.cli.measured import measured, words
 from amqp10.cli.remote import DEFAULT_URL, Url
 
@@ -30,6 +30,7 @@ def set_watermark(
     size: Annotated[str | None, Parameter(help="Behind absolute: a number of bytes, or a size such as 1GB.")] = None,
     /,
     *,
+    json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Set another watermark, until the broker is started again. 0 lets nobody publish.
@@ -39,8 +40,9 @@ def set_watermark(
         headgate memory set-watermark 0.4
         headgate memory set-watermark absolute 1GB
     """
-    text = words(watermark, size)
-    now = measured(url, f"/headgate/memory?watermark={percent_encode(text)}", method="PUT")
-    print(f"memory watermark is {now['watermark']}: the limit is {now['limit']} bytes, {now['used']} are used")
+    wanted = words(watermark, size)
+    now = measured(url, f"/headgate/memory?watermark={percent_encode(wanted)}", method="PUT")
+    text = f"memory watermark is {now['watermark']}: the limit is {now['limit']} bytes, {now['used']} are used"
+    tell(text, now, as_json=json)
     if now["warning"] is not None:
         complain(str(now["warning"]))

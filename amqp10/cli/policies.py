@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 
 from amqp10.addresses import percent_encode
 from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.listing import AsJson, fetch_all, print_json, print_rows
+from amqp10.cli.listing import AsJson, fetch_all, print_json, print_rows, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.client import Answer
 
@@ -34,6 +34,7 @@ def set_(
         str, Parameter(help="all, queues, classic_queues, quorum_queues, streams or exchanges.")
     ] = "all",
     vhost: Host = "/",
+    json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Make a policy, or change the one of this name. It is in force at once.
@@ -45,11 +46,11 @@ def set_(
     """
     body = {"pattern": pattern, "priority": priority, "apply_to": apply_to, "definition": _definition(definition)}
     _request(url, "PUT", name, vhost, body)
-    print(f"policy {name} is set")
+    tell(f"policy {name} is set", {"policy": name, **body}, as_json=json)
 
 
 @policies_app.command
-def clear(name: str, /, *, vhost: Host = "/", url: Url = DEFAULT_URL) -> None:
+def clear(name: str, /, *, vhost: Host = "/", json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Remove a policy. What it said is no longer in force at once.
 
     For example:
@@ -57,7 +58,7 @@ def clear(name: str, /, *, vhost: Host = "/", url: Url = DEFAULT_URL) -> None:
         headgate policies clear Lazy
     """
     _request(url, "DELETE", name, vhost)
-    print(f"policy {name} is cleared")
+    tell(f"policy {name} is cleared", {"policy": name}, as_json=json)
 
 
 @policies_app.command(name="list")

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from amqp10.addresses import AddressError, parse_target
 from amqp10.cli.exits import CommandError, Exit, complain
+from amqp10.cli.listing import AsJson, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.client import ClientConnection, Fate, FateRange, Message, Sender
 from amqp10.messaging import Accepted, Rejected, Released
@@ -54,6 +55,7 @@ def publish_command(
     count: Annotated[int, Parameter(help="Send everything so many times.")] = 1,
     size: Annotated[int | None, Parameter(help="Instead of a BODY: one of so many bytes.")] = None,
     transient: Annotated[bool, Parameter(help="The messages do not outlive the broker.", negative=())] = False,
+    json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Send messages and wait until the broker has accepted all of them.
@@ -73,7 +75,7 @@ def publish_command(
     header = Header(durable=not transient)
     batches = _bodies(bodies, count, header) if bodies else _lines(count, header)
     tally = with_broker(url, lambda connection: _publish(connection, address, batches))
-    print(tally)
+    tell(str(tally), {"sent": tally.fates.total(), **tally.fates, "problem": tally.problem}, as_json=json)
     if tally.problem is not None:
         raise CommandError(Exit.REFUSED, tally.problem)
 

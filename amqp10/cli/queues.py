@@ -13,7 +13,16 @@ from amqp10.cli.listing import AsJson, Row, fetch_all, fetch_one, print_one, pri
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.client import Answer, ClientConnection
 
-COLUMNS = ("name", "type", "messages", "messages_ready", "messages_unacknowledged", "consumers", "durable")
+COLUMNS = (
+    "name",
+    "type",
+    "messages",
+    "messages_ready",
+    "messages_unacknowledged",
+    "oldest_ready_seconds",
+    "consumers",
+    "durable",
+)
 COUNTED = ("messages_waiting", "messages_ready", "messages_unacknowledged")
 """Where the messages of a queue can be: taken in but not enqueued yet, ready, with a consumer."""
 PEEKED_COLUMNS = ("sequence", "bytes", "priority", "durable", "delivery_count", "expires_at", "deaths", "body")

@@ -1,7 +1,7 @@
 """``headgate sessions``."""
 
 from amqp10.cli.closing import Reason, close_one
-from amqp10.cli.listing import noun
+from amqp10.cli.listing import AsJson, noun, tell
 from amqp10.cli.remote import DEFAULT_URL, Url
 
 sessions_app = noun(
@@ -12,7 +12,7 @@ sessions_app = noun(
 
 
 @sessions_app.command
-def close(session: str, /, *, reason: Reason = None, url: Url = DEFAULT_URL) -> None:
+def close(session: str, /, *, reason: Reason = None, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """End a session with all its links; its client is told that an operator did, with amqp:link:detach-forced.
 
     For example:
@@ -20,4 +20,4 @@ def close(session: str, /, *, reason: Reason = None, url: Url = DEFAULT_URL) -> 
         headgate sessions close c17/0 --reason "this consumer is stuck"
     """
     close_one(url, "sessions", session, reason)
-    print(f"session {session} is being closed")
+    tell(f"session {session} is being closed", {"session": session}, as_json=json)

@@ -13,6 +13,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from amqp10.cli.exits import CommandError, Exit
+from amqp10.cli.listing import AsJson, AsJsonLines, print_json, print_json_line
 from core.store.definitions import Definitions
 from core.store.disk import FolderDisk
 from core.store.errors import StoreDamaged, StoreRefused
@@ -34,7 +35,7 @@ def store_commands(compaction: Compaction) -> App:
         name="store", help="The data folder of a broker that is stopped: check it, see what is in it, compact it."
     )
 
-    def compact(*, data: Data) -> None:
+    def compact(*, data: Data, json: AsJson = False) -> None:
         """Give the space of settled messages back, as a running broker does by and by.
 
         For example:
@@ -44,8 +45,11 @@ def store_commands(compaction: Compaction) -> App:
         with _explained(), offline(data):
             pass  # a folder that is not ours, or in use, is refused before anything is made of it
         with _explained():
-            for line in compaction(data):
-                print(line)
+            lines = list(compaction(data))
+        if json:
+            print_json({"data": str(data), "compacted": lines})
+        else:
+            print("\n".join(lines))
 
     app.command(check)
     app.command(dump)
@@ -53,7 +57,7 @@ def store_commands(compaction: Compaction) -> App:
     return app
 
 
-def check(*, data: Data) -> None:
+def check(*, data: Data, json: AsJson = False) -> None:
     """Read every record, and describe each that is damaged. Nothing is changed.
 
     What a power cut or a crash has torn is told, but no damage: nobody was promised it, and the next start drops it.
@@ -62,8 +66,13 @@ def check(*, data: Data) -> None:
 
         headgate store check --data /var/lib/headgate
     """
-    found = examined(data, tell=print)
-    print(found)
+    described: list[str] = []
+    found = examined(data, tell=(lambda line: described.append(str(line))) if json else print)
+    if json:
+        records = {verdict.value: found.records[verdict] for verdict in Verdict}
+        print_json({"data": str(data), "records": records, "problems": found.problems, "described": described})
+    else:
+        print(found)
     if found.is_damaged:
         raise CommandError(Exit.DAMAGED, f"data folder {data} is damaged; put back a copy, or see store.salvage")
 
@@ -100,7 +109,7 @@ def examined(data: Path, *, tell: Callable[[object], None] = lambda line: None) 
     return Examined(counts, len(problems))
 
 
-def dump(*, data: Data) -> None:
+def dump(*, data: Data, json: AsJsonLines = False) -> None:
     """Print a line for every definition and every record, sound or not. Nothing is changed.
 
     For example:
@@ -110,9 +119,15 @@ def dump(*, data: Data) -> None:
     with _explained(), _opened(data) as disk:
         definitions, problems = read_definitions(data / DEFINITIONS_FILE)
         for line in (*_lines(definitions), *problems):
-            print(f"{DEFINITIONS_FILE}: {line}")
+            if json:
+                print_json_line({"path": DEFINITIONS_FILE, "text": line})
+            else:
+                print(f"{DEFINITIONS_FILE}: {line}")
         for entry in entries(disk):
-            print(entry)
+            if json:
+                print_json_line({**entry._asdict(), "verdict": entry.verdict.value})
+            else:
+                print(entry)
 
 
 def _lines(definitions: Definitions) -> Iterator[str]:

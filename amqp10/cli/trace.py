@@ -14,6 +14,7 @@ from cyclopts import App, Parameter
 
 from amqp10.addresses import percent_encode
 from amqp10.cli.exits import CommandError, Exit
+from amqp10.cli.listing import AsJsonLines
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.client import ClientConnection
 from amqp10.errors import DecodeError
@@ -43,8 +44,6 @@ NESTED = (Source, Target, Coordinator, Accepted, Rejected, Released, Modified, R
 """What may be in a performative and has fields of its own."""
 
 trace_app = App(name="trace", help="What a connection and the broker say to each other.")
-
-AsJsonLines = Annotated[bool, Parameter(name="--json", negative="", help="Print a JSON object a line.")]
 
 
 class Shown(NamedTuple):

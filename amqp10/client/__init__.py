@@ -21,6 +21,7 @@ from amqp10.client.sender import Sender
 from amqp10.client.session import ClientSession
 from amqp10.client.settings import Backoff, ClientSettings
 from amqp10.client.url import Url
+from amqp10.client.view import MessageView
 
 __all__ = [
     "connect",
@@ -30,6 +31,7 @@ __all__ = [
     "Backoff",
     "Url",
     "Message",
+    "MessageView",
     "Sender",
     "Receipt",
     "Fate",

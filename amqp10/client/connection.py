@@ -71,7 +71,7 @@ async def connect(url: str | Url, settings: ClientSettings | None = None) -> Asy
     Raises BadUrl, Unreachable, NotLetIn, TimedOut, and ConnectionLost for a broker that closes it at once.
     """
     connection = ClientConnection(Url.parse(url) if isinstance(url, str) else url, settings or ClientSettings())
-    with _single_errors():
+    with single_errors():
         async with trio.open_nursery() as nursery:
             await nursery.start(connection.run)
             try:
@@ -133,10 +133,17 @@ class ClientConnection:
             )
         return await self._management.request(method, path, body)
 
+    def end_management(self) -> None:
+        """End the session of the management requests; the next request begins another."""
+        if self._management is not None:
+            self._management.end()
+            self._management = None
+
     async def close(self) -> None:
         """Close, and wait for the broker's answer for a limited time. Outcomes that are open become uncertain."""
         self._closing = True
         if self._engine is not None and self.standing.up:
+            self._settle()
             self._engine.close(monotonic=trio.current_time())
             self.wake()
             with trio.move_on_after(self.settings.close_time_out_s), suppress(ClientError):
@@ -198,6 +205,7 @@ class ClientConnection:
                 engine,
                 take_event=self._take_event,
                 after_events=self._after_events,
+                before_output=self._settle,
                 write_time_out_s=settings.write_time_out_s,
             )
             await self._wire.run()
@@ -234,6 +242,11 @@ class ClientConnection:
                 self._task_status.started()
         for session in self._sessions:
             session.look_at_closing()
+
+    def _settle(self) -> None:
+        """Something is about to be sent: what was accepted one by one is settled first, in ranges."""
+        for session in self._sessions:
+            session.settle()
 
     def _take_event(self, event: Event) -> None:
         match event:
@@ -335,7 +348,7 @@ def _cause(error: OSError) -> str:
 
 
 @contextmanager
-def _single_errors() -> Iterator[None]:
+def single_errors() -> Iterator[None]:
     """A nursery wraps what its block raises; a user of the connection wants to catch it by its own type."""
     try:
         yield

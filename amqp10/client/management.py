@@ -64,6 +64,10 @@ class Management:
             return answer
         raise TimedOut(f"{method} {path} was not answered within {self._time_out_s:g} s")
 
+    def end(self) -> None:
+        """End the session with its links. A request that is under way raises SessionClosed."""
+        self._session.close()
+
     async def _exchange(self, method: str, path: str, body: object) -> Answer:
         sender, receiver = await self._links()
         identity = f"{self._name}-{next(self._identities)}"

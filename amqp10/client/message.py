@@ -54,21 +54,17 @@ class Message:
 
     def encode(self) -> bytes:
         """The message as it travels. Raises EncodeError for a value that has no encoding."""
-        sections = []
-        if self.header is not None:
-            sections.append(encode_header(self.header))
-        if self.delivery_annotations:
-            sections.append(encode_section(DELIVERY_ANNOTATIONS, _symbol_keys(self.delivery_annotations)))
-        if self.annotations:
-            sections.append(encode_section(MESSAGE_ANNOTATIONS, _symbol_keys(self.annotations)))
-        if self.properties is not None:
-            sections.append(encode_properties(self.properties))
-        if self.application_properties:
-            sections.append(encode_section(APPLICATION_PROPERTIES, dict(self.application_properties)))
-        sections.append(encode_section(self.body_section, self.body))
-        if self.footer:
-            sections.append(encode_section(FOOTER, _symbol_keys(self.footer)))
-        return b"".join(sections)
+        return b"".join(
+            [
+                b"" if self.header is None else encode_header(self.header),
+                _encode_map(DELIVERY_ANNOTATIONS, _symbol_keys(self.delivery_annotations)),
+                _encode_map(MESSAGE_ANNOTATIONS, _symbol_keys(self.annotations)),
+                b"" if self.properties is None else encode_properties(self.properties),
+                _encode_map(APPLICATION_PROPERTIES, dict(self.application_properties)),
+                encode_section(self.body_section, self.body),
+                _encode_map(FOOTER, _symbol_keys(self.footer)),
+            ]
+        )
 
     @property
     def body_section(self) -> int:
@@ -81,20 +77,20 @@ class Message:
     def decode(cls, encoded: bytes) -> Self:
         """Read a message. Raises DecodeError. A message without any body has the body None."""
         bounds = scan(encoded)
-        body, section = _decode_body(encoded, bounds.body, bounds.body_code)
+        body, section = decode_body(encoded, bounds.body, bounds.body_code)
         return cls(
             body=body,
             properties=decode_properties(encoded, *bounds.properties) if bounds.properties else None,
-            application_properties=_decode_map(encoded, bounds.application_properties),
-            annotations=_decode_map(encoded, bounds.message_annotations),
+            application_properties=decode_items(encoded, bounds.application_properties),
+            annotations=decode_items(encoded, bounds.message_annotations),
             header=decode_header(encoded, *bounds.header) if bounds.header else None,
-            delivery_annotations=_decode_map(encoded, bounds.delivery_annotations),
-            footer=_decode_map(encoded, bounds.footer),
+            delivery_annotations=decode_items(encoded, bounds.delivery_annotations),
+            footer=decode_items(encoded, bounds.footer),
             section=section,
         )
 
 
-def _decode_body(encoded: bytes, bounds: Bounds | None, code: int | None) -> tuple[object, int | None]:
+def decode_body(encoded: bytes, bounds: Bounds | None, code: int | None) -> tuple[object, int | None]:
     """The body, and the kind of section where it does not follow from the body's type."""
     if bounds is None:
         return None, None
@@ -111,7 +107,8 @@ def _decode_body(encoded: bytes, bounds: Bounds | None, code: int | None) -> tup
     return values[0], AMQP_VALUE if isinstance(values[0], bytes) else None
 
 
-def _decode_map(encoded: bytes, bounds: Bounds | None) -> dict[str, object]:
+def decode_items(encoded: bytes, bounds: Bounds | None) -> dict[str, object]:
+    """The map section at these bounds, with plain strings as keys; empty for none. Raises DecodeError."""
     if bounds is None:
         return {}
     items: dict[str, object] = {}
@@ -121,6 +118,10 @@ def _decode_map(encoded: bytes, bounds: Bounds | None) -> dict[str, object]:
             raise DecodeError(f"the key {name!r} is neither a symbol nor a string")
         items[name] = value
     return items
+
+
+def _encode_map(section: int, items: object) -> bytes:
+    return encode_section(section, items) if items else b""
 
 
 def _symbol_keys(items: Mapping[str, object]) -> dict[object, object]:

@@ -89,7 +89,8 @@ class Receipt:
 
     async def fates(self) -> list[FateRange]:
         """Wait for the fate of every message; all of them, in ranges, in order."""
-        await trio.lowlevel.checkpoint()
+        if self.done:
+            await trio.lowlevel.checkpoint()
         while not self.done:
             await self._waiters.park()
         self._ranges = merged(self._ranges)

@@ -23,6 +23,7 @@ from amqp10.client.errors import ClientError, LinkClosed, TimedOut, told
 from amqp10.client.message import Message
 from amqp10.client.sender import REASON_PROPERTY
 from amqp10.client.standing import Standing
+from amqp10.client.view import MessageView
 from amqp10.events import DeliveriesReceived, SenderFlowReceived
 from amqp10.link_credit import ReceiverCredit
 from amqp10.messaging import ACCEPTED, RELEASED, Error, Modified, Outcome, Rejected, Source, Target
@@ -46,6 +47,9 @@ class ReceiverSession(Protocol):
     def wake(self) -> None:
         """There is something to send."""
 
+    def settle_later(self, receiver: "Receiver") -> None:
+        """Have the receiver settle what it has noted, before anything is sent."""
+
     def buffered(self, messages: int, size: int) -> None:
         """So many more messages and bytes (or fewer, below 0) wait for the user."""
 
@@ -56,9 +60,9 @@ class ReceiverSession(Protocol):
         """The receiver is not to be attached again."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Delivery:
-    """One message that came, under its number."""
+    """One message that came, under its number. Nothing in it is to be changed; freezing it would double its cost."""
 
     number: int
     encoded: bytes
@@ -73,9 +77,15 @@ class Delivery:
         """The message, decoded. Raises DecodeError for one that its sender encoded wrongly."""
         return Message.decode(self.encoded)
 
+    @property
+    def view(self) -> MessageView:
+        """The message, decoded only where it is looked at. Raises DecodeError where its sections are wrong already."""
+        return MessageView(self.encoded)
+
     def accept(self) -> None:
-        """It is dealt with."""
-        self.receiver.accept(self.number)
+        """It is dealt with. Deliveries that are accepted one by one are settled in ranges, before anything is sent."""
+        if not self.settled:
+            self.receiver.accept_soon(self.number)
 
     def reject(self, error: Error | None = None) -> None:
         """It can never be dealt with by anybody."""
@@ -125,8 +135,12 @@ class Receiver:
         """By hand: the link credit that the next attach, or ``resume``, gives."""
         self._link: ReceiverLink | None = None
         self._buffer: deque[Delivery] = deque()
+        self._former = 0
+        """Deliveries at the head of what waits here that came on a former link; the present one has no part in them."""
         self._unsettled: UnsettledMap[ReceiverLink] = UnsettledMap()
         """By our numbers; the number of an entry in the map is its delivery-id."""
+        self._accepted: list[int] = []
+        """Accepted and not settled yet."""
         self._next_number = 0
         self._quiet = False
         self._drained = 0
@@ -208,6 +222,7 @@ class Receiver:
     @property
     def unsettled(self) -> int:
         """Deliveries without an outcome, taken or not."""
+        self.settle_accepted()
         return self._unsettled.count
 
     async def receive(self) -> Delivery:
@@ -216,18 +231,24 @@ class Receiver:
 
     async def receive_batch(self, n_max: int) -> list[Delivery]:
         """The next deliveries, from 1 to ``n_max`` of them: what is here, or the first that comes."""
-        await trio.lowlevel.checkpoint()
+        if self._buffer:
+            await trio.lowlevel.checkpoint()
         while not self._buffer:
             await self.standing.change()
         return self.receive_nowait(n_max)
 
     def receive_nowait(self, n_max: int) -> list[Delivery]:
         """The next deliveries that are here already, from none to ``n_max`` of them."""
-        taken = [self._buffer.popleft() for _ in range(min(n_max, len(self._buffer)))]
-        self._session.buffered(-len(taken), -sum(len(delivery.encoded) for delivery in taken))
-        current = sum(delivery.link is self._link for delivery in taken)
-        if self._link is not None and current:
-            self._link.confirmed(current)
+        if n_max >= len(self._buffer):
+            taken = list(self._buffer)
+            self._buffer.clear()
+        else:
+            taken = [self._buffer.popleft() for _ in range(n_max)]
+        self._session.buffered(-len(taken), -sum([len(delivery.encoded) for delivery in taken]))
+        former = min(self._former, len(taken))
+        self._former -= former
+        if self._link is not None and len(taken) > former:
+            self._link.confirmed(len(taken) - former)
             self._session.wake()
         return taken
 
@@ -240,6 +261,12 @@ class Receiver:
     def accept(self, first: int, last: int | None = None) -> int:
         """Deliveries in this range of numbers are dealt with. Returns how many of them had no outcome before."""
         return self._settle(first, last, ACCEPTED)
+
+    def accept_soon(self, number: int) -> None:
+        """Accept one delivery, in a range with those that are accepted before anything is sent next."""
+        if not self._accepted:
+            self._session.settle_later(self)
+        self._accepted.append(number)
 
     def reject(self, first: int, last: int | None = None, *, error: Error | None = None) -> int:
         """They can never be dealt with by anybody."""
@@ -268,6 +295,7 @@ class Receiver:
 
     async def close(self) -> None:
         """Detach for good. What has no outcome goes back to where it came from."""
+        self.settle_accepted()
         self._session.forget_receiver(self)
         link, self._link = self._link, None
         await self._session.close_link(link)
@@ -322,10 +350,24 @@ class Receiver:
             self._unsettled.add(first, n, event.link, event.first)
         entries = [event.header + entry for entry in event.entries] if event.header else event.entries
         self._buffer.extend(
-            Delivery(first + index, entry, event.settled, self, event.link) for index, entry in enumerate(entries)
+            [Delivery(first + index, entry, event.settled, self, event.link) for index, entry in enumerate(entries)]
         )
         self._session.buffered(n, sum(map(len, entries)))
         self.standing.changed()
+
+    def settle_accepted(self) -> None:
+        """Settle what was accepted one by one."""
+        numbers, self._accepted = self._accepted, []
+        if not numbers:
+            return
+        numbers.sort()
+        first = last = numbers[0]
+        for number in numbers:
+            if number > last + 1:
+                self._settle_range(first, last, ACCEPTED)
+                first = number
+            last = number
+        self._settle_range(first, last, ACCEPTED)
 
     def flow_received(self, event: SenderFlowReceived) -> None:
         """The broker told its state. With no link credit left on its side and nothing on its way, the link is quiet."""
@@ -393,8 +435,12 @@ class Receiver:
             raise TimedOut(f"{complaint} within {time_out_s:g} s")
 
     def _settle(self, first: int, last: int | None, outcome: Outcome) -> int:
+        self.settle_accepted()
+        return self._settle_range(first, first if last is None else last, outcome)
+
+    def _settle_range(self, first: int, last: int, outcome: Outcome) -> int:
         count = 0
-        for piece in self._unsettled.settle(first, first if last is None else last):
+        for piece in self._unsettled.settle(first, last):
             piece.owner.settle(piece.number, piece.last_number, outcome)
             count += piece.last - piece.first + 1
         if count:
@@ -410,5 +456,7 @@ class Receiver:
         kept = [delivery for delivery in self._buffer if delivery.settled]
         dropped = [delivery for delivery in self._buffer if not delivery.settled]
         self._buffer = deque(kept)
+        self._former = len(kept)
+        self._accepted.clear()
         self._session.buffered(-len(dropped), -sum(len(delivery.encoded) for delivery in dropped))
         self._unsettled = UnsettledMap()

@@ -1,8 +1,9 @@
 """A sending link: messages out, outcomes back in ranges, at the pace that the broker's link credit sets.
 
-``post`` hands messages over as far as link credit allows, waits for more where it must, and returns a receipt; ``send``
-also waits for what became of one message. Messages have numbers, counted from 0 over the life of the sender, across
-reconnects. Posts of several tasks are served in order, one after the other.
+``post`` hands messages over as far as link credit allows, waits for more where it must, and returns a receipt;
+``post_nowait`` does so without waiting; ``send`` also waits for what became of one message. Messages have numbers,
+counted from 0 over the life of the sender, across reconnects. Posts of several tasks are served in order, one after the
+other.
 
 Bounds: no message is encoded before there is link credit for it, and at most ``unsettled_max`` wait for their outcome.
 When the connection is lost, messages whose outcome is open become uncertain, or unsent where that is certain; ``post``
@@ -88,6 +89,13 @@ class Sender:
         return 0 if self._link is None else self._link.credit.link_credit - self._link.waiting
 
     @property
+    def room(self) -> int:
+        """Messages that :meth:`post_nowait` would take now: what link credit and ``unsettled_max`` allow."""
+        if self._turn.locked() or not self.standing.up:
+            return 0
+        return max(0, min(self.link_credit, self._unsettled_max - self.unsettled))
+
+    @property
     def posted(self) -> int:
         """Messages handed over so far; the number of the next one."""
         return self._next_number
@@ -129,6 +137,22 @@ class Sender:
                     await self._hand_over(run, receipt)
             finally:
                 receipt.close()
+        return receipt
+
+    def post_nowait(self, messages: Iterable[Sendable]) -> Receipt:
+        """Hand messages over without waiting: all of them, or none. Their outcomes come with the receipt.
+
+        Raises trio.WouldBlock when they are more than there is :attr:`room` for, which is 0 while a :meth:`post` is
+        under way; else what ``post`` raises.
+        """
+        self.standing.check()
+        run = [_encoded(message) for message in messages]
+        if len(run) > self.room:
+            raise trio.WouldBlock
+        receipt = Receipt(self._next_number)
+        if run:
+            self._give(run, receipt)
+        receipt.close()
         return receipt
 
     async def close(self) -> None:
@@ -222,17 +246,20 @@ class Sender:
         """Give messages to the link. They were counted off before; only a loss in between makes them wait again."""
         while run:
             room = await self._room()
-            link, some = self._link, run[:room]
-            assert link is not None
-            try:
-                link.send_run(self._next_number, some, b"")
-            except LinkFault as fault:
-                raise MessageTooLarge(fault.description, fault.condition) from None
-            self._receipts.add(receipt, len(some))
-            self._next_number += len(some)
-            self._session.wake()
+            self._give(run[:room], receipt)
             run = run[room:]
             await trio.lowlevel.checkpoint()
+
+    def _give(self, run: list[bytes], receipt: Receipt) -> None:
+        """Give the link what there is room for."""
+        assert self._link is not None
+        try:
+            self._link.send_run(self._next_number, run, b"")
+        except LinkFault as fault:
+            raise MessageTooLarge(fault.description, fault.condition) from None
+        self._receipts.add(receipt, len(run))
+        self._next_number += len(run)
+        self._session.wake()
 
     def _over(self, reason: ClientError, link: SenderLink | None) -> None:
         self._give_up(reason, link)

@@ -50,6 +50,7 @@ class ClientSession:
         self._session: Session | None = None
         self._senders: dict[Sender, None] = {}
         self._receivers: dict[Receiver, None] = {}
+        self._settling: dict[Receiver, None] = {}
         self._closing: dict[SenderLink | ReceiverLink, trio.Event] = {}
         self._buffered_messages = 0
         self._buffered_bytes = 0
@@ -105,6 +106,7 @@ class ClientSession:
 
     def close(self) -> None:
         """End the session and every link on it. Outcomes that are open become uncertain."""
+        self.settle()
         self._connection.forget_session(self)
         if self._session is not None:
             self._session.end()
@@ -158,6 +160,13 @@ class ClientSession:
         """The connection is over."""
         self._over(reason)
 
+    def settle(self) -> None:
+        """Something is about to be sent: settle what receivers have noted."""
+        if self._settling:
+            settling, self._settling = self._settling, {}
+            for receiver in settling:
+                receiver.settle_accepted()
+
     def look_at_closing(self) -> None:
         """Tell those who wait for the answer to their detach: the engine's state has it, there is no event for it."""
         for link in [link for link in self._closing if link.end.state is LinkState.GONE]:
@@ -169,6 +178,11 @@ class ClientSession:
         """There is something to send."""
         if self._session is not None:
             self._session.connection.flush_later(self._session)
+        self._connection.wake()
+
+    def settle_later(self, receiver: Receiver) -> None:
+        """Have the receiver settle what it has noted, before anything is sent."""
+        self._settling[receiver] = None
         self._connection.wake()
 
     def buffered(self, messages: int, size: int) -> None:

@@ -1,8 +1,8 @@
 """One network connection while it lasts: a byte stream, the sans-IO engine behind it, and the time.
 
 Two tasks: one reads, one writes and keeps the engine's deadlines. They decide nothing. Events of the engine go to
-``take_event`` as they come, and ``after_events`` hears when those at hand are taken. Whoever gives the engine something
-to send calls :meth:`Wire.wake`.
+``take_event`` as they come, and ``after_events`` hears when those at hand are taken; ``before_output`` hears when
+something may be sent. Whoever gives the engine something to send calls :meth:`Wire.wake`.
 
 Bounds: the reader takes one read at a time, and the engine holds deliveries back while more than its
 ``unsent_bytes_max`` waits for the stream.
@@ -30,12 +30,14 @@ class Wire:
         *,
         take_event: Callable[[Event], None],
         after_events: Callable[[], None],
+        before_output: Callable[[], None],
         write_time_out_s: float,
     ) -> None:
         self._stream = stream
         self._engine = engine
         self._take_event = take_event
         self._after_events = after_events
+        self._before_output = before_output
         self._write_time_out_s = write_time_out_s
         self._woken = trio.Event()
 
@@ -74,6 +76,7 @@ class Wire:
         engine = self._engine
         try:
             while True:
+                self._before_output()
                 data = engine.data_to_send(trio.current_time())
                 self._take_events()
                 if data:

@@ -111,6 +111,10 @@ class Composite(Generic[T_co]):
 
     def encode(self, value: object) -> bytes:
         """The described list. Raises EncodeError for a field without an encoding, naming it."""
+        return self._prefix + encode_list_of(self.encode_fields(value))
+
+    def encode_fields(self, value: object) -> list[bytes]:
+        """Its encoded fields up to the last that is sent, null among them as null. Raises EncodeError as well."""
         encoded = []
         name = "list"
         try:
@@ -123,7 +127,7 @@ class Composite(Generic[T_co]):
             raise EncodeError(f"{self.name}.{name}: {fault}") from None
         while encoded and encoded[-1] == b"\x40":
             encoded.pop()
-        return self._prefix + encode_list_of(encoded)
+        return encoded
 
 
 def _open_list(buffer: bytes, position: int, end: int) -> tuple[int, int, int]:

@@ -20,7 +20,7 @@ from amqp10.link import error_from
 from amqp10.link_credit import ReceiverCredit
 from amqp10.messaging import ACCEPTED, RELEASED, DeliveryState, Rejected, Source
 from amqp10.receiver_link import ReceiverLink
-from amqp10.sections import SectionBounds, check_annotations, decode_map_section, decode_properties, scan
+from amqp10.sections import SectionBounds, check_annotations, decode_map_section, decode_property_fields, scan
 from amqp10.serial import MASK
 from amqp10.types import Symbol
 from core.clock import Now
@@ -359,7 +359,7 @@ class PublisherLink:
                     LinkFault(ErrorCondition.PRECONDITION_FAILED, "the message has no properties with a 'to'")
                 )
             return self._target
-        properties = decode_properties(payload, *bounds.properties)
+        properties = decode_property_fields(payload, *bounds.properties)
         if properties.user_id is not None and properties.user_id != self._identity.encode():
             raise LinkFault(
                 ErrorCondition.UNAUTHORIZED_ACCESS, "the message's user-id is not the user of this connection"

@@ -6,11 +6,8 @@ versions of RabbitMQ add some.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Literal
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, ClassVar
 
 from core.definitions_file.document import Remark, Thing
 from core.definitions_file.json_values import Path, cut, shown_path
@@ -44,7 +41,24 @@ KEYS_WITHOUT_MEANING: Mapping[str, str] = {
 }
 """Keys that policies of RabbitMQ have and that could do nothing here. They are left out, with a note."""
 
-ENTRY = ConfigDict(strict=True, extra="allow")
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What a field may be. By hand and not with pydantic, which a command would load for longer than it runs."""
+
+    words: str
+    check: Callable[[object], bool]
+
+
+STRING = Allowed("a string", lambda value: isinstance(value, str))
+STRING_OR_NULL = Allowed("a string", lambda value: value is None or isinstance(value, str))
+TRUTH = Allowed("true or false", lambda value: isinstance(value, bool))
+WHOLE = Allowed("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool))
+OBJECT = Allowed("an object", lambda value: isinstance(value, dict))
+END = Allowed("'queue' or 'exchange'", lambda value: value in ("queue", "exchange"))
+
+NAMED = {"name": STRING, "vhost": STRING}
+DECLARED = {"durable": TRUTH, "auto_delete": TRUTH, "arguments": OBJECT}
 
 
 @dataclass(slots=True)
@@ -63,10 +77,11 @@ class Found:
         self.notes.append(Remark(shown_path(path), text))
 
 
-class ExchangeEntry(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangeEntry:
     """As RabbitMQ writes an exchange."""
 
-    model_config = ENTRY
+    allowed: ClassVar[Mapping[str, Allowed]] = {**NAMED, "type": STRING, "internal": TRUTH, **DECLARED}
 
     name: str
     vhost: str = ""
@@ -74,7 +89,7 @@ class ExchangeEntry(BaseModel):
     durable: bool = True
     auto_delete: bool = False
     internal: bool = False
-    arguments: dict[str, object] = {}
+    arguments: dict[str, object] = field(default_factory=dict)
 
     def thing(self, path: Path, found: Found) -> ExchangeDeclaration | None:
         """What it declares; None where it is left out or wrong."""
@@ -100,10 +115,11 @@ class ExchangeEntry(BaseModel):
         )
 
 
-class QueueEntry(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueEntry:
     """As RabbitMQ writes a queue."""
 
-    model_config = ENTRY
+    allowed: ClassVar[Mapping[str, Allowed]] = {**NAMED, "type": STRING_OR_NULL, "exclusive": TRUTH, **DECLARED}
 
     name: str
     vhost: str = ""
@@ -112,7 +128,7 @@ class QueueEntry(BaseModel):
     durable: bool = True
     auto_delete: bool = False
     exclusive: bool = False
-    arguments: dict[str, object] = {}
+    arguments: dict[str, object] = field(default_factory=dict)
 
     def thing(self, path: Path, found: Found) -> QueueDeclaration | None:
         """What it declares; None where it is left out or wrong."""
@@ -156,17 +172,25 @@ class QueueEntry(BaseModel):
         return len(found.problems) > before
 
 
-class BindingEntry(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BindingEntry:
     """As RabbitMQ writes a binding."""
 
-    model_config = ENTRY
+    allowed: ClassVar[Mapping[str, Allowed]] = {
+        "source": STRING,
+        "vhost": STRING,
+        "destination": STRING,
+        "destination_type": END,
+        "routing_key": STRING,
+        "arguments": OBJECT,
+    }
 
     source: str
     vhost: str = ""
     destination: str
-    destination_type: Literal["queue", "exchange"]
+    destination_type: str
     routing_key: str = ""
-    arguments: dict[str, object] = {}
+    arguments: dict[str, object] = field(default_factory=dict)
 
     def thing(self, path: Path, found: Found) -> Binding | None:
         """What it declares; None where it is left out or wrong."""
@@ -190,15 +214,22 @@ class BindingEntry(BaseModel):
         )
 
 
-class PolicyEntry(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyEntry:
     """As RabbitMQ writes a policy."""
 
-    model_config = ENTRY
+    allowed: ClassVar[Mapping[str, Allowed]] = {
+        **NAMED,
+        "pattern": STRING,
+        "apply-to": STRING,
+        "priority": WHOLE,
+        "definition": OBJECT,
+    }
 
     name: str
     vhost: str = ""
     pattern: str
-    apply_to: str = Field(default="all", alias="apply-to")
+    apply_to: str = "all"
     priority: int = 0
     definition: dict[str, object]
 
@@ -234,37 +265,27 @@ EntryModel = type[ExchangeEntry] | type[QueueEntry] | type[BindingEntry] | type[
 def thing_at(path: Path, value: object, *, model: EntryModel, found: Found) -> Thing | None:
     """What an entry declares; None where it declares nothing. One with problems may declare something all the same, so
     that it can be compared with the others."""
-    try:
-        entry = model.model_validate(value)
-    except ValidationError as error:
-        for details in error.errors(include_url=False):
-            found.problem((*path, *details["loc"]), _in_words(details))
+    if not isinstance(value, dict):
+        found.problem(path, f"it is {cut(value)}, it must be an object")
         return None
-    return entry.thing(path, found)
+    before = len(found.problems)
+    needed = {one.name for one in fields(model) if one.default is MISSING and one.default_factory is MISSING}
+    said: dict[str, Any] = {}
+    for written, allowed in model.allowed.items():
+        name = written.replace("-", "_")
+        if written not in value:
+            if name in needed:
+                found.problem((*path, written), "it is missing")
+        elif allowed.check(value[written]):
+            said[name] = value[written]
+        else:
+            found.problem((*path, written), f"it is {cut(value[written])}, it must be {allowed.words}")
+    return model(**said).thing(path, found) if len(found.problems) == before else None
 
 
 def known_fields(model: EntryModel) -> frozenset[str]:
     """The fields of an entry as they are written in the file."""
-    return frozenset(field.alias or name for name, field in model.model_fields.items())
-
-
-_TYPES = {
-    "string_type": "a string",
-    "bool_type": "true or false",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "dict_type": "an object",
-    "model_type": "an object",
-}
-
-
-def _in_words(details: ErrorDetails) -> str:
-    kind, value = details["type"], details["input"]
-    if kind == "missing":
-        return "it is missing"
-    if kind == "literal_error":
-        return f"it is {cut(value)}, it must be {details['ctx']['expected']}"
-    return f"it is {cut(value)}, it must be {_TYPES.get(kind, kind)}"
+    return frozenset(model.allowed)
 
 
 def _check_name(found: Found, path: Path, name: str) -> None:

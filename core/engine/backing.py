@@ -42,6 +42,10 @@ class Backing(Protocol):
         """How many bytes of entries are here."""
 
     @property
+    def head_sequence(self) -> int | None:
+        """A sequence number that the oldest message here has, or that is a little lower; None when there is none."""
+
+    @property
     def head_expires_at(self) -> float | None:
         """When the oldest message here expires (wall-clock seconds); None for never, and when there is none."""
 
@@ -137,6 +141,10 @@ class MemoryBacking:
     def passes(self) -> bool:
         """See :class:`Backing`, also for the methods below."""
         return True
+
+    @property
+    def head_sequence(self) -> int | None:
+        return self._records[0].first if self._records else None
 
     @property
     def head_expires_at(self) -> float | None:

@@ -27,6 +27,7 @@ from core.clock import Now
 from core.credit_flow.flow import GENERAL, CreditFlow, StageCreditSpec
 from core.credit_flow.stage import Stage
 from core.engine.admissions import Admissions
+from core.engine.arrivals import Arrivals
 from core.engine.backing import Backing
 from core.engine.confirms import Confirms, Submission
 from core.engine.consumers import Attachment, Consumers, Level
@@ -40,7 +41,7 @@ from core.engine.moving import Move, peek
 from core.engine.options import QueueOptions
 from core.engine.pump import Waiting
 from core.engine.queue_counters import QueueCounters
-from core.engine.shelf import Shelf
+from core.engine.shelf import Shelf, oldest
 from core.engine.store_stage import ToStore
 from core.engine.stretch import NOWHERE, Stretch
 from core.engine.waits import Waits
@@ -63,8 +64,8 @@ class Queue:
     __slots__ = (
         "_admissions", "_asking", "_blocked", "_cares", "_disuse", "_getting", "_holders", "_letters", "_limit",
         "_mortal", "_move", "_next_sequence", "_paging", "_passes", "_removable", "_roads", "_shelves",
-        "_to_store", "consumers", "counters", "deadline", "expired", "inbox", "name", "options", "publishers",
-        "stage_credit",
+        "_to_store", "arrivals", "consumers", "counters", "deadline", "expired", "inbox", "name", "options",
+        "publishers", "stage_credit",
     )  # fmt: skip
 
     def __init__(
@@ -98,6 +99,7 @@ class Queue:
         self.stage_credit = CreditFlow(name, stage_credit)
         self._to_store = to_store
         self.counters = QueueCounters()
+        self.arrivals = Arrivals()
         self._shelves = [Shelf(level, backings(level)) for level in range(options.levels - 1, -1, -1)]
         """Highest level first; the shelf of a level is at -1 - level."""
         self._passes = all(shelf.backing.passes for shelf in self._shelves)
@@ -143,6 +145,10 @@ class Queue:
         """Bytes of their entries, but for those that came back and are paged out."""
         return sum(shelf.ready_bytes for shelf in self._shelves)
 
+    def oldest_ready_seconds(self, now: float) -> float | None:
+        """The age of the oldest message that is ready; None for none. ``now``: monotonic seconds."""
+        return self.arrivals.age(oldest(self._shelves), now)
+
     @property
     def unacknowledged(self) -> int:
         """Messages that consumers hold."""
@@ -169,6 +175,8 @@ class Queue:
 
     def admit(self, confirms: Confirms, now: Now) -> bool:
         """Take on what the stage's budget allows. Returns True when there is more for another turn."""
+        if now.monotonic >= self.arrivals.due:
+            self.arrivals.mark(self._next_sequence, now.monotonic, anew=not (self.ready or self.unacknowledged))
         inbox = self.inbox
         runs = inbox.take_turn()
         for submission, start, stop in runs:

@@ -41,6 +41,11 @@ class Returned:
         return len(self._heaps) > 1 or (self.count > 0 and NOBODY not in self._heaps)
 
     @property
+    def head_sequence(self) -> int | None:
+        """The position of the first message, whoever may have it; None when there is none."""
+        return min((heap[0][0] for heap in self._heaps.values()), default=None)
+
+    @property
     def head_expires_at(self) -> float | None:
         """When the first message expires, whoever may have it; None for never, and when there is none."""
         _, head = min((heap[0] for heap in self._heaps.values()), default=(0, None), key=itemgetter(0))

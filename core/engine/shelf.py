@@ -7,6 +7,8 @@ A stretch that was paged out is read back when it is taken from the shelf, so no
 messages that consumers hold are disposed of.
 """
 
+from collections.abc import Iterable
+
 from core.engine.backing import Backing, KeepsDiscards, Pages
 from core.engine.returned import Returned
 from core.engine.stretch import Stretch
@@ -38,6 +40,11 @@ class Shelf:
     def ready_bytes(self) -> int:
         """Bytes of their entries, without those that are returned and paged out."""
         return self.returned.bytes + self.backing.ready_bytes
+
+    @property
+    def head_sequence(self) -> int | None:
+        """The position of the first message, or a little lower; None when there is none."""
+        return self.returned.head_sequence if self.returned.count else self.backing.head_sequence
 
     @property
     def head_expires_at(self) -> float | None:
@@ -81,3 +88,8 @@ class Shelf:
         for stretch in self.returned.stretches():
             self.backing.settle(stretch)
         return self.returned.purge() + self.backing.purge()
+
+
+def oldest(shelves: Iterable[Shelf]) -> int | None:
+    """The lowest position of all that is ready; None when there is nothing."""
+    return min((head for shelf in shelves if (head := shelf.head_sequence) is not None), default=None)

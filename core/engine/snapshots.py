@@ -80,6 +80,7 @@ class Snapshots:
                 "messages_ready": queue.ready,
                 "messages_unacknowledged": queue.unacknowledged,
                 "consumers": len(queue.consumers),
+                "oldest_ready_seconds": _oldest(queue, self.now()),
                 "published": counters.published,
                 "delivered": counters.delivered,
                 "accepted": counters.accepted,
@@ -109,6 +110,7 @@ class Snapshots:
             "stage_credit_held_up_by": list(reading.held_up_by),
             "messages_ready": queue.ready,
             "messages_unacknowledged": queue.unacknowledged,
+            "oldest_ready_seconds": _oldest(queue, self.now()),
             "consumers": len(queue.consumers),
             "publishers": len(queue.publishers),
             "max_length": queue.options.max_length,
@@ -157,6 +159,12 @@ class Snapshots:
             "messages_accepted": self.confirms.accepted,
             "messages_released": self.confirms.released,
         }
+
+
+def _oldest(queue: AnyQueue, now: float) -> float | None:
+    """The age of the oldest ready message. A stream has none: it keeps what was read long ago."""
+    age = queue.oldest_ready_seconds(now) if isinstance(queue, Queue) else None
+    return None if age is None else round(age, 1)
 
 
 def _lane(lane: Lane) -> Snapshot:

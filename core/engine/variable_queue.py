@@ -138,8 +138,18 @@ class VariableQueue:
         return self._out.in_ram
 
     @property
+    def head_sequence(self) -> int | None:
+        """See :class:`core.engine.backing.Backing`, also for the methods below. Nothing is read from disk for it."""
+        if self._q4.count:
+            return self._q4.first
+        if self._q3.count:
+            return self._q3.first
+        if self._delta.count:
+            return self._delta.start
+        return self._q1.first if self._q1.count else None
+
+    @property
     def head_expires_at(self) -> float | None:
-        """See :class:`core.engine.backing.Backing`, also for the methods below."""
         if self._q4.count:
             return self._q4.head_expires_at
         if not self.depth:

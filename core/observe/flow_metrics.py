@@ -86,8 +86,8 @@ class FlowMetrics:
         yield labelled("headgate_link_blocked_seconds_total", seconds.items())
         named = {address for address, _, _ in seconds}
         now = Counter(
-            (who.address if who.address in named else OTHER, who.direction, stall.reason)
-            for who, stall in self._sources.stalls.current.items()
+            (stall.who.address if stall.who.address in named else OTHER, stall.who.direction, stall.reason)
+            for stall in self._sources.stalls.lasting
         )
         yield labelled("headgate_links_blocked", [(blocked, now[blocked]) for blocked in seconds])
 

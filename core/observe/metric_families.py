@@ -206,7 +206,7 @@ FLOW: Sequence[Family] = (
     ),
     _gauge(
         "headgate_links_blocked",
-        "Links and readers that stand still now, likewise",
+        "Links and readers that stand still now and have for 50 ms: those of `headgate stalls list`",
         "address",
         "direction",
         "reason",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from core.interface import Observable, Snapshot, StallSubject
+from core.interface import Observable, Snapshot
 from core.observe.stalls import Blocked, Stall
 from core.store.lane import Lane
 
@@ -108,7 +108,7 @@ class Ledger(Protocol):
     """Who stands still; see :class:`core.observe.stalls.Stalls`."""
 
     @property
-    def current(self) -> Mapping[StallSubject, Stall]: ...
+    def lasting(self) -> Sequence[Stall]: ...
     @property
     def seconds(self) -> Mapping[Blocked, float]: ...
 

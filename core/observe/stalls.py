@@ -188,14 +188,16 @@ class Stalls:
             self._count(stall, until)
         return MappingProxyType(self._seconds)
 
-    def snapshot(self, identity: str | None = None) -> list[Snapshot]:
-        """A row for each stall that has lasted :data:`AFTER_S`, or the one of this link or reader."""
+    @property
+    def lasting(self) -> list[Stall]:
+        """Those that have lasted :data:`AFTER_S`: what is listed, logged and counted as standing still."""
         now = self._clock()
-        return [
-            stall.row(now)
-            for stall in self._current.values()
-            if stall.seconds(now) >= AFTER_S and identity in (None, stall.who.identity)
-        ]
+        return [stall for stall in self._current.values() if stall.seconds(now) >= AFTER_S]
+
+    def snapshot(self, identity: str | None = None) -> list[Snapshot]:
+        """A row for each of :attr:`lasting`, or the one of this link or reader."""
+        now = self._clock()
+        return [stall.row(now) for stall in self.lasting if identity in (None, stall.who.identity)]
 
     def _count(self, stall: Stall, until: float) -> None:
         """A reader's clock may be ahead of the one that ends the stall: nothing is counted back, or twice."""

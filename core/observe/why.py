@@ -23,13 +23,12 @@ from core.observe.why_link import link_answer
 from core.observe.why_reader import has_reader, reader_answer
 from core.observe.why_verdict import in_short, nothing, worst
 
-KINDS = ("connections", "links", "addresses")
 LINKS_MAX = 200
 """Links of one connection that are walked, those first that the ledger has: 0.2 ms for each."""
 
 
 def why(observable: Observable, kind: str, identity: str) -> Snapshot | None:
-    """The answer; None where there is none of that name, and for a kind that is none of :data:`KINDS`.
+    """The answer; None where there is none of that name, and for a kind that is none of :data:`core.rows.WHY_KINDS`.
 
     An address is the name of a queue.
     """

@@ -295,9 +295,10 @@ async def serve(
         await before_stop()
         server.stop(reason)
 
-    async def obey_signals() -> None:
+    async def obey_signals(task_status: trio.TaskStatus[None]) -> None:
         stopping = False
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            task_status.started()
             async for number in signals:
                 if stopping:
                     nursery.cancel_scope.cancel()
@@ -306,6 +307,6 @@ async def serve(
                 stopping = True
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(obey_signals)
+        await nursery.start(obey_signals)  # whoever is told that we have started may stop us at once
         await server.run(started)
         nursery.cancel_scope.cancel()

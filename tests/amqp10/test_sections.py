@@ -25,6 +25,7 @@ from amqp10.sections import (
     decode_header,
     decode_map_section,
     decode_properties,
+    decode_property_fields,
     encode_header,
     encode_properties,
     encode_section,
@@ -108,6 +109,68 @@ def test_one_wrong_byte_raises_nothing_but_decode_error(message, data):
             check_annotations(decode_map_section(payload, *found.message_annotations))
     except DecodeError as fault:
         check_refusal(fault)
+
+
+@given(properties.map(encode_properties), st.data())
+@settings(max_examples=150)
+def test_properties_decode_to_the_same_fields_either_way(encoded, data):
+    """Whole, cut, and with a wrong byte; the rest of the message behind them makes no difference."""
+    end = data.draw(st.just(len(encoded)) | st.integers(1, len(encoded)))
+    changed = bytearray(encoded + b"\x00\x53\x75\xa0\x01x")
+    if data.draw(st.booleans()):
+        changed[data.draw(st.integers(0, end - 1))] = data.draw(st.integers(0, 255))
+    payload = bytes(changed)
+
+    def decoded(decode) -> object:
+        try:
+            return decode(payload, 0, end)
+        except DecodeError as fault:
+            return fault.description
+
+    fields = decoded(decode_property_fields)
+    either_way = fields if isinstance(fields, str) else Properties(**fields._asdict())
+    assert either_way == decoded(decode_properties)
+
+
+@given(parts.map(lambda message: next(part for part in (*message, HEADER) if part)), st.data())
+@settings(max_examples=150)
+def test_a_section_ends_in_the_same_place_whatever_the_form_of_its_descriptor(section, data):
+    """The short form is read at once; the long form, of eight bytes more, takes the way of everything else."""
+    value = bytearray(section[3:])
+    value[data.draw(st.integers(0, min(4, len(value) - 1)))] = data.draw(st.integers(0, 255))
+    end = data.draw(st.just(len(value)) | st.integers(0, len(value)))
+    short = section[:3] + bytes(value[:end])
+    long = b"\x00\x80" + bytes(7) + section[2:3] + bytes(value[:end])
+
+    def bounds(payload: bytes, shift: int) -> list[tuple[int, int] | None] | None:
+        try:
+            return [found and (found[0], found[1] - shift) for found in scan(payload)[:7]]
+        except DecodeError:
+            return None
+
+    assert bounds(short, 3) == bounds(long, 10)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param(b"\xc0\x03\x01\x40\x40", id="a field more than the count"),
+        pytest.param(b"\xc0\x02\x02\x40", id="a field less than the count"),
+        pytest.param(b"\xc0\x03\x01\xa1\x02ab", id="a field that ends behind the list"),
+        pytest.param(b"\xc0\x05\x01\xa1\x01ab", id="a field that ends before the list"),
+        pytest.param(b"\xc0\x05\x01\xa1\x02\xffb", id="no UTF-8"),
+        pytest.param(b"\xc0\x0f\x0e" + b"\x40" * 14, id="fourteen fields"),
+    ],
+)
+def test_lists_of_properties_that_are_almost_right(fields):
+    encoded = b"\x00\x53\x73" + fields
+    with pytest.raises(DecodeError, match=r"^properties"):
+        decode_property_fields(encoded + b"\x40", 0, len(encoded))
+
+
+def test_a_count_needs_room_in_its_section():
+    with pytest.raises(DecodeError, match="count 1 "):
+        scan(b"\x00\x53\x73\xc0\x01\x01" + encode_section(DATA, b"x"))
 
 
 def test_what_clients_send():

@@ -47,8 +47,8 @@ def data(tmp_path):
 
 @pytest.fixture
 def store(data, capsys):
-    def call(verb, folder=data):
-        code = run(["store", verb, "--data", str(folder)])
+    def call(verb, *words, folder=data):
+        code = run(["store", verb, "--data", str(folder), *words])
         captured = capsys.readouterr()
         assert "Traceback" not in captured.err
         return code, captured.out, captured.err
@@ -115,6 +115,15 @@ def test_damaged_definitions(store, data):
     assert f"definitions.db: {data / 'definitions.db'} is not a database" in out
 
 
+def test_a_check_as_json(store, data):
+    damage(data, 1)
+    code, out, _ = store("check", "--json")
+    found = json.loads(out)
+    assert code is Exit.DAMAGED
+    assert (found["records"], found["problems"]) == ({"sound": 4, "torn": 0, "corrupt": 1}, 0)
+    assert [line.partition(":")[0] for line in found["described"]] == [f"{INDEX} at {SIZE}"]
+
+
 def test_a_dump_has_a_line_for_everything(store, data):
     before = files(data)
     code, out, err = store("dump")
@@ -130,6 +139,16 @@ def test_a_dump_has_a_line_for_everything(store, data):
     assert files(data) == before
 
 
+def test_a_dump_as_json_has_an_object_a_line(store, data):
+    code, out, _ = store("dump", "--json")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert code is Exit.DONE
+    assert lines[0] == {"path": "definitions.db", "text": "queue 1 'orders' {'x-max-length': 5}"}
+    first = next(line for line in lines if line["path"] == INDEX)
+    assert (first["offset"], first["end"], first["kind"], first["verdict"]) == (0, SIZE, "SETTLE", "sound")
+    assert len(lines) == 4 + 5
+
+
 @pytest.mark.parametrize("verb", ["check", "dump"])
 def test_a_folder_in_use_is_left_alone(store, data, verb):
     with closing(open_folder(data)):
@@ -142,7 +161,7 @@ def test_a_folder_in_use_is_left_alone(store, data, verb):
 def test_a_folder_that_is_another_s(store, tmp_path_factory, verb):
     other = tmp_path_factory.mktemp("other")
     (other / "letters").touch()
-    code, _, err = store(verb, other)
+    code, _, err = store(verb, folder=other)
     if verb != "compact":
         assert code is Exit.USAGE
         assert "is not a folder of Headgate" in err

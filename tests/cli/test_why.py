@@ -5,7 +5,7 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,10 @@ from tests.kit.command_line import HEADGATE, Ran, start
 
 pytestmark = pytest.mark.slow
 
-ANSWER_SECONDS = 1.0
+AGAIN_SECONDS = 0.5
+"""Who was held up counts as such for a second: on a slow machine that is over before the command has asked, and
+the load has to come again."""
+DEADLINE_S = 30.0
 SMALL = [b"twelve bytes"] * 2000
 LARGE = [bytes(4096)] * 50
 """Bodies for the message store."""
@@ -56,23 +59,33 @@ class Publisher:
         self.identity = identity
         self._client = client
         self.ask = ask
-        self._began = 0.0
+        self._load = self._left = b""
 
     def publish(self, queue: str, bodies: Iterable[bytes], *, persistent: bool = True) -> None:
-        """As much as the socket takes at once: what a broker that reads no more leaves there is not waited for."""
+        """A load, of it as much as the socket takes at once: a broker that reads no more is not waited for."""
         method = BasicPublish(exchange="", routing_key=queue)
         properties = BasicProperties(delivery_mode=PERSISTENT if persistent else 1)
-        data = b"".join(publish(CHANNEL, body, method=method, properties=properties) for body in bodies)
-        self._began = time.monotonic()
-        assert self._client.send(data, socket.MSG_DONTWAIT) > 0
+        self._load = b"".join(publish(CHANNEL, body, method=method, properties=properties) for body in bodies)
+        self._send()
 
     def why(self) -> dict[str, object]:
-        """What the command says as soon as it names something, at the latest a second after the load began."""
+        """What the command says as soon as it names something."""
+        sent = began = time.monotonic()
         while True:
             answer: dict[str, object] = json.loads(self.ask("why", self.identity, "--json"))
-            assert time.monotonic() - self._began < ANSWER_SECONDS, answer
             if answer["waits"]:
                 return answer
+            now = time.monotonic()
+            assert now - began < DEADLINE_S, answer
+            if now - sent > AGAIN_SECONDS:
+                sent = now
+                self._send()
+
+    def _send(self) -> None:
+        """What is left of the load, or all of it again."""
+        self._left = self._left or self._load
+        with suppress(BlockingIOError):
+            self._left = self._left[self._client.send(self._left, socket.MSG_DONTWAIT) :]
 
 
 @contextmanager

@@ -31,7 +31,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BOUNDED = re.compile(r"max|_limit$|_margin$|_credit$")
 """Names of settings that are limits. Link credit and queue grants bound buffers too."""
-DIAGRAMS = {"sequenceDiagram", "stateDiagram-v2"}
+DIAGRAMS = {"sequenceDiagram", "stateDiagram-v2", "flowchart LR"}
 FRONT_END_FOLDERS = ("client", "cli")
 """Of amqp10: these receive error conditions, and send none of the broker's."""
 
@@ -258,7 +258,7 @@ def test_make_targets_that_pages_name_exist():
 
 
 def test_paths_that_pages_name_exist():
-    folders = "amqp10|core|tests|bench|docs|examples|config"
+    folders = "amqp10|core|tests|bench|docs|examples|config|pipeline|pyspark_amqp10"
     assert_none(
         f"{name(page)}: {path}"
         for page in PAGES

@@ -12,23 +12,20 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+from xml.etree import ElementTree
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "docs" / "tutorials"
 OPERATING = ROOT / "docs" / "operating"
+EXAMPLES = ROOT / "examples"
+CHART = TUTORIALS / "07-one-connection.svg"
 SECONDS_MAX = 30
+SVG = "{http://www.w3.org/2000/svg}"
 
 PAGES = [
-    pytest.param(TUTORIALS / "01-one-connection.md", marks=pytest.mark.interop),
-    pytest.param(TUTORIALS / "02-work-queue.md", marks=pytest.mark.interop),
-    TUTORIALS / "03-publish-subscribe.md",
-    pytest.param(TUTORIALS / "04-request-reply.md", marks=pytest.mark.interop),
-    pytest.param(TUTORIALS / "05-streams.md", marks=pytest.mark.interop),
-    TUTORIALS / "06-dead-letters.md",
-    TUTORIALS / "07-durable-queues-and-policies.md",
-    TUTORIALS / "08-two-protocols.md",
+    *sorted(TUTORIALS.glob("*.md")),
     OPERATING / "troubleshooting.md",
     OPERATING / "policies.md",
     OPERATING / "definitions.md",
@@ -61,6 +58,18 @@ def pattern(answer: str) -> str:
     return "".join(lines)
 
 
+def programs(page: Path) -> Iterator[Path]:
+    """The examples that a page runs."""
+    for step in steps(page):
+        yield from (ROOT / word for word in shlex.split(step.command) if re.fullmatch(r"examples/\w+\.py", word))
+
+
+def to_run(page: Path) -> object:
+    """A page as a parameter: it needs python-qpid-proton where one of its programs does."""
+    needs_proton = any("from proton" in program.read_text(encoding="utf-8") for program in programs(page))
+    return pytest.param(page, id=page.stem, marks=[pytest.mark.interop] if needs_proton else [])
+
+
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The environment of a user whose broker runs."""
@@ -78,7 +87,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [to_run(page) for page in PAGES])
 def test_commands_answer_as_the_page_says(page: Path, environment: dict[str, str]):
     found = list(steps(page))
     assert found
@@ -94,3 +103,50 @@ def test_commands_answer_as_the_page_says(page: Path, environment: dict[str, str
         )
         assert done.returncode == 0, f"{step.command}\n{done.stderr}"
         assert re.fullmatch(pattern(step.answer), done.stdout), f"{step.command}\n{done.stdout}"
+
+
+def test_every_example_is_run():
+    """By a page, by a test that names it, or by an example that imports it."""
+    run = {program for page in PAGES for program in programs(page)}
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")]
+    texts += [path.read_text(encoding="utf-8") for path in run]
+    idle = [
+        path.name
+        for path in EXAMPLES.glob("*.py")
+        if path not in run and not any(path.name in text or f"from {path.stem} import" in text for text in texts)
+    ]
+    assert idle == []
+
+
+@pytest.mark.slow
+def test_the_chart_of_one_connection_is_drawn(environment: dict[str, str], tmp_path: Path):
+    picture = tmp_path / "chart.svg"
+    command = [*PROGRAMS["python"], "examples/07_one_connection.py", "--seconds", "0.6", "--chart", str(picture)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert curves(picture).keys() == curves(CHART).keys()
+    for points in curves(picture).values():
+        assert [x for x, _ in points] == sorted(x for x, _ in points)
+
+
+def test_the_chart_in_the_tutorial_shows_one_slow_pair():
+    """What its page says about it, in the numbers of the picture; y grows downwards."""
+    lines = curves(CHART)
+    assert {len(points) for points in lines.values()} == {60}
+    middle = {title: sum(y for _, y in points[25:35]) for title, points in lines.items()}
+    assert middle["slow, consumed"] > middle["quick, consumed"]
+    assert middle["slow, published"] > middle["quick, published"]
+
+
+def curves(picture: Path) -> dict[str, list[tuple[float, float]]]:
+    """The lines of a chart by their titles: the points of each, all of them inside the picture."""
+    root = ElementTree.parse(picture).getroot()
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    found: dict[str, list[tuple[float, float]]] = {}
+    for line in root.iter(f"{SVG}polyline"):
+        title = line.findtext(f"{SVG}title")
+        assert title is not None
+        pairs = (point.split(",") for point in line.attrib["points"].split())
+        found[title] = [(float(x), float(y)) for x, y in pairs]
+        assert all(0 <= x <= width and 0 <= y <= height for x, y in found[title])
+    return found

@@ -20,11 +20,12 @@ from statistics import median
 import trio
 
 from amqp10.client import ClientConnection, ClientSettings, Message, connect
-from amqp10.framing import PROTOCOL_HEADER_AMQP, ReceiveBuffer
+from amqp10.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, ReceiveBuffer
 from amqp10.messaging import Accepted
 from amqp10.performatives import Begin, Close, Open, decode_performative, encode_performative
 from core.alarms.descriptors import RESERVED
 from core.amqp091.methods import ConnectionClose, ConnectionOpenOk, ConnectionStart
+from core.server.refusals import HURRIED_PREFACE_SECONDS_MAX
 from tests.kit.amqp091_peer import methods_in, opening
 from tests.kit.amqp091_socket import Amqp091Socket
 from tests.kit.attacked_server import OPENING
@@ -41,16 +42,19 @@ REASONS = {"soft": f"the limit of {SOCKETS_LIMIT} connections is reached", "hard
 FATES_EXPECTED = {"soft": {"served", "told"}, "hard": {"served", "closed"}}
 FATES = ("served", "told", "closed")
 CLOSED_SECONDS_MAX = {"soft": 1.0, "hard": 0.1}
-"""What is promised to those that are not served."""
+"""What is promised to those that are not served, on a machine that does nothing else."""
+AT_ONCE_SECONDS = 4.0
+"""And what a test suite asks, whose machine is shared: less than the 5 s that a handshake may take, so no deadline has
+answered in the broker's place."""
 CONNECTIONS = 2
 """Those that are there before the crowd, one of each protocol."""
 ROUNDS_AMID = 20
 """Rounds while those of the crowd that are served hold all descriptors."""
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 ROUND = 10
 """Messages of one round of a ledger."""
-UNDISTURBED_SECONDS = 2.0
-"""A round never takes longer, on however busy a machine."""
+UNDISTURBED_SECONDS = 4.0
+"""A round never takes longer, on however busy a machine: less than the time-out of any deadline."""
 GUEST = b"\0guest\0guest"
 OPENINGS = {
     "amqp-1.0": OPENING
@@ -68,8 +72,16 @@ class Visit:
     answer: bytes = b""
     seconds: float = 0.0
     """From before the connect to the handshake's end, or to the broker's close."""
+    late: bool = False
+    """It may have said its protocol later than the broker waits for that: then it is answered in the first one."""
     fate: str = ""
     """"served", "told" or "closed"."""
+
+    def fate_so_far(self) -> str:
+        """ "" while nothing is decided."""
+        if self.late and self.answer.startswith(PROTOCOL_HEADER_SASL):
+            return fate10(self.answer)
+        return FATE_OF[self.protocol](self.answer)
 
 
 def fate10(answer: bytes) -> str:
@@ -168,14 +180,15 @@ async def visit(port: int, visit: Visit, parting: trio.Event) -> None:
         try:
             await socket.connect(("127.0.0.1", port))
             await socket.send(OPENINGS[visit.protocol])
+            visit.late = trio.current_time() - began >= HURRIED_PREFACE_SECONDS_MAX
             while data := await socket.recv(65536):
                 visit.answer += data
-                if FATE_OF[visit.protocol](visit.answer) == "served":
+                if visit.fate_so_far() == "served":
                     break
         except ConnectionError:
             pass  # a close of a socket with something unread: only the hard limit may do that
         visit.seconds = trio.current_time() - began
-        visit.fate = FATE_OF[visit.protocol](visit.answer) or "closed"
+        visit.fate = visit.fate_so_far() or "closed"
         if visit.fate == "served":
             await parting.wait()
 
@@ -247,15 +260,16 @@ async def together(port: int) -> Run:
     return Run(visits, [*before, amid])
 
 
-def run(way: str, folder: Path) -> Run:
-    """One broker, one crowd. Raises AssertionError for whatever was promised and not kept."""
+def run(way: str, folder: Path, *, closed_seconds_max: float | None = None) -> Run:
+    """One broker, one crowd. Raises AssertionError for whatever was promised and not kept. ``closed_seconds_max`` takes
+    the place of :data:`CLOSED_SECONDS_MAX`."""
     with limited_broker(folder, limit=LIMIT, used_up=USED_UP[way]) as broker:
         seen = trio.run(together, broker.port)
-    check(way, seen, broker)
+    check(way, seen, broker, closed_seconds_max=closed_seconds_max or CLOSED_SECONDS_MAX[way])
     return seen
 
 
-def check(way: str, seen: Run, broker: LimitedBroker) -> None:
+def check(way: str, seen: Run, broker: LimitedBroker, *, closed_seconds_max: float) -> None:
     """Everybody had the right answer in time; all is counted, little is logged, and nobody was disturbed."""
     refused = CLIENTS - seen.count("served")
     assert {one.fate for one in seen.visits} == FATES_EXPECTED[way], str(seen)
@@ -265,7 +279,7 @@ def check(way: str, seen: Run, broker: LimitedBroker) -> None:
         assert LIMIT - USED_UP[way] - RESERVED < seen.count("served") < LIMIT - USED_UP[way], str(seen)
     for fate in FATES_EXPECTED[way]:
         assert min(seen.count(fate, protocol) for protocol in OPENINGS) > 0, f"{fate}: one protocol only"
-    assert max(seen.seconds("told") + seen.seconds("closed")) < CLOSED_SECONDS_MAX[way], str(seen)
+    assert max(seen.seconds("told") + seen.seconds("closed")) < closed_seconds_max, str(seen)
     assert broker.counted["refused"] == {REASONS[way]: refused}
     assert broker.counted["accepted"] == CLIENTS - refused + CONNECTIONS
     assert broker.counted["faults"] == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hostile.descriptor_limits import USED_UP, run
+from tests.hostile.descriptor_limits import AT_ONCE_SECONDS, USED_UP, run
 from tests.kit.broker_process import BrokerAddress, broker_process
 from tests.kit.cases import case
 from tests.kit.limited_broker import limited_broker
@@ -20,7 +20,7 @@ REASON = "the limit of 1 connections is reached"
 def test_row_0_27_a_crowd_of_both_protocols_is_answered_and_nobody_else_is_disturbed(
     way: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    seen = run(way, tmp_path)
+    seen = run(way, tmp_path, closed_seconds_max=AT_ONCE_SECONDS)
     with capsys.disabled():
         print(f"\n{way} limit: {seen}")
 

@@ -107,7 +107,7 @@ def test_every_other_one_first(arena: Arena):
     assert time.process_time() - began < 0.5, "a link that holds nothing goes without a look at what others hold"
     began = time.process_time()
     peer.dispose(0, HALF, state=ACCEPTED)
-    assert time.process_time() - began < 0.2, "one verb for 10,000 pieces; one verb for each took 70 us and more"
+    assert time.process_time() - began < 0.5, "one verb for 10,000 pieces; one verb for each took 70 us and more"
     assert arena.broker.unacknowledged() == 0
 
 

@@ -27,4 +27,4 @@ def test_ten_thousand_messages_on_one_connection(broker):
         for line in run_process(*HEADGATE, "queues", "list", url=url).out.splitlines()
         if line.startswith("numbers")
     ]
-    assert row[1:6] == ["classic", "0", "0", "0", "0"]
+    assert row[1:7] == ["classic", "0", "0", "0", "-", "0"]

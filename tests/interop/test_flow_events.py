@@ -140,7 +140,7 @@ def test_the_example_prints_them(broker, peer, queue):
     peer.publish(queue, "one", "two", "three")
     environment = {**os.environ, "HEADGATE_URL": broker.url()}
     process = subprocess.Popen(
-        [sys.executable, str(Path("examples") / "09_flow_events.py")],
+        [sys.executable, str(Path("examples") / "08_flow_events.py")],
         cwd=ROOT,
         env=environment,
         stdout=subprocess.PIPE,

@@ -44,7 +44,7 @@ P = TypeVar("P", bound=Performative)
 
 PLAIN_INIT = encode_sasl_frame(SaslInit(mechanism="PLAIN", initial_response=b"\0guest\0guest"))
 OPENING = PROTOCOL_HEADER_SASL + PLAIN_INIT + PROTOCOL_HEADER_AMQP
-PATIENCE_SECONDS = 5.0
+PATIENCE_SECONDS = 30.0
 """Longer than anything here takes; who waits longer has found a bug."""
 ROUND = 10
 """Messages of one round of the bystander."""

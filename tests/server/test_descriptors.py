@@ -19,6 +19,9 @@ from tests.kit.echo import HEADER
 
 LIMIT = 256
 CLIENTS = 400
+AT_ONCE_S = 4.0
+"""Less than the 5 s that a handshake may take, so no deadline has answered in the broker's place. How fast the answers
+are on an idle machine is what ``python -m tests.hostile.descriptor_limits`` measures and judges."""
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +72,7 @@ async def meet_all(port: int) -> Sequence[tuple[bytes, float]]:
 
 
 @pytest.mark.parametrize("used_up", [0, 80], ids=["soft limit", "hard limit"])
-def test_when_descriptors_run_out_everybody_gets_an_answer_within_a_second(used_up: int):
+def test_when_descriptors_run_out_everybody_gets_an_answer_at_once(used_up: int):
     with echo_process(LIMIT, used_up) as (process, port):
         answers = trio.run(meet_all, port)
         process.send_signal(signal.SIGTERM)
@@ -78,7 +81,7 @@ def test_when_descriptors_run_out_everybody_gets_an_answer_within_a_second(used_
     assert len(answers) == CLIENTS
     served = [answer for answer, _ in answers if answer == HEADER + b"hello\n"]
     told = [answer for answer, _ in answers if b"refused: the limit of 192 connections is reached" in answer]
-    assert max(seconds for _, seconds in answers) < 1.0
+    assert max(seconds for _, seconds in answers) < AT_ONCE_S
     if used_up:
         assert LIMIT - used_up - 20 < len(served) < LIMIT - used_up
         assert "out of file descriptors" in {line.get("reason") for line in log}
@@ -104,7 +107,7 @@ def test_with_no_descriptor_left_at_all_a_connection_is_closed_at_once():
             resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (highest + 1, LIMIT))
             for _ in range(3):
                 async with await trio.open_tcp_stream("127.0.0.1", port) as late:
-                    with trio.fail_after(0.5):
+                    with trio.fail_after(AT_ONCE_S):
                         assert await late.receive_some() == b""
             await first.send_all(b"unharmed\n")
             assert await first.receive_some() == b"unharmed\n"
@@ -145,9 +148,9 @@ def test_a_second_signal_does_not_wait_for_anybody():
                 process.send_signal(signal.SIGTERM)
                 await stream.receive_some()
                 process.send_signal(signal.SIGTERM)
-                with trio.fail_after(0.5):
+                with trio.fail_after(AT_ONCE_S):
                     while await stream.receive_some():
                         pass
 
         trio.run(main)
-        assert process.wait(0.9) == 0
+        assert process.wait(AT_ONCE_S) == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("amqp10", "core", "bench", "tests", ".ci", "examples")
+FOLDERS = ("amqp10", "core", "bench", "pipeline", "pyspark_amqp10", "tests", ".ci", "examples")
 
 MODULE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
@@ -23,9 +23,13 @@ QUALIFIED = re.compile(r"\b(link|stage|queue|sender|receiver)[ -]$", re.IGNORECA
 
 ALLOWED_BASES = re.compile(
     r"(\w*Error|\w*Exception|\w*Fault|Protocol(\[.*\])?|Generic\[.*\]|(Int|Str)?Enum|IntFlag|NamedTuple|TypedDict"
-    r"|Section|BaseModel|MessagingHandler|App\[None\])"
+    r"|Section|BaseModel|MessagingHandler|App\[None\]|(Simple)?DataSource\w*|SupportsTriggerAvailableNow|InputPartition"
+    r"|WriterCommitMessage|StatefulProcessor)"
 )
 TEXT_SUFFIXES = frozenset({"", ".md", ".py", ".toml", ".txt", ".yml"})
+ONLY_IN_THE_PIPELINE = frozenset(
+    {"pipeline", "pyspark_amqp10", "pyspark", "py4j", "pandas", "pyarrow", "matplotlib", "duckdb"}
+)
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
@@ -171,6 +175,28 @@ def test_nothing_inherits_but_what_a_library_wants_to():
         for base in node.bases
         if not ALLOWED_BASES.fullmatch(ast.unparse(base))
     )
+
+
+def test_only_the_pipeline_and_its_tests_import_spark():
+    """Nor anything else of the pipeline's extra: the rest runs, and is tested, without Spark and Java."""
+    assert_none(
+        f"{name(path)}:{node.lineno}: {imported}"
+        for path in FILES
+        if not {"pipeline", "pyspark_amqp10"} & set(path.relative_to(ROOT).parts[:2])
+        for node in ast.walk(parse(path))
+        for imported in imported_modules(node)
+        if imported.partition(".")[0] in ONLY_IN_THE_PIPELINE
+    )
+
+
+def imported_modules(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Import(names=names):
+            return [alias.name for alias in names]
+        case ast.ImportFrom(module=str(module)):
+            return [module]
+        case _:
+            return []
 
 
 def test_no_file_names_the_machine_it_was_written_on():

@@ -18,31 +18,11 @@ from core.admin.api.rendering import ListOfRows, Walked, answered, done, render,
 from core.admin.api.sources import ApiSources
 from core.interface import ExchangeTarget, QueueTarget, Snapshot, Target
 from core.observe.timelines import KINDS as TIMELINE_KINDS
+from core.rows import IDENTITY_FIELDS, KINDS, PAGE_MAX, SERVER_KINDS, WHY_KINDS
 from core.server.orders import BoundLink, CloseLink, CloseSession, Order, PauseLink, ResumeLink
 
-KINDS = (
-    "queues",
-    "exchanges",
-    "bindings",
-    "consumers",
-    "publishers",
-    "connections",
-    "sessions",
-    "links",
-    "channels",
-    "stages",
-    "stalls",
-    "alarms",
-    "policies",
-)
-SERVER_KINDS = frozenset({"connections", "sessions", "links", "channels"})
-"""Of these, those that are read connection by connection."""
 SLICE_ROWS = 200
 """Rows of connections read between two pauses: 2 ms."""
-WHY_KINDS = ("connections", "links", "addresses")
-IDENTITY_FIELDS = ("identity", "id", "name")
-"""What tells rows apart: the first of these that a row has."""
-PAGE_MAX = 1000
 PEEKED_DEFAULT, PEEKED_MAX = 10, 100
 LINK_CREDIT_MAX = 2**31 - 1
 CLOSED_BY_OPERATOR = "closed by the operator"

@@ -114,6 +114,10 @@ class QuorumBacking:
         return self._resident_bytes + self._paged_bytes
 
     @property
+    def head_sequence(self) -> int | None:
+        return self.first_undelivered if self.depth else None
+
+    @property
     def head_expires_at(self) -> float | None:
         if self._uncommitted:
             self._look()

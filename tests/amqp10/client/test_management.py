@@ -66,3 +66,19 @@ async def test_an_alarm_does_not_keep_an_operator_out(autojump_clock):
         assert (await connection.request("DELETE", "/headgate/alarms/memory")).status == 204
         assert len(await receipt.fates()) == 1
         assert broker.broker.ready() == 1
+
+
+async def test_the_session_of_requests_can_be_ended_and_begins_again(autojump_clock):
+    async with connected() as (broker, connection):
+        (served,) = broker.served
+
+        def sessions() -> int:
+            return len(served.peer.front_end.snapshot("sessions", broker.broker.now))
+
+        connection.end_management()
+        for _ in range(2):
+            assert (await connection.request("GET", "/queues/q")).status == 200
+            assert sessions() == 1
+            connection.end_management()
+            await settle()
+            assert sessions() == 0

@@ -2,8 +2,11 @@
 
 import pytest
 import trio
+import trio.testing
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from amqp10.client import Delivery, LinkClosed, Message, Receiver, ReceiverOptions, TimedOut
+from amqp10.client import Backoff, Delivery, LinkClosed, Message, Receiver, ReceiverOptions, TimedOut
 from amqp10.messaging import Error
 from tests.kit.stream_broker import StreamBroker, connected, settle
 from tests.kit.wire import numbered
@@ -323,6 +326,84 @@ async def test_single_deliveries_can_be_given_any_outcome(autojump_clock):
         released.release()
         await settle()
         assert (broker.broker.ready(), receiver.unsettled) == (1, 0)
+
+
+@given(st.permutations(range(30)), st.data())
+@settings(max_examples=15)  # each has a connection of its own
+def test_deliveries_accepted_one_by_one_are_settled_in_ranges(order, data):
+    """In any order, some of them twice; before anything is sent, in as few dispositions as there are ranges."""
+    taken = order[: data.draw(st.integers(0, 30))]
+
+    async def accept() -> None:
+        async with connected() as (broker, connection):
+            receiver = await connection.open_receiver("/queues/q")
+            deliveries = await receive_all(broker, receiver, 30)
+            served = broker.served[0].peer.front_end.connection
+            await settle()
+            frames = served.frames_received
+            for number in [*taken, *taken[:3]]:
+                deliveries[number].accept()
+            await settle()
+            assert (receiver.unsettled, broker.broker.unacknowledged()) == (30 - len(taken), 30 - len(taken))
+            gaps = sum(number - 1 not in taken for number in taken)
+            assert served.frames_received - frames == gaps
+
+    trio.run(accept, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+async def test_what_is_accepted_is_so_at_once_for_whoever_asks(autojump_clock):
+    """Nothing has been sent yet; no other outcome can be given, and closing anything takes it along."""
+    async with connected() as (broker, connection):
+        receiver = await connection.open_receiver("/queues/q")
+        session = await connection.begin_session()
+        broker.broker.queue("other")
+        another = await session.open_receiver("/queues/other")
+        deliveries = await receive_all(broker, receiver, 4)
+        broker.broker.fill(numbered(2), "other")
+        broker.pump()
+        await settle()
+        deliveries[1].accept()
+        assert (receiver.unsettled, receiver.release(0, 1)) == (3, 1)
+        deliveries[2].accept()
+        assert receiver.release(2) == 0
+        another.receive_nowait(1)[0].accept()
+        session.close()
+        deliveries[3].accept()
+        await connection.close()
+        assert broker.broker.unacknowledged() == 0
+        assert (broker.broker.ready(), broker.broker.ready("other")) == (1, 1)
+
+
+async def test_what_was_accepted_and_not_sent_before_the_connection_broke_comes_again(autojump_clock):
+    async with connected(reconnect=Backoff(first_s=0.1)) as (broker, connection):
+        receiver = await connection.open_receiver("/queues/q")
+        first, _ = await receive_all(broker, receiver, 2)
+        first.accept()
+        broker.cut()
+        with trio.fail_after(5):
+            again = await receiver.receive_batch(2)
+        assert bodies(again) == numbered(2)
+        first.accept()
+        await settle()
+        assert receiver.unsettled == 2
+
+
+async def test_what_came_settled_on_a_former_link_gives_the_present_one_no_link_credit(autojump_clock):
+    """They are kept, since nobody sends them again; taking them later is no reason to ask for more."""
+    options = ReceiverOptions(settled=True)
+    async with connected(reconnect=Backoff(first_s=0.1)) as (broker, connection):
+        receiver = await connection.open_receiver("/queues/q", options=options)
+        await fill(broker, 150)
+        broker.cut()
+        await trio.sleep(1)
+        await fill(broker, 202, first=150)
+        assert (receiver.waiting, receiver.link_credit) == (352, 99)
+        assert bodies(receiver.receive_nowait(150)) == numbered(150)
+        await settle()
+        assert receiver.link_credit == 99, "202 of this link wait here untaken"
+        assert bodies(receiver.receive_nowait(1000)) == numbered(202, 150)
+        await settle()
+        assert receiver.link_credit == 200
 
 
 async def test_messages_that_come_settled_have_no_outcome(autojump_clock):

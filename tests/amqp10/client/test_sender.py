@@ -3,7 +3,17 @@
 import pytest
 import trio
 
-from amqp10.client import FateRange, LinkClosed, Message, MessageTooLarge, Sent, SessionClosed, Uncertain, Unsent
+from amqp10.client import (
+    Backoff,
+    FateRange,
+    LinkClosed,
+    Message,
+    MessageTooLarge,
+    Sent,
+    SessionClosed,
+    Uncertain,
+    Unsent,
+)
 from amqp10.frontend.settings import FrontEndSettings
 from amqp10.messaging import Accepted, Rejected, Released
 from amqp10.sections import Properties
@@ -53,6 +63,71 @@ async def test_a_post_waits_for_link_credit_and_no_longer(autojump_clock):
         broker.pump()
         assert await receipt.fates() == [FateRange(0, 254, ACCEPTED)]
         assert await sender.send(Message(b"one more")) == ACCEPTED
+
+
+async def test_without_waiting_it_is_all_or_nothing(autojump_clock):
+    async with connected(unsettled_max=200) as (broker, connection):
+        sender = await connection.open_sender("/queues/q")
+        await settle()
+        broker.broker.stall()
+        assert sender.room == 170
+        with pytest.raises(trio.WouldBlock):
+            sender.post_nowait([Message(b"x")] * 171)
+        assert (sender.posted, sender.room) == (0, 170)
+        empty, most = sender.post_nowait([]), sender.post_nowait([Message(b"x")] * 169)
+        assert (empty.done, len(empty), most.done, len(most)) == (True, 0, False, 169)
+        assert (sender.posted, sender.unsettled, sender.room) == (169, 169, 1)
+        await settle()
+        assert sender.room == 200 - 169, "more link credit came; now unsettled_max is the bound"
+        broker.broker.recover()
+        broker.pump()
+        assert await most.fates() == [FateRange(0, 168, ACCEPTED)]
+        assert await empty.fates() == []
+        assert await sender.send(Message(b"numbers go on")) == ACCEPTED
+        assert sender.posted == 170
+
+
+async def test_without_waiting_nobody_gets_ahead_of_a_post_that_waits(autojump_clock):
+    async with connected() as (broker, connection):
+        sender = await connection.open_sender("/queues/q")
+        await settle()
+        broker.broker.stall()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(sender.post, [Message(b"many")] * 300)
+            await settle()
+            broker.broker.recover()
+            assert (sender.posting, sender.room) == (True, 0)
+            with pytest.raises(trio.WouldBlock):
+                sender.post_nowait([Message(b"one")])
+            broker.pump()
+        assert len(sender.post_nowait([Message(b"one")])) == 1
+
+
+async def test_without_waiting_there_is_no_room_while_the_connection_is_away(autojump_clock):
+    async with connected(reconnect=Backoff(first_s=1.0)) as (broker, connection):
+        sender = await connection.open_sender("/queues/q")
+        await settle()
+        broker.cut()
+        await settle()
+        assert sender.room == 0
+        with pytest.raises(trio.WouldBlock):
+            sender.post_nowait([Message(b"one")])
+        await trio.sleep(5)
+        assert await sender.post_nowait([Message(b"one")]).fates() == [FateRange(0, 0, ACCEPTED)]
+        await sender.close()
+        with pytest.raises(LinkClosed, match="was closed"):
+            sender.post_nowait([])
+
+
+async def test_without_waiting_a_message_that_is_too_large_takes_nothing_along(autojump_clock):
+    small = FrontEndSettings(max_message_size=1000)
+    async with stream_broker(small) as broker, connect(URL, broker.settings()) as connection:
+        sender = await connection.open_sender("/queues/q")
+        await settle()
+        with pytest.raises(MessageTooLarge):
+            sender.post_nowait([Message(b"small"), Message(bytes(2000))])
+        assert (sender.posted, sender.unsettled) == (0, 0)
+        assert await sender.send(Message(b"small")) == ACCEPTED
 
 
 async def test_the_last_link_credit_is_used_without_waiting_for_more(autojump_clock):

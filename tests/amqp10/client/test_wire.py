@@ -24,7 +24,14 @@ from tests.kit.stream_broker import connected, settle
 def wire_on(stream: trio.abc.Stream, events: list[Event]) -> Wire:
     """A client's side that has just been connected."""
     engine = Connection(ConnectionSettings(container_id="test"), ClientHandshake([], hostname=None, frame_size_max=512))
-    return Wire(stream, engine, take_event=events.append, after_events=lambda: None, write_time_out_s=2.0)
+    return Wire(
+        stream,
+        engine,
+        take_event=events.append,
+        after_events=lambda: None,
+        before_output=lambda: None,
+        write_time_out_s=2.0,
+    )
 
 
 async def test_a_peer_that_takes_nothing_is_given_up(autojump_clock):

@@ -45,6 +45,7 @@ def test_queues():
             "stage_credit_held_up_by": [],
             "messages_ready": 5,
             "messages_unacknowledged": 3,
+            "oldest_ready_seconds": 0.0,
             "consumers": 1,
             "publishers": 1,
             "max_length": 99,

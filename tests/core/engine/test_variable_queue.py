@@ -460,3 +460,21 @@ def test_row_4_09_all_states_and_places_at_once():
     assert bench.states()[:2] == (0, 1)
     bench.write()
     assert bench.drain() == bodies(19)
+
+
+# --- the oldest message
+
+
+def test_the_head_is_known_wherever_it_stands_and_nothing_is_read_for_it():
+    """From q3 through delta and q2 to q1, and then from q4."""
+    bench = written(in_five_places())
+    assert bench.queue.head_sequence == 0
+    while bench.queue.depth:
+        reads = bench.reads()
+        head = bench.queue.head_sequence
+        assert bench.reads() == reads
+        stretch = bench.fetch(1)
+        assert (head, len(stretch)) == (stretch.sequences[0], 1)
+    assert bench.queue.head_sequence is None
+    bench.publish(bodies(1))
+    assert bench.queue.head_sequence == bench.fetch(1).sequences[0]

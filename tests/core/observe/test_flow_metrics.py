@@ -54,6 +54,20 @@ def test_a_blocked_publisher_is_seen_while_it_lasts_and_its_seconds_stay(
     assert scrape()["headgate_links_blocked"] == {where: 0}
 
 
+def test_a_stall_too_short_to_be_listed_counts_in_seconds_only(
+    broker: InProcessBroker, peer: WirePeer, scrape: Scraped
+):
+    peer.attach_sender(broker.queue())
+    broker.raise_alarm("memory")
+    broker.advance(0.04)
+    where = ("/queues/q", "in", "memory")
+    assert (broker.stalls.snapshot(), scrape()["headgate_links_blocked"]) == ([], {where: 0})
+    assert scrape()["headgate_link_blocked_seconds_total"] == {where: pytest.approx(0.04)}
+    broker.advance(0.02)
+    assert [row["reason"] for row in broker.stalls.snapshot()] == ["memory"]
+    assert scrape()["headgate_links_blocked"] == {where: 1}
+
+
 def test_blocked_consumers(broker: InProcessBroker, peer: WirePeer, scrape: Scraped):
     address = broker.queue()
     peer.attach_receiver(address, handle=0)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
+from time import process_time
 
 import pytest
 from prometheus_client import Metric
@@ -382,7 +382,7 @@ def test_a_scrape_of_ten_thousand_links_is_over_soon(scraped: Scraped):
         )  # fmt: skip
         scraped.stalls.blocked(who, FlowReason.MEMORY, "alarm memory", Now(90.0, 90.0))
     metrics = scraped.metrics(addresses_max=200)
-    began = perf_counter()
+    began = process_time()
     for _ in metrics.collect():
         pass
-    assert perf_counter() - began < 1.0  # 20 ms on an idle machine; 100 ms are promised, and this one is shared
+    assert process_time() - began < 1.0  # 20 ms on an idle machine; 100 ms are promised, and this one is shared

@@ -3,7 +3,7 @@
 import { at, get, list, post, timeLineOf } from "../api.js";
 import { timeLine } from "../chart.js";
 import { card, element, empty, facts, figures, heading } from "../dom.js";
-import { bytes, moment, number, plain, rate, words } from "../format.js";
+import { bytes, duration, moment, number, plain, rate, words } from "../format.js";
 import { queueHref } from "../places.js";
 import { Table } from "../table.js";
 
@@ -17,6 +17,7 @@ export function queuesPage({ why }) {
   const table = new Table("Queues", [
     { title: "queue", of: (row) => ({ text: row.name, href: queueHref(row.name) }), sort: (row) => row.name },
     count("ready", "messages_ready"), count("unsettled", "messages_unacknowledged"),
+    { title: "oldest", number: true, of: (row) => duration(row.oldest_ready_seconds), sort: (row) => row.oldest_ready_seconds ?? -1 },
     ...STATES.map((state) => count(state, state)),
     count("consumers", "consumers"), count("publishers", "publishers"),
     { title: "type", of: (row) => row.type, sort: (row) => row.type },
@@ -41,41 +42,46 @@ export function queuesPage({ why }) {
 
 export function queuePage({ why }, name) {
   const strip = figures([
-    ["ready", "ready"], ["unsettled", "unsettled"], ["consumers", "consumers"], ["publishers", "publishers"],
+    ["ready", "ready"], ["unsettled", "unsettled"], ["oldest", "oldest ready"], ["consumers", "consumers"], ["publishers", "publishers"],
     ...STATES.map((state) => [state, state]),
   ]);
   const depth = timeLine("Messages in the queue in the last five minutes", [
     { name: "ready", show: number, fill: true }, { name: "unsettled", show: number },
   ]);
+  const age = timeLine("Age of the oldest ready message in the last five minutes", [{ name: "oldest", show: duration }]);
   const rates = timeLine("Messages a second in the last five minutes", [
     { name: "in", show: rate }, { name: "out", show: rate }, { name: "settled", show: rate },
   ]);
   const rest = element("div");
   const buttons = actionsOf({ name }, why).map(([text, click, label]) => element("button", { type: "button", "aria-label": label, on: { click } }, text));
   depth.node.classList.add("inside");
+  age.node.classList.add("inside");
   rates.node.classList.add("inside");
   return {
     node: element(
       "div", {},
       heading(name, { trail: [["Queues", "#/queues"]] }, ...buttons), strip.node,
-      element("div", { class: "pair" }, card("Depth", depth.node), card("Messages a second", rates.node)),
+      element("div", { class: "pair" }, card("Depth", depth.node), card("Messages a second", rates.node), card("Oldest ready message", age.node)),
       card("Everything about it", rest),
     ),
     async refresh(signal) {
       const [row, line] = await Promise.all([get(at("queues", name), signal), timeLineOf("queues", name, signal)]);
       strip.show({
-        ready: number(row.messages_ready), unsettled: number(row.messages_unacknowledged), consumers: number(row.consumers),
-        publishers: number(row.publishers), ...Object.fromEntries(STATES.map((state) => [state, number(row[state])])),
+        ready: number(row.messages_ready), unsettled: number(row.messages_unacknowledged),
+        oldest: duration(row.oldest_ready_seconds), consumers: number(row.consumers), publishers: number(row.publishers),
+        ...Object.fromEntries(STATES.map((state) => [state, number(row[state])])),
       });
       if (line !== null) {
         const { times, series } = line;
         depth.update(times, [series.messages_ready, series.messages_unacknowledged]);
+        age.update(times, [series.oldest_ready_seconds]);
         rates.update(times, [series.publish_rate, series.deliver_rate, series.ack_rate]);
       }
       rest.replaceChildren(facts(Object.entries(row).map(([field, value]) => [words(field), plain(value)])));
     },
     close() {
       depth.close();
+      age.close();
       rates.close();
     },
   };

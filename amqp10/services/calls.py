@@ -1,0 +1,171 @@
+"""What is in flight: calls until they are answered, casts and answers until the broker has taken them. Sans-IO.
+
+Each entry ends exactly once: by its answer, by acceptance, by an error, or when its time is over. There is one table,
+by identity, and one heap of deadlines; no task and no event object for any of them. An entry that ended stays in the
+heap until its deadline comes up, or until such leftovers are the greater part of it.
+
+Bound: ``in_flight_max`` entries of calls and casts. Answers count with the requests that they answer.
+"""
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from amqp10.services.errors import Busy, CallTimedOut, NotSent, ServiceError, Unroutable
+
+HEAP_SLACK = 1000
+"""Leftovers in the heap that are not worth a clean-up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a call ended: with a body, or with an error."""
+
+    body: object
+    error: ServiceError | None = None
+
+    def get(self) -> object:
+        """The body. Raises the error."""
+        if self.error is not None:
+            raise self.error
+        return self.body
+
+
+class Stage(Enum):
+    """How far an entry has got."""
+
+    WAITING = "waiting"
+    """It stands in the outbox."""
+    SENT = "sent"
+    """It was handed to the link; the broker has not said what became of it."""
+    ACCEPTED = "accepted"
+    """The broker has it."""
+    OVER = "over"
+
+
+class InFlight:
+    """One call, cast or answer. ``on_end`` is called once, with a value or an error."""
+
+    __slots__ = ("answered", "deadline", "encoded", "identity", "on_end", "resent", "stage", "target", "uncertain",
+        "unroutable")  # fmt: skip
+
+    def __init__(
+        self,
+        identity: bytes,
+        target: str,
+        encoded: bytes,
+        *,
+        deadline: float,
+        answered: bool,
+        on_end: Callable[[object, ServiceError | None], None],
+    ) -> None:
+        self.identity = identity
+        self.target = target
+        """The address that it goes to."""
+        self.encoded = encoded
+        self.deadline = deadline
+        self.answered = answered
+        """It ends with an answer; else when the broker has accepted it."""
+        self.on_end = on_end
+        self.stage = Stage.WAITING
+        self.resent = False
+        """It carries the mark that it may be there twice."""
+        self.uncertain = False
+        """It left once without an outcome."""
+        self.unroutable = False
+        """No queue took it when it was tried last."""
+
+    def __lt__(self, other: "InFlight") -> bool:
+        return self.deadline < other.deadline
+
+
+class CallTable:
+    """Everything that is in flight. Times are seconds of one clock that does not go back."""
+
+    __slots__ = ("_entries", "_heap", "_in_flight_max")
+
+    def __init__(self, *, in_flight_max: int) -> None:
+        self._in_flight_max = in_flight_max
+        self._entries: dict[bytes, InFlight] = {}
+        self._heap: list[InFlight] = []
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def check_room(self) -> None:
+        """Raise Busy when there is no room for another one."""
+        if len(self._entries) >= self._in_flight_max:
+            raise Busy(
+                f"{len(self._entries)} calls are in flight, and in_flight_max allows {self._in_flight_max}: "
+                f"wait for some, or allow more"
+            )
+
+    def begin(self, entry: InFlight) -> bool:
+        """Take an entry on. True when its deadline is the next one of all."""
+        if entry.identity in self._entries:
+            raise ValueError(f"{entry.identity!r} is in flight already")
+        self._entries[entry.identity] = entry
+        heapq.heappush(self._heap, entry)
+        if len(self._heap) > 2 * len(self._entries) + HEAP_SLACK:
+            self._heap = [kept for kept in self._heap if kept.stage is not Stage.OVER]
+            heapq.heapify(self._heap)
+        return self._heap[0] is entry
+
+    def answer(self, identity: bytes, body: object, error: ServiceError | None = None) -> bool:
+        """An answer came. False when nobody waits for it (any more): it is late, or came twice."""
+        entry = self._entries.get(identity)
+        if entry is None or not entry.answered:
+            return False
+        self.end(entry, body, error)
+        return True
+
+    def end(self, entry: InFlight, body: object, error: ServiceError | None = None) -> None:
+        """It is over, with this. Nothing happens when it was before."""
+        if entry.stage is Stage.OVER:
+            return
+        entry.stage = Stage.OVER
+        del self._entries[entry.identity]
+        entry.on_end(body, error)
+
+    def withdraw(self, entry: InFlight) -> None:
+        """Nobody wants to know any more; what is in the outbox does not leave."""
+        if entry.stage is not Stage.OVER:
+            entry.stage = Stage.OVER
+            del self._entries[entry.identity]
+
+    def next_deadline(self) -> float | None:
+        """When to call :meth:`expire`; None for never."""
+        while self._heap and self._heap[0].stage is Stage.OVER:
+            heapq.heappop(self._heap)
+        return self._heap[0].deadline if self._heap else None
+
+    def expire(self, now: float, reason_of: Callable[[str], str | None]) -> int:
+        """End what is over its time; ``reason_of`` knows why the broker makes an address wait. Returns how many."""
+        count = 0
+        while (deadline := self.next_deadline()) is not None and deadline <= now:
+            entry = heapq.heappop(self._heap)
+            self.end(entry, None, _timed_out(entry, reason_of(entry.target)))
+            count += 1
+        return count
+
+    def end_all(self, error_of: Callable[[InFlight], ServiceError]) -> None:
+        """Nothing will come any more."""
+        for entry in list(self._entries.values()):
+            self.end(entry, None, error_of(entry))
+        self._heap.clear()
+
+    def waiting_for_answers(self) -> int:
+        """Calls whose answer has not come."""
+        return sum(entry.answered for entry in self._entries.values())
+
+
+def _timed_out(entry: InFlight, reason: str | None) -> ServiceError:
+    if entry.stage is Stage.WAITING and entry.unroutable and not entry.uncertain:
+        return Unroutable(f"no queue has taken messages to {entry.target} in time")
+    if entry.stage is Stage.WAITING and not entry.uncertain:
+        why = "the broker has not said why" if reason is None else f"the broker says {reason}"
+        return NotSent(f"there was no link credit for {entry.target} in time; {why}", reason)
+    if entry.stage is not Stage.ACCEPTED:
+        return CallTimedOut(f"the broker has not said in time whether it took the message to {entry.target}")
+    return CallTimedOut(f"{entry.target} has not answered in time")

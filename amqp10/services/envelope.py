@@ -1,0 +1,282 @@
+"""The form of messages between services: requests, answers, errors; written from templates and read by comparison.
+
+====================  ==============================================================================================
+field [3.2]           meaning
+====================  ==============================================================================================
+``durable``, ``ttl``  of the header: what the options say, and the time-out of the caller, rounded up to a second. It is
+                      a duration and no point in time, because the clocks of two hosts need not agree
+``message-id``        of a request: 24 characters, unique; the window of duplicates knows it by that
+``subject``           of a request: the command; of an error: its condition
+``reply-to``          of a call: where its answer goes; a cast has none
+``correlation-id``    of an answer and an error: the ``message-id`` of the request
+body                  one data section for bytes, else an amqp-value; of an error: its text
+====================  ==============================================================================================
+
+Two flags are application properties, written only when they are true: ``idempotent`` (executing it twice does no harm)
+and ``resent`` (it may be there twice).
+
+Any AMQP 1.0 client can call a service with these fields; message-ids of other types and lengths are echoed as they
+came. Encoding and decoding properties is most of what a small message costs its ends, so what repeats is done once: a
+message is a template around its id, and is read by looking up the bytes that surround the id.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from amqp10.client.view import MessageView
+from amqp10.codec import format_codes as code
+from amqp10.codec.decode import DEPTH_MAX, decode_value
+from amqp10.errors import DecodeError
+from amqp10.sections import (
+    AMQP_VALUE,
+    APPLICATION_PROPERTIES,
+    DATA,
+    HEADER,
+    MESSAGE_ANNOTATIONS,
+    PROPERTIES,
+    Header,
+    Properties,
+    decode_header,
+    encode_header,
+    encode_properties,
+    encode_section,
+    scan,
+)
+
+IDENTITY_CHARACTERS = 24
+"""Of our own message ids: 12 hexadecimal digits of the process (48 random bits), 12 of a count."""
+CACHED_MAX = 1000
+"""Templates, and forms of headers and properties, that are known at a time; then they are learnt anew."""
+
+IDEMPOTENT = encode_section(APPLICATION_PROPERTIES, {"idempotent": True})
+RESENT = encode_section(APPLICATION_PROPERTIES, {"resent": True})
+IDEMPOTENT_RESENT = encode_section(APPLICATION_PROPERTIES, {"idempotent": True, "resent": True})
+FLAGS = {IDEMPOTENT: (True, False), RESENT: (False, True), IDEMPOTENT_RESENT: (True, True)}
+
+_PLACEHOLDER = "?" * IDENTITY_CHARACTERS
+_HEADER_8 = bytes((code.DESCRIBED, code.SMALL_ULONG, HEADER, code.LIST_8))
+_ANNOTATIONS_8 = bytes((code.DESCRIBED, code.SMALL_ULONG, MESSAGE_ANNOTATIONS, code.MAP_8))
+_PROPERTIES_8 = bytes((code.DESCRIBED, code.SMALL_ULONG, PROPERTIES, code.LIST_8))
+_FLAGS_8 = bytes((code.DESCRIBED, code.SMALL_ULONG, APPLICATION_PROPERTIES, code.MAP_8))
+_DATA_8 = bytes((code.DESCRIBED, code.SMALL_ULONG, DATA, code.BINARY_8))
+_DATA_32 = bytes((code.DESCRIBED, code.SMALL_ULONG, DATA, code.BINARY_32))
+_VALUE = bytes((code.DESCRIBED, code.SMALL_ULONG, AMQP_VALUE))
+_IDENTITY_8 = bytes((code.STRING_8, IDENTITY_CHARACTERS))
+_REQUEST_START = _IDENTITY_8
+_ANSWER_START = bytes((code.NULL,) * 5) + _IDENTITY_8
+"""The fields of properties in front of an answer's correlation-id are empty."""
+_UNFLAGGED = (False, False)
+
+
+class Envelope(NamedTuple):
+    """A message that came, read as far as it takes to know what to do with it.
+
+    It is a tuple because there is one for every message, and a frozen dataclass costs four times as much.
+    """
+
+    identity: bytes
+    """Of a request, its message-id; of an answer, its correlation-id; empty for a message that has neither."""
+    answers: bool
+    """It is an answer."""
+    command: str
+    """Of an error: its condition. Empty for an answer."""
+    reply_to: str | None
+    idempotent: bool
+    marked: bool
+    """It may have been delivered before: the broker says so [3.2.1, first-acquirer], or its sender."""
+    ttl_s: float | None
+    message_id: object
+    """As another client has written it; None for an id of our own form, and for none."""
+    encoded: bytes
+    body_at: int
+    """Where the body begins; below 0 when only the generic decoder knows."""
+
+    @property
+    def body(self) -> object:
+        """The body, decoded. Raises DecodeError."""
+        encoded, at = self.encoded, self.body_at
+        if at >= 0:
+            start = encoded[at : at + 4]
+            if start == _DATA_8 and at + 5 + encoded[at + 4] == len(encoded):
+                return encoded[at + 5 :]
+            if start == _DATA_32 and at + 8 + int.from_bytes(encoded[at + 4 : at + 8], "big") == len(encoded):
+                return encoded[at + 8 :]
+            if start.startswith(_VALUE):
+                value, end = decode_value(encoded, at + 3, len(encoded), DEPTH_MAX)
+                if end == len(encoded):
+                    return value
+        return MessageView(encoded).body
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def encode_body(body: object) -> bytes:
+    """The body section. Raises EncodeError for a value that has no encoding [1.6]."""
+    if isinstance(body, bytes):
+        size = len(body)
+        return _DATA_8 + bytes((size,)) + body if size < 256 else _DATA_32 + size.to_bytes(4, "big") + body
+    return encode_section(AMQP_VALUE, body)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A message without its id and its body."""
+
+    before: bytes
+    after: bytes
+
+    def encode(self, identity: bytes, body: object) -> bytes:
+        """The message; ``identity`` has exactly IDENTITY_CHARACTERS."""
+        return self.before + identity + self.after + encode_body(body)
+
+
+def request_template(
+    command: str, *, reply_to: str | None, idempotent: bool, durable: bool, ttl_s: float | None
+) -> Template:
+    """What calls (and without ``reply_to``, casts) of one command have in common."""
+    header = encode_header(Header(durable=durable, ttl=_ttl_ms(ttl_s)))
+    properties = encode_properties(Properties(message_id=_PLACEHOLDER, subject=command, reply_to=reply_to))
+    return _split(header, properties, IDEMPOTENT if idempotent else b"")
+
+
+def answer_template(*, condition: str | None, durable: bool, ttl_s: float | None) -> Template:
+    """What answers, or with a condition errors, have in common."""
+    header = encode_header(Header(durable=durable, ttl=_ttl_ms(ttl_s)))
+    return _split(header, encode_properties(Properties(correlation_id=_PLACEHOLDER, subject=condition)), b"")
+
+
+def encode_answer(message_id: object, body: object, *, condition: str | None, durable: bool, ttl_s: float) -> bytes:
+    """The same whole, to a message-id of whatever form."""
+    header = encode_header(Header(durable=durable, ttl=_ttl_ms(ttl_s)))
+    properties = encode_properties(Properties(correlation_id=message_id, subject=condition))
+    return header + properties + encode_body(body)
+
+
+def as_resent(encoded: bytes) -> bytes:
+    """A request of ours with the mark that it may be there twice."""
+    bounds = scan(encoded)
+    assert bounds.body is not None
+    flags = b"" if bounds.application_properties is None else encoded[slice(*bounds.application_properties)]
+    marked = IDEMPOTENT_RESENT if flags in (IDEMPOTENT, IDEMPOTENT_RESENT) else RESENT
+    body_at = bounds.body[0]
+    return encoded[: body_at - len(flags)] + marked + encoded[body_at:]
+
+
+def _split(header: bytes, properties: bytes, flags: bytes) -> Template:
+    before, _, after = properties.partition(_PLACEHOLDER.encode())
+    return Template(header + before, after + flags)
+
+
+def _ttl_ms(ttl_s: float | None) -> int | None:
+    """Whole seconds: messages with the same time to live travel in one run, and the broker knows their header."""
+    return None if ttl_s is None else min(-int(-ttl_s // 1), 4_000_000) * 1000
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class EnvelopeReader:
+    """Reads messages, and remembers the forms that it has met."""
+
+    __slots__ = ("_headers", "_requests")
+
+    def __init__(self) -> None:
+        self._headers: dict[bytes, Header] = {}
+        self._requests: dict[bytes, tuple[str, str | None]] = {}
+        """Command and reply-to by the bytes behind the id."""
+
+    def read(self, encoded: bytes) -> Envelope:
+        """What a message is. Raises DecodeError for one that its sender encoded wrongly."""
+        try:
+            known = self._read_known(encoded)
+        except IndexError:  # it is cut: let the generic decoder say where
+            known = None
+        return known or _read_any(encoded)
+
+    def _read_known(self, encoded: bytes) -> Envelope | None:
+        """A message of our own form, or None."""
+        if encoded[:4] != _HEADER_8:
+            return None
+        at = 5 + encoded[4]
+        header = _learnt(self._headers, encoded[:at], lambda known: decode_header(known, 0, len(known)))
+        if encoded[at : at + 4] == _ANNOTATIONS_8:
+            at += 5 + encoded[at + 4]  # the broker's: exchange and key, which the kit has no use for
+        if encoded[at : at + 4] != _PROPERTIES_8:
+            return None
+        body_at = at + 5 + encoded[at + 4]
+        fields = encoded[at + 6 : body_at]
+        if body_at >= len(encoded):
+            return None
+        idempotent, resent = _UNFLAGGED
+        if encoded[body_at : body_at + 4] == _FLAGS_8:
+            end = body_at + 5 + encoded[body_at + 4]
+            flags = FLAGS.get(encoded[body_at:end])
+            if flags is None:
+                return None
+            (idempotent, resent), body_at = flags, end
+        marked = resent or header.delivery_count > 0 or not header.first_acquirer
+        ttl_s = None if header.ttl is None else header.ttl / 1000
+        if fields.startswith(_REQUEST_START):
+            end = len(_REQUEST_START) + IDENTITY_CHARACTERS
+            properties_at = at
+            command, reply_to = _learnt(
+                self._requests, fields[end:], lambda _: _command_and_reply_to(encoded, properties_at)
+            )
+            identity = fields[len(_REQUEST_START) : end]
+            return Envelope(identity, False, command, reply_to, idempotent, marked, ttl_s, None, encoded, body_at)
+        if fields.startswith(_ANSWER_START) and len(fields) == len(_ANSWER_START) + IDENTITY_CHARACTERS:
+            identity = fields[len(_ANSWER_START) :]
+            return Envelope(identity, True, "", None, False, marked, ttl_s, None, encoded, body_at)
+        return None
+
+
+def _learnt(known: dict[bytes, V], form: bytes, learn: Callable[[bytes], V]) -> V:
+    value = known.get(form)
+    if value is None:
+        if len(known) >= CACHED_MAX:
+            known.clear()
+        value = known[form] = learn(form)
+    return value
+
+
+def _command_and_reply_to(encoded: bytes, at: int) -> tuple[str, str | None]:
+    envelope = _read_any(encoded)
+    if envelope.answers:
+        raise DecodeError(f"the properties at offset {at} have a message-id and a correlation-id")
+    return envelope.command, envelope.reply_to
+
+
+def _read_any(encoded: bytes) -> Envelope:
+    """Any message of any client. Raises DecodeError."""
+    view = MessageView(encoded)
+    header, properties = view.header or Header(), view.properties
+    answers = properties.correlation_id is not None and properties.reply_to is None
+    name = properties.correlation_id if answers else properties.message_id
+    flags = view.application_properties
+    return Envelope(
+        identity=_as_bytes(name),
+        answers=answers,
+        command=properties.subject or "",
+        reply_to=properties.reply_to if isinstance(properties.reply_to, str) else None,
+        idempotent=flags.get("idempotent") is True,
+        marked=flags.get("resent") is True or header.delivery_count > 0 or not header.first_acquirer,
+        ttl_s=None if header.ttl is None else header.ttl / 1000,
+        message_id=name,
+        encoded=encoded,
+        body_at=-1,
+    )
+
+
+def _as_bytes(name: object) -> bytes:
+    """Two ids are the same when type and value are."""
+    if name is None:
+        return b""
+    if isinstance(name, str):
+        return name.encode()
+    return f"{type(name).__name__}:{name!r}".encode()

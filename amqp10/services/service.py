@@ -1,0 +1,552 @@
+"""A service: its queues, its calls to others, and the requests that it serves, on one connection and one session.
+
+    commands = Commands()
+
+    @commands.command("find", idempotent=True)
+    async def find(request: Request) -> object:
+        return await request.service.call("STORE", "read", request.body)
+
+    async with Service.open("amqp://guest:guest@localhost", type="REPO", host="host1", commands=commands):
+        await trio.sleep_forever()
+
+Three kinds of links share the session: a receiver from the queue TYPE.HOST, a receiver from the queue TYPE when there
+is something to serve, and a sender for each destination. Link credit is per link, so none of them holds up another.
+
+Durations are seconds. Trio's clock is the clock; randomness comes with the options of the connection.
+"""
+
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from itertools import count
+from math import inf
+
+import outcome
+import trio
+
+from amqp10.client.connection import ClientConnection, connect, single_errors
+from amqp10.client.errors import ClientError, LinkClosed
+from amqp10.client.receiver import Delivery, Receiver, ReceiverOptions
+from amqp10.client.session import ClientSession
+from amqp10.client.settings import Backoff
+from amqp10.errors import DecodeError
+from amqp10.messaging import Error
+from amqp10.services.calls import Answer, CallTable, InFlight, Stage
+from amqp10.services.envelope import (
+    Envelope,
+    EnvelopeReader,
+    Template,
+    answer_template,
+    encode_answer,
+    request_template,
+)
+from amqp10.services.errors import Busy, CallTimedOut, NotSent, RemoteError, ServiceError, Uncertain
+from amqp10.services.fences import FENCE, Fence
+from amqp10.services.naming import Place, address_of, group_address
+from amqp10.services.options import ServiceOptions
+from amqp10.services.outbox import Outbox
+from amqp10.services.serving import BUSY, FAILED, UNCERTAIN, Commands, Request, Serving
+from amqp10.services.topology import declare
+
+BATCH_MAX = 256
+"""Deliveries looked at before the other tasks get their turn."""
+INSTANCE_BYTES = 6
+"""48 random bits tell the message ids of two processes apart."""
+LOOK_AGAIN_S = 0.05
+"""Between two looks at what is in hand, while it is handed over: short for whoever waits, and rare for the broker."""
+TEMPLATES_MAX = 1000
+"""Forms of requests that are kept encoded; then they are made anew."""
+
+
+class Service:
+    """One service on one host. Made by :meth:`open`."""
+
+    def __init__(self, connection: ClientConnection, place: Place, commands: Commands, options: ServiceOptions) -> None:
+        self.place = place
+        self.options = options
+        self.connection = connection
+        self._commands = commands
+        self._table = CallTable(in_flight_max=options.in_flight_max)
+        self._reader = EnvelopeReader()
+        self._templates: dict[object, Template] = {}
+        self._instance = secrets.token_hex(INSTANCE_BYTES).encode()
+        self._numbers = count(1)
+        self._sooner = trio.Event()
+        self._declaring = trio.Lock()
+        self._handing_over = False
+        self._ended = False
+        self.answers_dropped = 0
+        """Answers that nobody waited for any more: late ones, and second ones."""
+        self.answers_lost = 0
+        """Answers of ours that nobody could be given: the caller had gone."""
+        self._type_receiver: Receiver | None = None
+        self._host_receiver: Receiver | None = None
+        self._nursery: trio.Nursery
+        self._session: ClientSession
+        self._outbox: Outbox
+        self.serving: Serving
+        """The requests in hand, with their counters."""
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        url: str,
+        *,
+        type: str,  # noqa: A002 - it is the field's word
+        host: str,
+        commands: Commands | None = None,
+        options: ServiceOptions | None = None,
+    ) -> "AsyncIterator[Service]":
+        """Connect, declare what is missing, and serve ``commands`` while the block runs.
+
+        Raises BadName, DeclaredDifferently, and what :func:`amqp10.client.connect` raises; when the connection is lost
+        for good, ConnectionLost out of the block. What is in hand when the block ends goes back to the queue.
+        """
+        options = options or ServiceOptions()
+        place = Place(type, host)
+        async with connect(url, options.client) as connection:
+            service = cls(connection, place, commands or Commands(), options)
+            with single_errors():
+                async with trio.open_nursery() as nursery:
+                    await service._start(nursery)
+                    try:
+                        yield service
+                    finally:
+                        service._end()
+                        nursery.cancel_scope.cancel()
+
+    # --- calling others --------------------------------------------------------------------------------------------
+
+    async def call(
+        self,
+        target: str,
+        command: str,
+        body: object = b"",
+        *,
+        host: str | None = None,
+        time_out_s: float | None = None,
+        idempotent: bool = False,
+    ) -> object:
+        """Have a command executed by a host of a type, or by this host, and wait for its answer.
+
+        ``body`` is bytes, or any value that AMQP has [1.6]; the answer is too. ``idempotent``: it may be executed again
+        by another host. Who gives up waiting (cancels) withdraws what has not left yet.
+
+        Raises RemoteError, Unroutable, Busy, NotSent, CallTimedOut and Uncertain, see :mod:`amqp10.services.errors`.
+        """
+        return await self._wait(address_of(target, host), command, body, self.place.address, time_out_s, idempotent)
+
+    def call_back(
+        self,
+        target: str,
+        command: str,
+        body: object = b"",
+        *,
+        callback: Callable[[Answer], None],
+        host: str | None = None,
+        time_out_s: float | None = None,
+        idempotent: bool = False,
+    ) -> None:
+        """The same without waiting: ``callback`` gets the answer, or the error, once.
+
+        An exception in it ends the service. Raises Busy when too many calls are in flight.
+        """
+        entry = self._entry(address_of(target, host), command, body, self.place.address, time_out_s, idempotent)
+        entry.on_end = lambda answer, error: callback(Answer(answer, error))
+        self._begin(entry)
+
+    async def cast(
+        self,
+        target: str,
+        command: str,
+        body: object = b"",
+        *,
+        host: str | None = None,
+        time_out_s: float | None = None,
+        idempotent: bool = False,
+    ) -> None:
+        """Have a command executed by a host of a type, or by this host; wait until the broker has it. Nobody answers.
+
+        Raises Unroutable, Busy, NotSent, CallTimedOut.
+        """
+        await self._wait(address_of(target, host), command, body, None, time_out_s, idempotent)
+
+    async def ask(
+        self,
+        target: str,
+        command: str,
+        body: object = b"",
+        *,
+        host: str | None = None,
+        time_out_s: float | None = None,
+        idempotent: bool = False,
+    ) -> str:
+        """Have a command executed, and its answer sent to any host of our own type; wait until the broker has it.
+
+        The host that gets the answer gives it to the function of :meth:`Commands.take_answers`, with the message-id
+        that this returns. Raises what a cast raises.
+        """
+        answer_to = Place(self.place.type).address
+        entry = self._entry(address_of(target, host), command, body, answer_to, time_out_s, idempotent)
+        await self._end_of(entry)
+        return entry.identity.decode()
+
+    async def multicast(
+        self,
+        target: str,
+        command: str,
+        body: object = b"",
+        *,
+        time_out_s: float | None = None,
+        idempotent: bool = False,
+    ) -> None:
+        """Have a command executed by every host of a type; wait until the broker has it. Raises what a cast raises."""
+        await self._wait(group_address(Place(target).type), command, body, None, time_out_s, idempotent)
+
+    async def broadcast(
+        self, command: str, body: object = b"", *, time_out_s: float | None = None, idempotent: bool = False
+    ) -> None:
+        """Have a command executed by every host of every type, this one too. Raises what a cast raises."""
+        await self._wait(group_address(None), command, body, None, time_out_s, idempotent)
+
+    # --- looking ---------------------------------------------------------------------------------------------------
+
+    @property
+    def in_flight(self) -> int:
+        """Calls, casts and answers that are not over."""
+        return len(self._table)
+
+    def waiting(self) -> Mapping[str, tuple[int, str | None]]:
+        """By address: how many messages wait for link credit, and the broker's reason for it."""
+        return self._outbox.waiting()
+
+    # --- handing over ----------------------------------------------------------------------------------------------
+
+    async def hand_over(self, time_out_s: float = 30.0) -> None:
+        """Stop taking requests, finish what is in hand, and leave the queues to the next process of this name.
+
+        The broker takes back the link credit first, so nothing is on its way when the receivers are closed: the next
+        process goes on with the next message, and none is lost or overtaken. Answers to calls of our own still come.
+        Raises CallTimedOut when something in hand takes longer; that goes back to its queue then.
+        """
+        self._handing_over = True
+        with trio.move_on_after(time_out_s) as scope:
+            if self._type_receiver is not None:
+                await self._type_receiver.pause(time_out_s)
+            await self._finish_in_hand(time_out_s)
+        for receiver in (self._type_receiver, self._host_receiver):
+            if receiver is not None:
+                await receiver.close()
+        if scope.cancelled_caught:
+            raise CallTimedOut(f"what {self.place} had in hand took longer than {time_out_s:g} s; it went back")
+
+    async def _finish_in_hand(self, time_out_s: float) -> None:
+        """Until nothing is in hand, nobody waits for an answer, and nothing is on its way.
+
+        An answer comes through the queue of this host, behind what is there: as much link credit as there are calls.
+        """
+        host_receiver = self._host_receiver
+        assert host_receiver is not None
+        while True:
+            await host_receiver.pause(time_out_s)
+            waiting = self._table.waiting_for_answers()
+            untaken = host_receiver.waiting + (0 if self._type_receiver is None else self._type_receiver.waiting)
+            if not (waiting or untaken or self._table or not self.serving.idle):
+                return
+            if waiting:
+                host_receiver.grant(waiting)
+            await trio.sleep(LOOK_AGAIN_S)
+
+    # --- life ------------------------------------------------------------------------------------------------------
+
+    async def _start(self, nursery: trio.Nursery) -> None:
+        await declare(self.connection, self.place, self.options)
+        self._nursery = nursery
+        self._session = await self.connection.begin_session()
+        self._outbox = Outbox(self._session, nursery, self._table, self.options, self._declare_again)
+        self.serving = Serving(self, nursery, self._commands, self.options, self._send_answer)
+        self.serving.on_finished = self._grant
+        nursery.start_soon(self._keep_time)
+        nursery.start_soon(self._watch)
+        await nursery.start(self._listen_to_host)
+        if self._commands.by_name or self._commands.answer_taker is not None:
+            await nursery.start(self._listen_to_type)
+
+    def _end(self) -> None:
+        self._ended = True
+        self._table.end_all(_lost)
+
+    async def _declare_again(self) -> None:
+        """The broker does not know a queue or an exchange: somebody has deleted it, or the broker has lost its data."""
+        async with self._declaring:
+            await declare(self.connection, self.place, self.options)
+
+    async def _watch(self) -> None:
+        """Raise when there is no way to go on: the session is over, or the connection. The other tasks end quietly."""
+        while True:
+            await self._session.standing.change()
+
+    async def _keep_time(self) -> None:
+        while True:
+            deadline = self._table.next_deadline()
+            with trio.move_on_at(inf if deadline is None else deadline):
+                await self._sooner.wait()
+            self._sooner = trio.Event()
+            self._table.expire(trio.current_time(), self._outbox.waiting_reason)
+
+    # --- what comes ------------------------------------------------------------------------------------------------
+
+    async def _listen_to_host(self, task_status: trio.TaskStatus[None]) -> None:
+        """Answers, requests for this host, and copies for a group; link credit is automatic, see the options."""
+        while not self._over():
+            receiver = self._host_receiver = await self._open_receiver(self.place, ReceiverOptions())
+            self._put_up_fence(self.serving.host_fence, self.place)
+            task_status.started()
+            task_status = trio.TASK_STATUS_IGNORED
+            with suppress(ClientError):
+                await self._take_all(receiver, of_type=False)
+
+    async def _listen_to_type(self, task_status: trio.TaskStatus[None]) -> None:
+        """Requests for any host of the type; link credit is what is left of ``type_requests_max``."""
+        place = Place(self.place.type)
+        while not self._over():
+            receiver = self._type_receiver = await self._open_receiver(place, ReceiverOptions(automatic=False))
+            if self.options.sole_host:
+                self._put_up_fence(self.serving.type_fence, place)
+            self._grant()
+            task_status.started()
+            task_status = trio.TASK_STATUS_IGNORED
+            with suppress(ClientError):
+                await self._take_all(receiver, of_type=True)
+
+    async def _take_all(self, receiver: Receiver, *, of_type: bool) -> None:
+        """Take what comes, until the link is over."""
+        place = Place(self.place.type) if of_type else self.place
+        fence = self.serving.type_fence if of_type else self.serving.host_fence
+        losses = receiver.standing.losses
+        looked = of_type and not self.options.sole_host  # such a queue has no fence
+        while True:
+            batch = await receiver.receive_batch(BATCH_MAX)
+            if receiver.standing.losses != losses:
+                losses = receiver.standing.losses
+                if not (of_type or self.options.sole_host):
+                    self._put_up_fence(fence, place)
+            for delivery in batch:
+                self._take(delivery, of_type=of_type)
+            if not (looked or fence.passed):
+                # Another process was active when the fence was put up, and may have had it: now it is our turn.
+                self._put_up_fence(fence, place)
+            looked = True
+            if of_type:
+                self._grant()
+
+    def _over(self) -> bool:
+        """No receiver is wanted any more."""
+        return self._handing_over or self._session.standing.over
+
+    def _take_fence(self, envelope: Envelope, *, of_type: bool) -> None:
+        place = Place(self.place.type) if of_type else self.place
+        fence = self.serving.type_fence if of_type else self.serving.host_fence
+        if fence.came(envelope.identity, marked=envelope.marked):
+            self._put_up_fence(fence, place)
+
+    def _put_up_fence(self, fence: Fence, place: Place) -> None:
+        identity = self._identity()
+        fence.put_up(identity)
+        self._nursery.start_soon(self._send_fence, identity, place)
+
+    async def _send_fence(self, identity: bytes, place: Place) -> None:
+        """Best effort: without its fence a queue is only less certain."""
+        template = request_template(FENCE, reply_to=None, idempotent=False, durable=True, ttl_s=None)
+        with suppress(ClientError):
+            sender = await self._session.open_sender(place.queue_address)
+            await sender.send(template.encode(identity, b""))
+            await sender.close()
+
+    async def _open_receiver(self, place: Place, receiver_options: ReceiverOptions) -> Receiver:
+        """A receiver from a queue; the queue is declared when the broker finds it missing."""
+        attempt, backoff = 0, self.options.client.reconnect or Backoff()
+        while True:
+            try:
+                return await self._session.open_receiver(place.queue_address, options=receiver_options)
+            except LinkClosed:
+                await self._declare_again()
+                await trio.sleep(backoff.delay_s(attempt, self.options.client.random_fraction()))
+                attempt += 1
+
+    def _take(self, delivery: Delivery, *, of_type: bool) -> None:
+        try:
+            envelope = self._reader.read(delivery.encoded)
+        except DecodeError as error:
+            delivery.reject(Error(condition="amqp:decode-error", description=str(error)))
+            return
+        if not envelope.answers:
+            if envelope.command == FENCE:
+                self._take_fence(envelope, of_type=of_type)
+                delivery.accept()
+            else:
+                self.serving.take(envelope, delivery, of_type=of_type)
+            return
+        answer = _answer_in(envelope)
+        if not self._table.answer(envelope.identity, answer.body, answer.error):
+            if self._commands.answer_taker is None:
+                self.answers_dropped += 1
+            else:
+                self._commands.answer_taker(envelope.identity.decode(errors="replace"), answer)
+        delivery.accept()
+
+    def _grant(self) -> None:
+        """Top the link credit up when half of what may be in hand has come free."""
+        receiver = self._type_receiver
+        if receiver is None or self._handing_over or receiver.standing.over:
+            return
+        room = self.options.type_requests_max - self.serving.in_hand_of_type - receiver.waiting
+        if room > 0 and receiver.link_credit <= room // 2:
+            receiver.grant(room)
+
+    # --- what leaves -----------------------------------------------------------------------------------------------
+
+    async def _wait(
+        self,
+        address: str,
+        command: str,
+        body: object,
+        answer_to: str | None,
+        time_out_s: float | None,
+        idempotent: bool,
+    ) -> object:
+        return await self._end_of(self._entry(address, command, body, answer_to, time_out_s, idempotent))
+
+    async def _end_of(self, entry: InFlight) -> object:
+        task = trio.lowlevel.current_task()
+        entry.on_end = lambda answer, error: trio.lowlevel.reschedule(
+            task, outcome.Value(answer) if error is None else outcome.Error(error)
+        )
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self._begin(entry)
+
+        def give_up(raise_cancel: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
+            self._table.withdraw(entry)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        return await trio.lowlevel.wait_task_rescheduled(give_up)
+
+    def _entry(
+        self,
+        address: str,
+        command: str,
+        body: object,
+        answer_to: str | None,
+        time_out_s: float | None,
+        idempotent: bool,
+    ) -> InFlight:
+        """A request. When it is answered to our own address it is over then, else as soon as the broker has it."""
+        limit_s = self.options.time_out_s if time_out_s is None else time_out_s
+        if limit_s <= 0:
+            raise ValueError(f"a time-out of {limit_s} s leaves no time; it must be above 0")
+        form = (command, answer_to, idempotent, limit_s)
+        template = self._templates.get(form)
+        if template is None:
+            durable = self.options.durable
+            template = self._learn(
+                form,
+                request_template(command, reply_to=answer_to, idempotent=idempotent, durable=durable, ttl_s=limit_s),
+            )
+        identity = self._identity()
+        return InFlight(
+            identity,
+            address,
+            template.encode(identity, body),
+            deadline=trio.current_time() + limit_s,
+            answered=answer_to == self.place.address,
+            on_end=_unheard,
+        )
+
+    def _identity(self) -> bytes:
+        """A message-id that no other message has."""
+        return b"%s%012x" % (self._instance, next(self._numbers))
+
+    def _begin(self, entry: InFlight) -> None:
+        """Send a request. Raises Busy."""
+        self._table.check_room()
+        self._enter(entry)
+
+    def _enter(self, entry: InFlight) -> None:
+        self._outbox.put(entry)
+        if self._table.begin(entry):
+            self._sooner.set()
+
+    def _send_answer(
+        self, request: Request, body: object, error: RemoteError | None, settle: Callable[[], None]
+    ) -> None:
+        """Send an answer or an error; ``settle`` is called when the broker has it, or when it has nowhere to go."""
+        envelope = request.envelope
+        assert envelope.reply_to is not None
+        limit_s = envelope.ttl_s or self.options.time_out_s
+        condition, content = (None, body) if error is None else (error.condition, error.text)
+        durable = self.options.durable
+        if envelope.identity and envelope.message_id is None:
+            form = (condition, limit_s)
+            template = self._templates.get(form)
+            if template is None:
+                template = self._learn(form, answer_template(condition=condition, durable=durable, ttl_s=limit_s))
+            encoded = template.encode(envelope.identity, content)
+        else:
+            encoded = encode_answer(envelope.message_id, content, condition=condition, durable=durable, ttl_s=limit_s)
+        entry = InFlight(
+            self._identity(),
+            envelope.reply_to,
+            encoded,
+            deadline=trio.current_time() + limit_s,
+            answered=False,
+            on_end=lambda _, failure: self._answered(failure, settle),
+        )
+        try:
+            self._enter(entry)
+        except Busy as busy:
+            self._answered(busy, settle)
+
+    def _answered(self, failure: ServiceError | None, settle: Callable[[], None]) -> None:
+        """The answer is with the broker, or will never be: the command was executed either way.
+
+        When this service ends first, the request is left without an outcome, and goes to another one.
+        """
+        if self._ended:
+            return
+        if failure is not None:
+            self.answers_lost += 1
+        settle()
+
+    def _learn(self, form: object, template: Template) -> Template:
+        if len(self._templates) >= TEMPLATES_MAX:
+            self._templates.clear()
+        self._templates[form] = template
+        return template
+
+
+def _unheard(body: object, error: ServiceError | None) -> None:
+    """Nobody has asked yet to be told how it ends."""
+
+
+def _answer_in(envelope: Envelope) -> Answer:
+    try:
+        body = envelope.body
+    except DecodeError as fault:
+        return Answer(None, RemoteError(FAILED, f"the answer cannot be decoded: {fault}"))
+    return Answer(None, _from_remote(envelope.command, body)) if envelope.command else Answer(body)
+
+
+def _from_remote(condition: str, text: object) -> ServiceError:
+    words = text if isinstance(text, str) else repr(text)
+    if condition == UNCERTAIN:
+        return Uncertain(words)
+    if condition == BUSY:
+        return Busy(words)
+    return RemoteError(condition, words)
+
+
+def _lost(entry: InFlight) -> ServiceError:
+    if entry.stage is Stage.WAITING and not entry.uncertain:
+        return NotSent(f"the service was closed before the message to {entry.target} left")
+    return Uncertain(f"the service was closed before {entry.target} answered")

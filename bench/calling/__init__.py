@@ -1,0 +1,1 @@
+"""What ``bench.calls`` measures: services that call and services that answer, each in a process of its own."""

@@ -1,0 +1,1 @@
+"""AMQP 1.0 as a source and a sink of Spark: `spark.read.format("amqp10")`, on this project's own protocol engine."""

@@ -1,0 +1,374 @@
+"""Reading queues: messages are fetched by link credit and drain, kept unsettled, and settled when Spark has committed.
+
+Everything happens in the driver's planner process, on one link for each queue. A micro-batch is what comes for so many
+link credits and a drain; between batches the link credit is 0, so nothing is on its way that nobody has asked for.
+
+What is committed, Spark tells late, and of the last batch never: but it asks for the next one from an offset only when
+the batch that ended there is in its log. So both settle. After a crash the broker delivers again what was not settled.
+What is committed already is recognised by the sequence number that the broker stamps; it gets its outcome then, and the
+fetch goes on behind it. From a broker that stamps none, such messages become rows a second time: at least once.
+
+A batch that was planned and not committed when the driver died is read once more by a task (:func:`read_again`), which
+settles nothing: its link closes, and the driver's link gets the same messages again.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from amqp10.errors import ErrorCondition
+from amqp10.messaging import ACCEPTED, Error, Modified, Outcome, Rejected
+from pipeline.connector.errors import BadOption, ConnectionLost, ConnectorError, DataLost
+from pipeline.connector.links import Deliveries, ReceivingLink
+from pipeline.connector.offsets import RANGES_MAX, Json, Numbers, QueueOffset, queue_json, queue_offsets
+from pipeline.connector.options import SourceOptions
+from pipeline.connector.rows import OFFSET_ANNOTATION, Rows
+from pipeline.connector.stream_source import BATCH_ROWS, check_bad
+from pipeline.connector.wire import BlockingConnection
+
+FIRST_FETCH: Final = 500
+"""Messages of the first fetch of a query, which tells how large they are: enough for an average, and with 128 KiB each
+the default of maxBytesPerTrigger."""
+LOOK_AGAIN_S: Final = 0.2
+"""How long to wait for messages that a dying process may still hold, before they are asked for again."""
+TRIED_IN_VAIN: Final = Modified(delivery_failed=True)
+"""What ``onBadRow`` release gives: back to the queue, with one more failed delivery, which limits can count."""
+
+
+class Settlement(NamedTuple):
+    """An outcome that is to be given, to deliveries of one link, both ends inclusive."""
+
+    link: ReceivingLink
+    first: int
+    last: int
+    outcome: Outcome
+
+
+class Batch(NamedTuple):
+    """A micro-batch that Spark has not committed, as far as it is known."""
+
+    end: Json
+    settlements: list[Settlement]
+
+
+class QueueSource:
+    """The driver's side, for all queues of a query. Connects with the first fetch, and again after a loss."""
+
+    def __init__(self, options: SourceOptions, schema: pa.Schema) -> None:
+        self._options = options
+        self._schema = schema
+        self._connection: BlockingConnection | None = None
+        self._links: dict[str, ReceivingLink] = {}
+        self._batches: list[Batch] = []
+        self._mean_bytes = 0.0
+        """Of the messages fetched last; 0: none have been."""
+        self._left: dict[str, int] = {}
+        """With AvailableNow: how many may still be fetched of a queue, where its broker says so."""
+
+    def first(self) -> Json:
+        """Where a query without a checkpoint begins: nothing is committed."""
+        return queue_json({address: QueueOffset(Numbers(), 0) for address in self._options.addresses})
+
+    def stop_at_end(self) -> None:
+        """Fetch no more than is there now."""
+        left: dict[str, int | None] = {}
+        for address in self._options.addresses:
+            link = self._link(address)
+            left[address] = link.ready()
+            link.close()  # a task may have to read first, and a queue may have one active consumer only
+            del self._links[address]
+        self._left = {address: count for address, count in left.items() if count is not None}
+
+    def fetch(self, start: Json) -> tuple[list[pa.RecordBatch], Json]:
+        """The next micro-batch behind ``start``, and where it ends: at ``start`` when there is nothing.
+
+        A connection that was lost since the last batch is made anew, once: what it held comes again, and is known.
+        """
+        begins = queue_offsets(start, self._options.addresses)
+        self.committed(start)
+        try:
+            return self._fetch(start, begins)
+        except ConnectionLost:
+            self.close()
+            return self._fetch(start, begins)
+
+    def committed(self, end: Json) -> None:
+        """The batch that ends there is in Spark's log, and so are those before it: settle them."""
+        ends = [batch.end for batch in self._batches]
+        if end not in ends:
+            return
+        done, self._batches = self._batches[: ends.index(end) + 1], self._batches[ends.index(end) + 1 :]
+        with suppress(ConnectorError):  # the connection is lost: they come again, and are known
+            for batch in done:
+                for settlement in batch.settlements:
+                    if settlement.link.attached:
+                        settlement.link.settle(*settlement[1:])
+            self._flush()
+
+    def close(self) -> None:
+        """Let go of the connection. What is not settled goes back to its queue."""
+        self._links.clear()
+        self._batches.clear()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    # --- inside ----------------------------------------------------------------------------------------------------
+
+    def _fetch(self, start: Json, begins: dict[str, QueueOffset]) -> tuple[list[pa.RecordBatch], Json]:
+        batch = Fetch(self._options)
+        ends = {address: self._fetch_from(address, begin, batch) for address, begin in begins.items()}
+        columns, end = batch.columns(self._schema), queue_json(ends)
+        for settlement in batch.at_once:
+            settlement.link.settle(*settlement[1:])
+        if end != start:
+            self._batches.append(Batch(end, batch.settlements))
+            if self._options.settle == "fetch":
+                self.committed(end)
+        self._flush()
+        for address in self._left:
+            self._left[address] -= ends[address].fetched - begins[address].fetched
+        return columns, end
+
+    def _fetch_from(self, address: str, begin: QueueOffset, batch: "Fetch") -> QueueOffset:
+        """Fetch from one queue until it is empty or the batch is full; how far it has been read then."""
+        link = self._link(address)
+        taken, new = Taken(begin.committed), 0
+        while (wanted := self._wanted(address, new, batch)) > 0:
+            runs = link.fetch(wanted, within_s=self._options.drain_time_out_s)
+            for run in runs:
+                new += batch.take(address, link, run, taken)
+            if batch.fetched:
+                self._mean_bytes = batch.fetched_bytes / batch.fetched
+            if sum(len(run.entries) for run in runs) < wanted:
+                break
+        return QueueOffset((begin.committed | taken.new).newest(RANGES_MAX), begin.fetched + new)
+
+    def _wanted(self, address: str, new: int, batch: "Fetch") -> int:
+        """How many messages to ask for now, when ``new`` ones have come from this queue; 0: the batch is full."""
+        options = self._options
+        wanted = min(options.link_credit, options.rows_max - batch.rows)
+        if address in self._left:
+            wanted = min(wanted, self._left[address] - new)
+        bytes_left = options.bytes_max - batch.kept_bytes
+        if not self._mean_bytes:
+            return min(wanted, FIRST_FETCH)
+        return min(
+            wanted, int(bytes_left / self._mean_bytes) if batch.rows else max(1, int(bytes_left / self._mean_bytes))
+        )
+
+    def _link(self, address: str) -> ReceivingLink:
+        options = self._options
+        if self._connection is None:
+            self._connection = BlockingConnection.open(options.login, container_id=options.container_id)
+        link = self._links.get(address)
+        if link is None or not link.attached:
+            link = self._links[address] = ReceivingLink.open(
+                self._connection, address, name=_link_name(options, address)
+            )
+        return link
+
+    def _flush(self) -> None:
+        if self._connection is not None and self._connection.failure is None:
+            self._connection.flush()
+
+
+class Taken:
+    """Which sequence numbers have come in this batch, and which were committed before."""
+
+    def __init__(self, before: Numbers) -> None:
+        self.before = before
+        self.new = Numbers()
+
+
+class Fetch:
+    """One micro-batch while it is fetched: rows of all its queues, and what is to be settled when."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.rows = 0
+        """That go to Spark, or are bad."""
+        self.kept_bytes = 0
+        self.fetched = 0
+        """Messages, also those that were committed before."""
+        self.fetched_bytes = 0
+        self.settlements: list[Settlement] = []
+        """When the batch is committed."""
+        self.at_once: list[Settlement] = []
+        """Of messages that were committed before."""
+        self._options = options
+        self._parts: list[tuple[Rows, set[int]]] = []
+        """Rows, and the places of those that Spark does not get."""
+
+    def take(self, address: str, link: ReceivingLink, run: Deliveries, taken: Taken) -> int:
+        """Take a run of deliveries. Returns how many of them are new."""
+        if not self._parts or self._parts[-1][0].address != address or len(self._parts[-1][0]) >= BATCH_ROWS:
+            self._parts.append((Rows(address), set()))
+        rows, left_out = self._parts[-1]
+        begin = len(rows)
+        rows.take(run.entries)
+        _check_is_queue(address, run.entries[0])
+        self.fetched += len(run.entries)
+        size = sum(map(len, run.entries))
+        self.fetched_bytes += size
+        numbers = rows.numbers[begin:]
+        repeated = repeated_places(numbers, taken.before | taken.new)
+        outcomes = self._outcomes(rows, begin, len(numbers))
+        if not repeated and not outcomes:  # as nearly always
+            taken.new |= numbers_of(numbers)
+            self.settlements.append(Settlement(link, run.first, run.last, ACCEPTED))
+            self.rows += len(numbers)
+            self.kept_bytes += size
+            return len(numbers)
+        new: list[int | None] = []
+        for place, number in enumerate(numbers):
+            outcome = outcomes.get(place, ACCEPTED)
+            settlement = Settlement(link, run.first + place, run.first + place, outcome)
+            (self.at_once if place in repeated else self.settlements).append(settlement)
+            if place in repeated or place in outcomes:
+                left_out.add(begin + place)
+            if place not in repeated and not isinstance(outcome, Modified):
+                new.append(number)
+        taken.new |= numbers_of(new)
+        fresh = len(numbers) - len(repeated)
+        self.rows += fresh
+        self.kept_bytes += size * fresh // len(numbers)
+        return fresh
+
+    def columns(self, schema: pa.Schema) -> list[pa.RecordBatch]:
+        """The rows. Raises BadMessage for one that cannot become one, when that is to end the query."""
+        for rows, _ in self._parts:
+            check_bad(self._options, rows)
+        parts = [rows.columns(schema, left_out=left_out) for rows, left_out in self._parts]
+        return [part for part in parts if part.num_rows]
+
+    def _outcomes(self, rows: Rows, begin: int, count: int) -> dict[int, Outcome]:
+        """What messages get that Spark does not, by their place in the run."""
+        if not rows.bad or self._options.on_bad_row not in ("reject", "release"):
+            return {}
+        return {
+            bad.place - begin: _refusal(self._options, bad.reason)
+            for bad in rows.bad
+            if begin <= bad.place < begin + count
+        }
+
+
+def _refusal(options: SourceOptions, reason: str) -> Outcome:
+    if options.on_bad_row == "release":
+        return TRIED_IN_VAIN
+    return Rejected(error=Error(condition=ErrorCondition.DECODE_ERROR, description=reason))
+
+
+def numbers_of(numbers: list[int] | list[int | None]) -> Numbers:
+    """The set of those that are not None. They are consecutive, as nearly always, or in any order."""
+    if numbers and numbers[0] is not None and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+        return Numbers([(numbers[0], numbers[0] + len(numbers) - 1)])
+    return Numbers.of(number for number in numbers if number is not None)
+
+
+def repeated_places(numbers: list[int | None], before: Numbers) -> set[int]:
+    """The places of the numbers that were there before."""
+    present = [number for number in numbers if number is not None]
+    if not present or not before.ranges or min(present) > before.ranges[-1][1]:
+        return set()
+    return {place for place, number in enumerate(numbers) if number is not None and number in before}
+
+
+def _link_name(options: SourceOptions, address: str) -> str | None:
+    """Names of links are for one pair of ends: with several addresses each gets its own."""
+    if options.link_name is None or len(options.addresses) == 1:
+        return options.link_name
+    return f"{options.link_name} {address}"
+
+
+def _check_is_queue(address: str, entry: bytes) -> None:
+    if OFFSET_ANNOTATION.encode() in entry[:256]:  # the broker puts it before everything else of the message
+        raise BadOption(f"{address} is a stream: set option mode to stream")
+
+
+# --- a batch once more ---------------------------------------------------------------------------------------------
+
+
+def read_again(options: SourceOptions, start: Json, end: Json, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of a batch that was planned before a crash, and not committed. It runs in a task, and settles nothing.
+
+    Messages may be missing at first, while the broker has not noticed the death of who held them; they are waited for
+    as long as ``drainTimeout`` says. Raises DataLost for those that do not come.
+    """
+    begins, ends = queue_offsets(start, options.addresses), queue_offsets(end, options.addresses)
+    with BlockingConnection.open(options.login, container_id=options.container_id) as connection:
+        for address in options.addresses:
+            rows = Rows(address)
+            link = ReceivingLink.open(connection, address, name=_link_name(options, address))
+            wanted = ends[address].committed - begins[address].committed
+            if wanted.ranges:
+                entries = _with_numbers(options, connection, link, wanted)
+            else:
+                entries = _as_many(options, connection, link, ends[address].fetched - begins[address].fetched)
+            rows.take(entries)
+            check_bad(options, rows)
+            left_out = () if options.on_bad_row == "null" else {bad.place for bad in rows.bad}
+            if len(rows):
+                yield rows.columns(schema, left_out=left_out)
+            link.close()
+
+
+def _with_numbers(
+    options: SourceOptions, connection: BlockingConnection, link: ReceivingLink, wanted: Numbers
+) -> list[bytes]:
+    """The messages with these numbers, in their order."""
+    found: dict[int, bytes] = {}
+
+    def take(runs: list[Deliveries]) -> int:
+        for run in runs:
+            rows = Rows(link.address)
+            rows.take(run.entries)
+            found.update(
+                (number, entry)
+                for number, entry in zip(rows.numbers, run.entries, strict=True)
+                if number is not None and number in wanted
+            )
+        return len(wanted) - len(found)
+
+    missing = _until_none_missing(options, connection, link, take, len(wanted))
+    if missing and options.fail_on_data_loss:
+        left = wanted - Numbers.of(found)
+        raise DataLost(
+            f"{link.address}: {missing} messages of the batch that was begun before the crash did not come again "
+            f"within {options.drain_time_out_s:g} s, the first with the number {left.ranges[0][0]}: they expired, or "
+            "somebody else took them; option failOnDataLoss=false goes on with what is left"
+        )
+    return [found[number] for number in sorted(found)]
+
+
+def _as_many(options: SourceOptions, connection: BlockingConnection, link: ReceivingLink, count: int) -> list[bytes]:
+    """So many messages, or what is there, from a broker that stamps no numbers."""
+    entries: list[bytes] = []
+
+    def take(runs: list[Deliveries]) -> int:
+        for run in runs:
+            entries.extend(run.entries)
+        return count - len(entries)
+
+    _until_none_missing(options, connection, link, take, count)
+    return entries
+
+
+def _until_none_missing(
+    options: SourceOptions,
+    connection: BlockingConnection,
+    link: ReceivingLink,
+    take: Callable[[list[Deliveries]], int],
+    missing: int,
+) -> int:
+    """Fetch until nothing is missing or nothing more comes for ``drainTimeout``. Returns how many are still missing."""
+    waits = max(1, round(options.drain_time_out_s / LOOK_AGAIN_S))
+    while missing > 0 and waits > 0:
+        granted = min(missing, options.link_credit)
+        runs = link.fetch(granted, within_s=options.drain_time_out_s)
+        missing = take(runs)
+        if not runs:
+            waits -= 1
+            connection.moved_until(lambda: False, within_s=LOOK_AGAIN_S)
+    return missing

@@ -1,0 +1,80 @@
+"""Requests to a broker's management node, over a pair of links [HTTP over AMQP, as RabbitMQ 4 has it].
+
+One pair serves all requests of a connection; one request is under way at a time.
+"""
+
+from itertools import count
+from typing import Final
+from urllib.parse import unquote
+
+from amqp10.codec.composite import read_descriptor
+from amqp10.codec.decode import DEPTH_MAX, decode_value
+from amqp10.errors import DecodeError
+from amqp10.sections import (
+    AMQP_VALUE,
+    Properties,
+    decode_properties,
+    encode_properties,
+    encode_section,
+    scan,
+)
+from amqp10.types import plain
+from pipeline.connector.errors import LinkRefused, RequestRefused, TimedOut
+from pipeline.connector.links import ReceivingLink, SendingLink
+from pipeline.connector.wire import BlockingConnection
+
+NODE: Final = "/management"
+PAIRED: Final = {"paired": True}
+"""The link property that makes two links of one name a pair."""
+REFUSED_FROM: Final = 400
+"""From here up a status says that the request was not served."""
+QUEUES: Final = "/queues/"
+"""What the address of a queue begins with; its name follows, percent-encoded."""
+
+
+class Management:
+    """The pair of links. Raises RequestRefused for a broker that has no such node."""
+
+    def __init__(self, connection: BlockingConnection) -> None:
+        self._connection = connection
+        self._within_s = connection.settings.answer_time_out_s
+        self._identities = count(1)
+        name = connection.new_link_name()
+        try:
+            self._receiving = ReceivingLink.open(connection, NODE, name=name, settled=True, properties=PAIRED)
+            self._sending = SendingLink.open(connection, NODE, name=name, properties=PAIRED)
+        except LinkRefused as error:
+            raise RequestRefused(error.text, error.condition) from None
+
+    def request(self, method: str, path: str, body: object = None) -> object:
+        """The body of the answer, plain values. Raises RequestRefused with the broker's text, and TimedOut."""
+        identity = f"{self._connection.container_id}-{next(self._identities)}"
+        properties = Properties(message_id=identity, to=path, subject=method, reply_to="$me")
+        self._receiving.stream(1, messages=1)
+        self._sending.send([encode_properties(properties) + encode_section(AMQP_VALUE, body)], within_s=self._within_s)
+        arrived = self._receiving.arrived(within_s=self._within_s)
+        if not arrived:
+            raise TimedOut(f"{method} {path} was not answered within {self._within_s:g} s")
+        status, answer = _answer(arrived[0].entries[0])
+        if status >= REFUSED_FROM:
+            raise RequestRefused(answer if isinstance(answer, str) else f"{method} {path} was refused with {status}")
+        return answer
+
+
+def queue_path(address: str) -> str | None:
+    """Where Headgate shows the queue behind an address; None for an address that is not a queue's."""
+    if not address.startswith(QUEUES) or not unquote(address[len(QUEUES) :]):
+        return None
+    return f"/headgate/queues/{address[len(QUEUES) :]}"
+
+
+def _answer(entry: bytes) -> tuple[int, object]:
+    try:
+        bounds = scan(entry, ordered=False)
+        subject = decode_properties(entry, *bounds.properties).subject if bounds.properties else None
+        if subject is None or not (subject.isascii() and subject.isdigit()) or bounds.body is None:
+            raise RequestRefused(f"the broker's answer has the status {subject!r}, which is none")
+        _, value_at = read_descriptor(entry, *bounds.body, DEPTH_MAX)
+        return int(subject), plain(decode_value(entry, value_at, bounds.body[1], DEPTH_MAX)[0])
+    except DecodeError as error:
+        raise RequestRefused(f"the broker's answer cannot be decoded: {error.description}") from None

@@ -1,0 +1,112 @@
+"""Where streams begin and end now, and where they are at a time.
+
+Headgate answers with one request. Other brokers are asked by attaching: at ``last`` for the newest offset, at ``first``
+and at a time for the first message from there on; one link credit, or a drain, is all that it costs.
+"""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from amqp10.types import Described, Symbol, Timestamp, ULong
+from pipeline.connector.errors import BadOption, RequestRefused
+from pipeline.connector.links import ReceivingLink
+from pipeline.connector.requests import Management, queue_path
+from pipeline.connector.rows import number_in
+from pipeline.connector.wire import BlockingConnection
+
+OFFSET_SPEC: Final = "rabbitmq:stream-offset-spec"
+"""``first``, ``last`` (the newest chunk), ``next``, an offset, or a timestamp."""
+PROBE_LINK_CREDIT: Final = 100_000
+"""To read through the newest chunk: RabbitMQ's largest has fewer messages."""
+PRODUCT: Final = "Headgate"
+
+
+class Ends(NamedTuple):
+    """What is kept of a stream."""
+
+    first: int
+    """The oldest offset; ``end`` when there is none."""
+    end: int
+    """The offset behind the newest."""
+    row_bytes: float
+    """Of a message, on the average; 0 when that is not known."""
+
+
+class StreamEnds:
+    """Asks one connection about streams."""
+
+    def __init__(self, connection: BlockingConnection, *, drain_time_out_s: float, probe: bool = False) -> None:
+        """``probe``: ask by attaching also where the broker has a request for it."""
+        self._connection = connection
+        self._drain_time_out_s = drain_time_out_s
+        self._management: Management | None = None
+        self._asks = not probe and PRODUCT in str(connection.broker.get("information", ""))
+
+    def of(self, address: str) -> Ends:
+        """What is kept now. Raises LinkRefused, BadOption for what is no stream, and what a connection raises."""
+        asked = self._asked(address)
+        if asked is not None:
+            return asked
+        newest = self._probed(address, "last")
+        end = max(_numbers(newest), default=-1) + 1
+        first = min(_numbers(self._probed(address, "first", 1)), default=end)
+        return Ends(first, max(first, end), sum(map(len, newest)) / len(newest) if newest else 0.0)
+
+    def at(self, address: str, time_ms: int, ends: Ends) -> int:
+        """The offset of the first message that is not older, as far as the broker knows; the end when there is none."""
+        return min(_numbers(self._probed(address, Timestamp(time_ms), 1)), default=ends.end)
+
+    def _asked(self, address: str) -> Ends | None:
+        path = queue_path(address)
+        if path is None or not self._asks:
+            return None
+        try:
+            if self._management is None:
+                self._management = Management(self._connection)
+            shown = self._management.request("GET", path)
+        except RequestRefused:
+            self._asks = False  # this user may not: ask as if it were another broker
+            return None
+        if not isinstance(shown, dict):
+            return None
+        first, last, size = (shown.get(name) for name in ("first_offset", "last_offset", "file_bytes"))
+        if not isinstance(first, int):
+            raise _no_stream(address)
+        if not isinstance(last, int):
+            return Ends(first, first, 0.0)
+        return Ends(first, last + 1, size / (last + 1 - first) if isinstance(size, int) else 0.0)
+
+    def _probed(self, address: str, where: object, link_credit: int = PROBE_LINK_CREDIT) -> list[bytes]:
+        """The first and the last message of each run from there on, as many as are there or the link credit allows."""
+        link = open_stream(self._connection, address, where)
+        try:
+            runs = link.fetch(link_credit, within_s=self._drain_time_out_s)
+        finally:
+            link.close()
+        return [entry for run in runs for entry in (run.entries[0], run.entries[-1])]
+
+
+def _numbers(entries: Iterable[bytes]) -> list[int]:
+    return [number for number in map(number_in, entries) if number is not None]
+
+
+def open_stream(
+    connection: BlockingConnection, address: str, where: object, *, name: str | None = None
+) -> ReceivingLink:
+    """Attach to a stream: at an offset, a time, or one of the words. Messages come settled, nothing is taken.
+
+    Raises BadOption when the address is no stream, and what :meth:`ReceivingLink.open` raises.
+    """
+    value = ULong(where) if isinstance(where, int) else where
+    filters = {OFFSET_SPEC: Described(Symbol(OFFSET_SPEC), value)}
+    link = ReceivingLink.open(connection, address, name=name, filters=filters, settled=True)
+    assert link.answer is not None
+    source = link.answer.source
+    if OFFSET_SPEC not in (getattr(source, "filter", None) or {}):
+        link.close()
+        raise _no_stream(address)
+    return link
+
+
+def _no_stream(address: str) -> BadOption:
+    return BadOption(f"{address} is no stream: set option mode to queue, or read another address")

@@ -1,0 +1,168 @@
+"""What is generated: how one connection behaves in each second, and the answers that the tables must find.
+
+A load is a number of alike connections. A *beat* is what one of them records in a second; it is repeated for every
+connection and second, with other counts. In texts of a beat ``{n}`` stands for the connection's number.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from pipeline.tables.bottlenecks import CHANNEL, QUEUE, STORE
+
+MICROSECONDS = 1_000_000
+NEWER, OLDER = "amqp-1.0", "amqp-0-9-1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One record of a beat. Times are microseconds after the beat's second began; ``since_us`` may be before it."""
+
+    at_us: int
+    kind: str
+    link: str | None = None
+    direction: str | None = None
+    address: str | None = None
+    reason: str | None = None
+    culprit: str | None = None
+    since_us: int | None = None
+    seconds: float | None = None
+    stage: str | None = None
+    name: str | None = None
+    blocks: int | None = None
+    blocked: bool | None = None
+    held_up_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """Alike connections, each with one link from a publisher."""
+
+    protocol: str
+    link: str
+    address: str | None
+    beat: tuple[Record, ...]
+    bottleneck: str | None = None
+    culprit: str | None = None
+    """What has to be found, with ``{n}``; None: nothing."""
+
+
+def activity(link: str, records: int) -> tuple[Record, ...]:
+    """A link that moves messages in each of so many intervals of a second."""
+    step = MICROSECONDS // records
+    return tuple(Record(at_us=number * step, kind="activity", link=link, direction="in") for number in range(records))
+
+
+def _stage(at_us: int, stage: str, name: str, held_up_by: str | None) -> Record:
+    """Blocked with a name of who does it; no longer without."""
+    return Record(
+        at_us=at_us,
+        kind="stage",
+        stage=stage,
+        name=name,
+        blocks=3 if held_up_by else None,
+        blocked=held_up_by is not None,
+        held_up_by=held_up_by,
+    )
+
+
+READER = (_stage(200_000, "reader", "c{n}", "c{n}/1"), _stage(600_000, "reader", "c{n}", None))
+CHANNELS = (_stage(210_000, "channel", "c{n}/1", "orders-{n}"), _stage(590_000, "channel", "c{n}/1", None))
+QUEUES = (_stage(220_000, "queue", "orders-{n}", STORE), _stage(580_000, "queue", "orders-{n}", None))
+
+
+def older(records: int, stages: tuple[Record, ...], bottleneck: str | None, culprit: str | None) -> Load:
+    """A 0.9.1 connection with one channel, whose stages are in flow in each second."""
+    beat = (*activity("c{n}/1", records), *stages)
+    return Load(
+        protocol=OLDER, link="c{n}/1", address=None, beat=beat, bottleneck=bottleneck, culprit=culprit
+    )  # fmt: skip
+
+
+def newer(records: int, stalls: tuple[Record, ...] = ()) -> Load:
+    """A 1.0 connection with one link, that stands still in part of each second or not at all."""
+    return Load(
+        protocol=NEWER,
+        link="c{n}/0/0",
+        address="/queues/orders-{n}",
+        beat=(*activity("c{n}/0/0", records), *stalls),
+        bottleneck=stalls[0].reason if stalls else None,
+        culprit=stalls[0].culprit if stalls else None,
+    )
+
+
+def _stall(kind: str, at_us: int, since_us: int, seconds: float | None = None) -> Record:
+    return Record(
+        at_us=at_us,
+        kind=kind,
+        link="c{n}/0/0",
+        direction="in",
+        address="/queues/orders-{n}",
+        reason="store-slow",
+        culprit="store",
+        since_us=since_us,
+        seconds=seconds,
+    )
+
+
+STALLS = (
+    _stall("unblocked", 200_000, -300_000, 0.5),
+    _stall("blocked", 750_000, 700_000),
+)
+"""Half a second across each full second, told 50 ms after it began. The last one stays open, and the first one began
+before the first record: both have to be found all the same."""
+STALL_US = 500_000
+
+
+def loads(records: int) -> Mapping[str, Load]:
+    """The loads by name, with so many activity records of a link in each second."""
+    return MappingProxyType(
+        {
+            "links": newer(records),
+            "channel": older(records, READER, CHANNEL, "c{n}/1"),
+            "queue": older(records, (*READER, *CHANNELS), QUEUE, "orders-{n}"),
+            "store": older(records, (*READER, *CHANNELS, *QUEUES), STORE, STORE),
+            "free": older(records, (), None, None),
+            "stalls": newer(records, STALLS),
+        }
+    )
+
+
+NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "links": "AMQP 1.0 links that nothing holds up",
+        "stalls": "AMQP 1.0 links that wait for syncs for half of their time",
+        "free": "AMQP 0.9.1 connections that nothing holds up",
+        "channel": "AMQP 0.9.1 connections with small transient messages: the channel is the bottleneck",
+        "queue": "AMQP 0.9.1 connections with small persistent messages: the queue is",
+        "store": "AMQP 0.9.1 connections with large persistent messages: the message store is",
+        "ramp": "one AMQP 1.0 link whose publisher offers more and more",
+    }
+)
+"""What can be generated, and what it is."""
+
+RAMP_CAPACITY = 2_000
+"""Messages per second that the ramp's queue takes."""
+RAMP_SECONDS = 80
+RAMP_STEP = 50
+"""Messages per second that are offered more in each second: twice the capacity in the end."""
+RAMP_RECORDS = 10
+"""Activity records in a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class RampSecond:
+    """What happens in one second of the ramp."""
+
+    transfers: int
+    blocked_us: int
+
+
+def ramp() -> list[RampSecond]:
+    """Once more is offered than the queue takes, the publisher stands still for what is too much."""
+    found = []
+    for second in range(RAMP_SECONDS):
+        offered = RAMP_STEP * (second + 1)
+        carried = min(offered, RAMP_CAPACITY)
+        found.append(RampSecond(carried, MICROSECONDS - MICROSECONDS * carried // offered))
+    return found

@@ -1,0 +1,211 @@
+"""``python -m pipeline.measure``: how fast the tables are, and whether their values are right.
+
+Generates events, adds them up per link and second with Spark on ``local[2]``, and prints times and memory:
+
+- ``--events`` records cold and warm, and the largest resident memory of the Java process and the Python processes;
+- with ``--duckdb`` the same with DuckDB, where it is installed, and the ratio of the warm times;
+- ``--check`` records against a reference in plain Python, value by value.
+
+For example:
+
+    python -m pipeline.measure --events 100000000
+    python -m pipeline.measure --events 10000000 --duckdb
+    python -m pipeline.measure --events 0 --check 1000000
+
+Exit status: 0; 1 when values differ.
+"""
+
+import argparse
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import pyarrow.dataset as ds
+
+from pipeline.generate.files import Answers, generate
+from pipeline.jobs.session import session
+from pipeline.tables.gold import link_seconds
+
+CONNECTIONS = 1_000
+RECORDS = 100
+"""Of a link in a second: an interval of 10 ms."""
+WARM_RUNS = 3
+LOOK_SECONDS = 0.2
+BYTES_PER_KIB = 1024
+DUCKDB = """
+    copy (
+        select node, connection, link, direction, floor(epoch(at))::bigint as second, sum(transfers), sum(accepted),
+            sum(coalesce(rejected, 0) + coalesce(released, 0) + coalesce(modified, 0)), sum(granted), min(link_credit),
+            max(link_credit)
+        from read_parquet('{events}/*.parquet') where kind = 'activity' group by all
+    ) to '{out}' (format parquet)
+"""
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds that it takes."""
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began
+
+
+@contextmanager
+def peak_memory() -> Iterator[Callable[[], str]]:
+    """What is printed of the largest resident memory of Java and of Python while the block runs."""
+    peak = {"java": 0, "python": 0}
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(LOOK_SECONDS):
+            for name, size in resident().items():
+                peak[name] = max(peak[name], size)
+
+    watching = threading.Thread(target=look)
+    watching.start()
+    try:
+        yield lambda: ", ".join(f"{name} {size / 2**30:.2f} GiB" for name, size in peak.items())
+    finally:
+        over.set()
+        watching.join()
+
+
+def resident() -> dict[str, int]:
+    """Bytes of this process and its descendants now, from /proc: nothing where there is none."""
+    children: dict[int, list[int]] = {}
+    sizes: dict[int, tuple[str, int]] = {}
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            lines = status.read_text().splitlines()
+        except OSError:
+            continue  # it has ended
+        fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+        pid = int(status.parent.name)
+        children.setdefault(int(fields["PPid"]), []).append(pid)
+        sizes[pid] = (fields["Name"], int(fields.get("VmRSS", "0 kB").split()[0]) * BYTES_PER_KIB)
+    found = {"java": 0, "python": 0}
+    waiting = [int(Path("/proc/self").resolve().name)] if sizes else []
+    while waiting:
+        pid = waiting.pop()
+        name, size = sizes.get(pid, ("", 0))
+        found["java" if name.startswith("java") else "python"] += size
+        waiting += children.get(pid, [])
+    return found
+
+
+def make(folder: Path, events: int) -> Answers:
+    """The events, with progress."""
+
+    def progress(done: int, of: int) -> None:
+        print(f"\rgenerated {done:,} of {of:,}", end="\n" if done >= of else "", file=sys.stderr, flush=True)
+
+    return generate(
+        folder, "links", events=events, connections=min(CONNECTIONS, events), records=RECORDS, seed=1, progress=progress
+    )
+
+
+def measure(events: int, *, duckdb: bool) -> None:
+    """Cold and warm times, and memory."""
+    with tempfile.TemporaryDirectory(prefix="pipeline-measure-") as name:
+        folder = Path(name)
+        made = make(folder / "events", events)
+        began = time.monotonic()
+        spark = session("measure", master="local[2]")
+        print(f"Spark started in {time.monotonic() - began:.1f} s")
+
+        def spark_once() -> None:
+            table = link_seconds(spark.read.parquet(str(folder / "events")))
+            table.write.mode("overwrite").parquet(str(folder / "spark"))
+
+        with peak_memory() as peak:
+            cold = timed(spark_once)
+            warm = min(timed(spark_once) for _ in range(WARM_RUNS))
+        groups = ds.dataset(folder / "spark", format="parquet").count_rows()
+        print(f"Spark: {made.events:,} events, {groups:,} link seconds: cold {cold:.1f} s, warm {warm:.1f} s; {peak()}")
+        spark.stop()
+        if duckdb:
+            other = with_duckdb(folder)
+            print(f"DuckDB, 2 threads: warm {other:.1f} s; Spark takes {warm / other:.2f} times as long")
+
+
+def with_duckdb(folder: Path) -> float:
+    """DuckDB's warm time for the same."""
+    import duckdb  # type: ignore[import-not-found,unused-ignore]
+
+    connection = duckdb.connect(config={"threads": 2})
+    connection.execute("set timezone = 'UTC'")
+    query = DUCKDB.format(events=folder / "events", out=folder / "duckdb.parquet")
+    timed(lambda: connection.execute(query))
+    return min(timed(lambda: connection.execute(query)) for _ in range(WARM_RUNS))
+
+
+def differences(events: int) -> int:
+    """Link seconds whose values are not those of the reference, or that only one of them has."""
+    with tempfile.TemporaryDirectory(prefix="pipeline-check-") as name:
+        folder = Path(name)
+        make(folder / "events", events)
+        wanted = reference(folder / "events")
+        spark = session("measure", master="local[2]")
+        rows = link_seconds(spark.read.parquet(str(folder / "events"))).collect()
+        found = {tuple(row[:5]): tuple(row[5:]) for row in rows}
+        spark.stop()
+        wrong = sum(found.get(key) != wanted.get(key) for key in found.keys() | wanted.keys())
+        print(f"{events:,} events, {len(wanted):,} link seconds: {wrong} differ from the reference in plain Python")
+        return wrong
+
+
+def reference(folder: Path) -> dict[tuple[object, ...], tuple[object, ...]]:
+    """The same, record by record, for events without outcomes but ``accepted``."""
+    sums: dict[tuple[object, ...], list[int]] = {}
+    columns = [
+        "node",
+        "connection",
+        "link",
+        "direction",
+        "at",
+        "kind",
+        "transfers",
+        "accepted",
+        "granted",
+        "link_credit",
+    ]
+    for batch in ds.dataset(folder, format="parquet").to_batches(columns=columns):
+        for *place, at, kind, transfers, accepted, granted, link_credit in zip(
+            *(column.to_pylist() for column in batch.columns), strict=True
+        ):
+            if kind != "activity":
+                continue
+            key = (*place, int(at.timestamp() // 1))
+            one = sums.setdefault(key, [0, 0, 0, 0, link_credit, link_credit])
+            one[0] += transfers
+            one[1] += accepted
+            one[3] += granted
+            one[4] = min(one[4], link_credit)
+            one[5] = max(one[5], link_credit)
+    return {key: tuple(values) for key, values in sums.items()}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Read the command line and run; the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m pipeline.measure", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--events", type=int, default=10_000_000, help="how many to measure with; 0: none (10000000)")
+    parser.add_argument("--duckdb", action="store_true", help="measure DuckDB, too")
+    parser.add_argument("--check", type=int, default=0, metavar="EVENTS", help="compare so many with the reference (0)")
+    found = parser.parse_args(words)
+    if min(found.events, found.check) < 0:
+        parser.error("--events and --check must be 0 or more")
+    if found.duckdb and find_spec("duckdb") is None:
+        parser.error("DuckDB is not installed; install it with: pip install duckdb")
+    if found.events:
+        measure(found.events, duckdb=found.duckdb)
+    return 1 if found.check and differences(found.check) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""Gold: what moved and what stood still, per link and per queue, in each second.
+
+A second is that in which a record began; a record adds up 10 ms unless the broker is set otherwise, so what is counted
+in a second may have happened so much later.
+"""
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+LINK = ("node", "connection", "link", "direction")
+MOVED = ("transfers", "accepted", "not_accepted", "granted")
+"""What ``link_seconds`` counts, in messages."""
+MICROSECONDS = 1_000_000
+
+
+def second_of(column: str) -> Column:
+    """Seconds since 1970, whole ones."""
+    return F.col(column).cast("timestamp").cast("bigint")
+
+
+def link_seconds(events: DataFrame) -> DataFrame:
+    """``link_seconds``: messages, answers and link credit per link and second.
+
+    ``second`` is in seconds since 1970. ``not_accepted`` is rejected, released or modified. ``link_credit_min`` and
+    ``link_credit_max`` are over what the records ended with; null for AMQP 0.9.1, which has none.
+    """
+
+    def total(*names: str) -> Column:
+        return F.sum(sum((F.coalesce(F.col(name), F.lit(0)) for name in names), F.lit(0)))
+
+    return (
+        events.filter("kind = 'activity'")
+        .groupBy(*LINK, second_of("at").alias("second"))
+        .agg(
+            total("transfers").alias("transfers"),
+            total("accepted").alias("accepted"),
+            total("rejected", "released", "modified").alias("not_accepted"),
+            total("granted").alias("granted"),
+            F.min("link_credit").alias("link_credit_min"),
+            F.max("link_credit").alias("link_credit_max"),
+        )
+    )
+
+
+def links(events: DataFrame) -> DataFrame:
+    """``links``: each link with its address, its connection's protocol, and its first and last second.
+
+    A 0.9.1 channel has no address: what it publishes to is in its messages.
+    """
+    attached = (
+        events.filter("kind = 'link-attached'")
+        .groupBy(*LINK)
+        .agg(F.max_by("address", "at").alias("address"), F.max_by("name", "at").alias("name"))
+    )
+    return (
+        events.filter(F.col("link").isNotNull())
+        .groupBy(*LINK)
+        .agg(F.min(second_of("at")).alias("first_second"), F.max(second_of("at")).alias("last_second"))
+        .join(attached, [*LINK], "left")
+        .join(connections(events), ["node", "connection"], "left")
+    )
+
+
+def connections(events: DataFrame) -> DataFrame:
+    """Protocol, container-id and user of each connection; the latest where a broker began again with its numbers."""
+    columns = ("protocol", "container_id", "user", "peer")
+    return (
+        events.filter("kind = 'connection-opened'")
+        .groupBy("node", "connection")
+        .agg(*(F.max_by(column, "at").alias(column) for column in columns))
+    )
+
+
+def blocked_seconds(intervals: DataFrame) -> DataFrame:
+    """``blocked_seconds``: the part of each interval that lies in each second, in microseconds, by reason."""
+    begin, end = F.unix_micros("since"), F.unix_micros("until")
+    second = F.col("second")
+    inside = F.least(end, (second + 1) * MICROSECONDS) - F.greatest(begin, second * MICROSECONDS)
+    # The second of the last microsecond: an interval that ends on a full second has nothing in the next one.
+    last = F.greatest(begin, end - 1)
+    return (
+        intervals.filter("event = 'interval' and until > since")
+        .withColumn("second", F.explode(F.sequence(_floor_second(begin), _floor_second(last))))
+        .groupBy(*LINK, "address", "second", "reason", "culprit")
+        .agg(F.sum(inside).alias("blocked_us"))
+    )
+
+
+def _floor_second(microseconds: Column) -> Column:
+    return F.floor(microseconds / F.lit(MICROSECONDS)).cast("bigint")
+
+
+def link_timeline(seconds: DataFrame, blocked: DataFrame) -> DataFrame:
+    """``link_timeline``: ``link_seconds`` with ``blocked_us``, also of seconds in which nothing moved."""
+    keys = [*LINK, "second"]
+    totals = blocked.groupBy(*keys).agg(F.sum("blocked_us").alias("blocked_us"))
+    # A 0.9.1 reader is blocked, not its channels: its rows have no link, and null is equal to null here.
+    left, right = seconds.alias("s"), totals.alias("b")
+    same = [F.col(f"s.{key}").eqNullSafe(F.col(f"b.{key}")) for key in keys]
+    both = left.join(right, same, "full_outer")
+    return both.select(
+        *(F.coalesce(f"s.{key}", f"b.{key}").alias(key) for key in keys),
+        *(F.coalesce(F.col(f"s.{name}"), F.lit(0)).alias(name) for name in MOVED),
+        "link_credit_min",
+        "link_credit_max",
+        F.coalesce("blocked_us", F.lit(0)).alias("blocked_us"),
+    )
+
+
+def queue_seconds(timeline: DataFrame, links: DataFrame) -> DataFrame:
+    """``queue_seconds``: the same per address, from and to the queue, for links that have an address.
+
+    ``blocked_us`` adds up all links of the address: two that stand still for a second make two seconds.
+    """
+    return (
+        timeline.join(links.select(*LINK, "address"), [*LINK])
+        .filter(F.col("address").isNotNull())
+        .groupBy("node", "address", "direction", "second")
+        .agg(
+            *(F.sum(name).alias(name) for name in (*MOVED, "blocked_us")),
+            F.min("link_credit_min").alias("link_credit_min"),
+            F.count("*").alias("links"),
+        )
+    )
+
+
+def blocked_shares(intervals: DataFrame, events: DataFrame) -> DataFrame:
+    """``blocked_shares``: blocked time of each link by reason, and its share of the time that the link was seen.
+
+    For the reader of a 0.9.1 connection the time is the connection's. Stalls are told from 50 ms on: shorter waits are
+    in no reason's time.
+    """
+    span = [F.unix_micros(F.min("at")).alias("first_us"), F.unix_micros(F.max("at")).alias("last_us")]
+    own = events.filter("link is not null").groupBy(*LINK).agg(*span)
+    whole = events.filter("connection is not null").groupBy("node", "connection").agg(*span)
+    place = (*LINK, "address")
+    blocked = (
+        intervals.filter("event = 'interval'")
+        .groupBy(*place, "reason", "culprit")
+        .agg(
+            F.sum(F.unix_micros("until") - F.unix_micros("since")).alias("blocked_us"),
+            F.count("*").alias("intervals"),
+            F.max("seconds").alias("longest_seconds"),
+            F.max(F.col("ended_by") == "open").alias("open"),
+        )
+    )
+    of_links = blocked.filter("link is not null").join(own, [*LINK])
+    of_readers = blocked.filter("link is null").join(whole, ["node", "connection"])
+    return of_links.unionByName(of_readers).select(
+        *place, "reason", "culprit", "blocked_us", "intervals", "longest_seconds", "open",
+        F.try_divide("blocked_us", F.col("last_us") - F.col("first_us")).alias("share"),
+    )  # fmt: skip
+
+
+def waits(seconds: DataFrame) -> DataFrame:
+    """``waits``: how long messages of a link wait for their answer on average, by Little's law.
+
+    Records have no time per message. But what waits at the end of each second is what came before less what was
+    answered, and waiting divided by answers per second is the mean wait: exact over a time in which as many come as are
+    answered, within a second's grain. From publishers it is the time to the broker's answer, towards consumers the
+    time to the client's. Below 0 is impossible: then records are missing, and the row is left out.
+    """
+    answered = F.col("accepted") + F.col("not_accepted")
+    totals = (
+        seconds.withColumn("waiting", F.sum(F.col("transfers") - answered).over(_so_far()))
+        .groupBy(*LINK)
+        .agg(
+            F.sum("transfers").alias("transfers"),
+            F.sum(answered).alias("answered"),
+            F.avg("waiting").alias("waiting_mean"),
+            F.max("waiting").alias("waiting_max"),
+            (F.max("second") - F.min("second") + 1).alias("seconds"),
+        )
+    )
+    return totals.filter("waiting_mean >= 0 and answered > 0").withColumn(
+        "wait_seconds", F.col("waiting_mean") * F.col("seconds") / F.col("answered")
+    )
+
+
+def _so_far() -> WindowSpec:
+    return Window.partitionBy(*LINK).orderBy("second").rowsBetween(Window.unboundedPreceding, 0)
+
+
+def closed_windows(events: DataFrame) -> DataFrame:
+    """``closed_windows``: when an incoming-window was 0 for longer than a record's interval, and whose it was.
+
+    ``until`` is null while it is closed. A window that is gone with its session has no record of its end either: then
+    the next one, or the end of its connection, ends it.
+    """
+    window = Window.partitionBy("node", "connection", "session", "side").orderBy("at", "sequence", "position")
+    ends = (
+        events.filter("kind = 'connection-closed'")
+        .groupBy("node", "connection")
+        .agg(F.max("at").alias("closed"))
+    )  # fmt: skip
+    return (
+        events.filter(F.col("kind").isin("window-closed", "window-opened"))
+        .withColumn("next", F.lead("at").over(window))
+        .filter("kind = 'window-closed'")
+        .join(ends, ["node", "connection"], "left")
+        .select(
+            *("node", "connection", "session", "side"),
+            F.col("at").alias("since"),
+            F.coalesce("next", F.when(F.col("closed") >= F.col("at"), F.col("closed"))).alias("until"),
+        )
+    )

@@ -1,0 +1,260 @@
+"""Silver: who stood still, from when until when, and why. Two records, ``blocked`` and ``unblocked``, become one row.
+
+The records of a connection are taken in their order; inside, each link and direction has its own account. What is
+still blocked when a batch ends stays in the state until its end comes, in this batch or after a restart.
+
+An interval also ends where its ``unblocked`` cannot come any more: the link or the connection is gone, the link is
+blocked anew, or the broker has begun again with its numbers. ``ended_by`` says which; of all but ``unblocked`` the end
+is the latest that it can have been.
+
+With ``stall_after_ms`` a timer tells of what has stood still for so long while it still does: a row ``stall``, and one
+``stall-over`` when it goes on.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
+
+from pipeline.tables.records import spark_schema
+
+KINDS = ("blocked", "unblocked", "link-detached", "connection-opened", "connection-closed")
+"""The records that begin and end intervals."""
+INPUT = ("node", "connection", "kind", "sequence", "position", "link", "direction", "address", "reason", "culprit")
+
+BLOCK_INTERVALS = {
+    "event": "string",
+    "node": "string",
+    "connection": "string",
+    "link": "string",
+    "direction": "string",
+    "address": "string",
+    "reason": "string",
+    "culprit": "string",
+    "since": "timestamp",
+    "until": "timestamp",
+    "seconds": "double",
+    "ended_by": "string",
+}
+"""``event`` is ``interval``; with a timer also ``stall`` and ``stall-over``. ``link`` is null for a 0.9.1 reader."""
+
+_PAIRED = {**BLOCK_INTERVALS, "since": "bigint", "until": "bigint"}
+"""Inside the processor times are microseconds since 1970: a Python datetime would depend on the process's time zone."""
+_OPEN_KEY = "link string, direction string"
+_OPEN_VALUE = "address string, reason string, culprit string, since_us bigint, told boolean"
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """What stands still, as it is in the state."""
+
+    address: str | None
+    reason: str | None
+    culprit: str | None
+    since_us: int
+    told: bool = False
+
+    def value(self) -> tuple[object, ...]:
+        return (self.address, self.reason, self.culprit, self.since_us, self.told)
+
+
+def block_events(events: DataFrame, *, stall_after_ms: int | None = None) -> DataFrame:
+    """Rows of ``block_intervals`` from ``flow_events``, a streaming data frame."""
+    return (
+        events.filter(F.col("kind").isin(*KINDS) & F.col("connection").isNotNull())
+        .select(
+            *INPUT,
+            F.unix_micros("at").alias("at"),
+            F.coalesce(F.unix_micros("since"), F.unix_micros("at") - (F.col("seconds") * 1e6).cast("bigint")).alias(
+                "since"
+            ),
+        )
+        .groupBy("node", "connection")
+        .transformWithState(
+            BlockProcessor(stall_after_ms),
+            spark_schema(_PAIRED),
+            "Append",
+            "None" if stall_after_ms is None else "ProcessingTime",
+        )
+        .withColumn("since", F.timestamp_micros("since"))
+        .withColumn("until", F.timestamp_micros("until"))
+    )
+
+
+def open_intervals(events: DataFrame) -> DataFrame:
+    """What still stands still at the end of a triggered run: ``since`` and the last record of all as its ``until``.
+
+    A plain query over bronze: the newest record of each link that begins or ends an interval is a ``blocked``.
+    """
+    last = events.agg(F.max("at").alias("last"))
+    places = ("node", "connection", "link", "direction")
+    newest = F.max_by(F.struct(*INPUT, "at", "since"), F.struct("at", "sequence", "position"))
+    links = (
+        events.filter(F.col("kind").isin("blocked", "unblocked", "link-detached"))
+        .groupBy(*places)
+        .agg(newest.alias("newest"))
+        .select("newest.*")
+        .filter("kind = 'blocked'")
+    )
+    ends = (
+        events.filter(F.col("kind").isin("connection-opened", "connection-closed"))
+        .groupBy("node", "connection")
+        .agg(F.max("at").alias("ended"))
+    )
+    return (
+        links.join(ends, ["node", "connection"], "left")
+        .filter("ended is null or ended < at")
+        .crossJoin(F.broadcast(last))
+        .select(
+            F.lit("interval").alias("event"),
+            *("node", "connection", "link", "direction", "address", "reason", "culprit", "since"),
+            F.col("last").alias("until"),
+            ((F.unix_micros("last") - F.unix_micros("since")) / 1e6).alias("seconds"),
+            F.lit("open").alias("ended_by"),
+        )
+    )
+
+
+def paired_intervals(events: DataFrame) -> DataFrame:
+    """``block_intervals`` as a plain query over all of bronze, for where there is no state between runs.
+
+    The rows are those of :func:`block_events` of the same records: every ``unblocked`` has all that there is to know,
+    and a ``blocked`` that is followed by something else ends there.
+    """
+    place = Window.partitionBy("node", "connection", "link", "direction").orderBy("at", "sequence", "position")
+    later = [F.lead(name).over(place).alias(f"next_{name}") for name in ("kind", "at", "since")]
+    own = events.filter(F.col("kind").isin("blocked", "unblocked", "link-detached")).select(
+        *INPUT, "at", "since", *later
+    )
+    whole = events.filter(F.col("kind").isin("connection-opened", "connection-closed")).select(
+        *(F.col(name).alias(f"whole_{name}") for name in ("node", "connection", "at", "kind"))
+    )
+    gone = (F.col("whole_node") == F.col("node")) & (F.col("whole_connection") == F.col("connection"))
+    ended = F.struct(F.col("whole_at").alias("at"), F.col("whole_kind").alias("kind"))
+    begun = own.filter("kind = 'blocked'")
+    lost = (
+        begun.join(whole, gone & (F.col("whole_at") >= F.col("at")), "left")
+        .groupBy(*INPUT, "at", "since", "next_kind", "next_at", "next_since")
+        .agg(F.min(F.when(F.col("whole_at").isNotNull(), ended)).alias("gone"))
+        .withColumn("next", F.when(F.col("next_kind").isNotNull(), _following()))
+        .withColumn("end", F.least("next", "gone"))
+        .filter("end is not null and end.kind != 'unblocked'")
+        .select(*INPUT, "since", F.col("end.at").alias("until"), F.col("end.kind").alias("ended_by"))
+    )
+    over = own.filter("kind = 'unblocked'").select(
+        *INPUT, "since", F.col("at").alias("until"), F.col("kind").alias("ended_by")
+    )
+    return over.unionByName(lost).select(
+        F.lit("interval").alias("event"),
+        *("node", "connection", "link", "direction", "address", "reason", "culprit", "since", "until"),
+        ((F.unix_micros("until") - F.unix_micros("since")) / 1e6).alias("seconds"),
+        "ended_by",
+    )
+
+
+def _following() -> Column:
+    """The next record of the same place, where a ``blocked`` began when it says."""
+    at = F.when(F.col("next_kind") == "blocked", F.col("next_since")).otherwise(F.col("next_at"))
+    return F.struct(at.alias("at"), F.col("next_kind").alias("kind"))
+
+
+class BlockProcessor(StatefulProcessor):
+    """Pairs the records of one connection. Its state: what of it stands still, by link and direction."""
+
+    def __init__(self, stall_after_ms: int | None = None) -> None:
+        self._stall_after_ms = stall_after_ms
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Spark calls this once for each partition."""
+        self._handle = handle
+        self._open = handle.getMapState("open", _OPEN_KEY, _OPEN_VALUE)
+
+    def handleInputRows(
+        self, key: tuple[object, ...], rows: Iterator[Row], timerValues: TimerValues
+    ) -> Iterator[Row]:  # fmt: skip
+        """The records of one connection that came with this batch."""
+        for row in sorted(rows, key=lambda row: (row["at"], row["sequence"] or 0, row["position"] or 0)):
+            match row["kind"]:
+                case "blocked":
+                    yield from self._blocked(key, row, timerValues)
+                case "unblocked":
+                    yield from self._unblocked(key, row)
+                case "link-detached":
+                    yield from self._end(key, _place(row), row["at"], "link-detached")
+                case ended_by:
+                    for place, _ in list(self._open.iterator()):
+                        yield from self._end(key, place, row["at"], ended_by)
+
+    def handleExpiredTimer(
+        self, key: tuple[object, ...], timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
+    ) -> Iterator[Row]:  # fmt: skip
+        """Something of this connection may have stood still for long enough to be told."""
+        assert self._stall_after_ms is not None
+        now_ms = timerValues.getCurrentProcessingTimeInMs()
+        for place, value in list(self._open.iterator()):
+            found = Blocked(*value)
+            if not found.told and found.since_us // 1000 + self._stall_after_ms <= now_ms:
+                self._open.updateValue(place, replace(found, told=True).value())
+                yield _row("stall", key, place, found, until=now_ms * 1000, ended_by=None)
+
+    def _blocked(self, key: tuple[object, ...], row: Row, timers: TimerValues) -> Iterator[Row]:
+        place, since_us = _place(row), row["at"] if row["since"] is None else row["since"]
+        yield from self._end(key, place, since_us, "blocked")
+        self._open.updateValue(place, Blocked(row["address"], row["reason"], row["culprit"], since_us).value())
+        if self._stall_after_ms is not None:
+            due_ms = since_us // 1000 + self._stall_after_ms
+            self._handle.registerTimer(max(due_ms, timers.getCurrentProcessingTimeInMs()))
+
+    def _unblocked(self, key: tuple[object, ...], row: Row) -> Iterator[Row]:
+        """It has all that there is to know; that it began was perhaps dropped, or before the first record."""
+        place, until = _place(row), row["at"]
+        value = self._open.getValue(place)
+        told = value is not None and Blocked(*value).told
+        self._open.removeKey(place)
+        since_us = until if row["since"] is None else row["since"]
+        found = Blocked(row["address"], row["reason"], row["culprit"], since_us, told)
+        yield from _ended(key, place, found, until, "unblocked")
+
+    def _end(self, key: tuple[object, ...], place: tuple[str, str], until: int, ended_by: str) -> Iterator[Row]:
+        value = self._open.getValue(place)
+        if value is not None:
+            self._open.removeKey(place)
+            yield from _ended(key, place, Blocked(*value), until, ended_by)
+
+
+def _ended(
+    key: tuple[object, ...], place: tuple[str, str], found: Blocked, until: int, ended_by: str
+) -> Iterator[Row]:  # fmt: skip
+    yield _row("interval", key, place, found, until=until, ended_by=ended_by)
+    if found.told:
+        yield _row("stall-over", key, place, found, until=until, ended_by=ended_by)
+
+
+def _row(
+    event: str,
+    key: tuple[object, ...],
+    place: tuple[str, str],
+    found: Blocked,
+    *,
+    until: int,
+    ended_by: str | None,
+) -> Row:
+    node, connection = key
+    link, direction = place
+    values = (
+        event, node, connection, link or None, direction, found.address, found.reason, found.culprit,
+        found.since_us, until, max(until - found.since_us, 0) / 1e6, ended_by,
+    )  # fmt: skip
+    return Row(**dict(zip(BLOCK_INTERVALS, values, strict=True)))
+
+
+def _place(row: Row) -> tuple[str, str]:
+    """Keys of the state are never null: a 0.9.1 reader has no link."""
+    return (row["link"] or "", row["direction"] or "")

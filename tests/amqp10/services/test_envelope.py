@@ -1,0 +1,138 @@
+"""The form of messages: what the templates write is what any decoder reads, and the quick reader agrees with it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10.client import Message
+from amqp10.errors import DecodeError
+from amqp10.sections import APPLICATION_PROPERTIES, Header, Properties, encode_header, encode_section
+from amqp10.services.envelope import (
+    CACHED_MAX,
+    IDENTITY_CHARACTERS,
+    EnvelopeReader,
+    answer_template,
+    as_resent,
+    encode_answer,
+    request_template,
+)
+from amqp10.types import ULong
+
+IDENTITY = b"0123456789ab000000000001"
+BODIES = st.one_of(
+    st.binary(max_size=300), st.text(max_size=20), st.lists(st.integers(-9, 9), max_size=3), st.none(), st.booleans()
+)
+TIMES = st.none() | st.floats(0.001, 1e7)
+WORDS = st.text(max_size=300)
+
+
+def delivered(encoded: bytes, *, first: bool, annotations: bool) -> bytes:
+    """As the broker hands it out: its own header, and where it came by."""
+    message = Message.decode(encoded)
+    header = message.header or Header()
+    own = encode_header(Header(durable=header.durable, ttl=header.ttl, first_acquirer=first))
+    came_by = encode_section(0x72, {}) if annotations else b""
+    return own + came_by + encoded[len(encode_header(header)) :]
+
+
+def differences(encoded: bytes) -> list[object]:
+    """Between the quick reader and the generic one, which has never seen the form."""
+    quick = EnvelopeReader()
+    quick.read(encoded)
+    one, other = quick.read(encoded), EnvelopeReader().read(b"\x00\x53\x70\xd0\0\0\0\4\0\0\0\0" + bare(encoded))
+    return [
+        (name, getattr(one, name), getattr(other, name))
+        for name in ("identity", "answers", "command", "reply_to", "idempotent", "body")
+        if getattr(one, name) != getattr(other, name)
+    ]
+
+
+def bare(encoded: bytes) -> bytes:
+    """Without the header."""
+    return encoded[encoded.index(b"\x00\x53\x73") :]
+
+
+@given(WORDS, st.none() | WORDS, st.booleans(), st.booleans(), TIMES, BODIES, st.booleans(), st.booleans())
+def test_a_request_is_read_as_it_was_written(command, reply_to, idempotent, durable, ttl_s, body, first, annotations):
+    template = request_template(command, reply_to=reply_to, idempotent=idempotent, durable=durable, ttl_s=ttl_s)
+    encoded = delivered(template.encode(IDENTITY, body), first=first, annotations=annotations)
+    envelope = EnvelopeReader().read(encoded)
+    assert (envelope.identity, envelope.answers, envelope.command) == (IDENTITY, False, command)
+    assert (envelope.reply_to, envelope.idempotent, envelope.marked) == (reply_to, idempotent, not first)
+    assert envelope.body == body
+    assert differences(encoded) == []
+    if ttl_s is None:
+        assert envelope.ttl_s is None
+    else:
+        assert envelope.ttl_s is not None
+        assert min(ttl_s, 4e6) <= envelope.ttl_s < ttl_s + 1
+
+
+@given(TIMES, BODIES)
+def test_an_answer_is_read_as_it_was_written(ttl_s, body):
+    encoded = delivered(
+        answer_template(condition=None, durable=True, ttl_s=ttl_s).encode(IDENTITY, body), first=True, annotations=False
+    )
+    envelope = EnvelopeReader().read(encoded)
+    assert (envelope.identity, envelope.answers, envelope.command, envelope.body) == (IDENTITY, True, "", body)
+    assert differences(encoded) == []
+    assert Message.decode(encoded).properties == Properties(correlation_id=IDENTITY.decode())
+
+
+def test_an_error_is_an_answer_with_a_condition():
+    encoded = answer_template(condition="shop:closed", durable=True, ttl_s=5.0).encode(IDENTITY, "why")
+    assert encoded == encode_answer(IDENTITY.decode(), "why", condition="shop:closed", durable=True, ttl_s=5.0)
+    envelope = EnvelopeReader().read(encoded)
+    assert (envelope.answers, envelope.command, envelope.body) == (True, "shop:closed", "why")
+
+
+@given(st.booleans(), BODIES)
+def test_what_is_sent_again_carries_a_mark_and_is_else_the_same(idempotent, body):
+    template = request_template("do", reply_to="/queues/a", idempotent=idempotent, durable=True, ttl_s=1.0)
+    once = as_resent(template.encode(IDENTITY, body))
+    encoded = delivered(once, first=True, annotations=False)
+    envelope = EnvelopeReader().read(encoded)
+    assert (envelope.marked, envelope.idempotent, envelope.body) == (True, idempotent, body)
+    assert differences(encoded) == []
+    assert as_resent(once) == once
+
+
+@given(st.binary(max_size=60), st.integers(0, 200))
+def test_nothing_makes_the_reader_stumble(noise, cut):
+    """What the generic decoder refuses is refused, and nothing else is raised."""
+    good = delivered(
+        request_template("do", reply_to=None, idempotent=True, durable=True, ttl_s=1.0).encode(IDENTITY, b"x" * 20),
+        first=True,
+        annotations=True,
+    )
+    for encoded in (good[:cut] + noise, noise + good, good[:cut] + noise + good[cut:]):
+        try:
+            body = EnvelopeReader().read(encoded).body
+            message = Message.decode(encoded)
+        except DecodeError:
+            continue
+        assert body == message.body
+
+
+def test_other_application_properties_are_read_too():
+    flags = encode_section(APPLICATION_PROPERTIES, {"idempotent": True, "tenant": "a"})
+    template = request_template("do", reply_to=None, idempotent=False, durable=True, ttl_s=1.0)
+    encoded = template.before + IDENTITY + template.after + flags + b"\x00\x53\x75\xa0\x01x"
+    assert EnvelopeReader().read(encoded).idempotent
+
+
+def test_what_is_learnt_is_bounded():
+    reader = EnvelopeReader()
+    for number in range(2 * CACHED_MAX):
+        template = request_template(str(number), reply_to=None, idempotent=False, durable=True, ttl_s=number + 1)
+        assert reader.read(template.encode(IDENTITY, b"")).command == str(number)
+    assert max(len(reader._headers), len(reader._requests)) <= CACHED_MAX
+
+
+@pytest.mark.parametrize("message_id", [7, b"\x01", "short", "x" * 300])
+def test_ids_of_other_clients_keep_their_type(message_id):
+    name = ULong(message_id) if isinstance(message_id, int) else message_id
+    encoded = Message(b"", properties=Properties(message_id=name, subject="do", reply_to="/queues/a")).encode()
+    envelope = EnvelopeReader().read(encoded)
+    assert (envelope.message_id, envelope.command) == (name, "do")
+    assert len(IDENTITY) == IDENTITY_CHARACTERS

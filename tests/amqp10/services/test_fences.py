@@ -1,0 +1,103 @@
+"""What a process does with requests that the one before it may have executed."""
+
+import pytest
+import trio
+
+from amqp10.client import Message
+from amqp10.sections import Properties
+from amqp10.services import Answer, Uncertain
+from amqp10.services.envelope import as_resent
+from amqp10.services.fences import Fence
+from tests.kit.services import Executed, Slow, Together, together
+from tests.kit.stream_broker import settle
+
+
+def test_only_the_newest_fence_counts():
+    fence = Fence()
+    assert not fence.passed
+    fence.put_up(b"1")
+    assert not fence.came(b"another process's", marked=False)
+    assert not fence.passed
+    assert not fence.came(b"1", marked=False)
+    assert fence.passed
+    fence.put_up(b"2")
+    assert not fence.came(b"1", marked=False)
+    assert not fence.passed
+
+
+def test_a_fence_that_somebody_else_may_have_had_is_put_up_again():
+    fence = Fence()
+    fence.put_up(b"1")
+    assert fence.came(b"1", marked=True)
+    assert not fence.passed
+
+
+async def die_with_two_requests_in_hand(kit: Together, host: str | None) -> tuple[list[Answer], Executed]:
+    """A process of REPO.host1 has a "note" and a "safe" in hand and dies; another of the same name begins."""
+    first, second = Slow(), Executed("host1")
+    dying = await kit.open("REPO", "host1", first)
+    web = await kit.open("WEB", "host1")
+    answers: list[Answer] = []
+    for command in ("note", "safe"):
+        web.call_back("REPO", command, command, host=host, callback=answers.append)
+    await settle()
+    assert sorted(map(str, first.bodies)) == ["note", "safe"]
+    await kit.close(dying)
+    await kit.open("REPO", "host1", second)
+    assert await web.call("REPO", "note", "later", host=host) == ["host1", "later"]
+    return answers, second
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("host", "sole_host"), [("host1", False), ("host1", True), (None, True), (None, False)])
+async def test_what_the_process_before_has_had_in_hand_is_uncertain(autojump_clock, host, sole_host):
+    async with together(sole_host=sole_host) as kit:
+        answers, second = await die_with_two_requests_in_hand(kit, host)
+        assert second.bodies == ["safe", "later"]
+        assert [type(answer.error) for answer in answers] == [Uncertain, type(None)]
+
+
+@pytest.mark.slow
+async def test_a_process_that_waited_does_not_trust_its_window(autojump_clock):
+    """It had its fence put up while another one consumed the queue."""
+    async with together() as kit:
+        first, second = Slow(), Executed("host1")
+        dying = await kit.open("REPO", "host1", first)
+        await kit.open("REPO", "host1", second)
+        web = await kit.open("WEB", "host1")
+        answers: list[Answer] = []
+        web.call_back("REPO", "note", b"x", host="host1", callback=answers.append)
+        await settle()
+        assert first.bodies == [b"x"]
+        await kit.close(dying)
+        assert (second.bodies, [type(answer.error) for answer in answers]) == ([], [Uncertain])
+
+
+@pytest.mark.slow
+async def test_a_process_that_waited_trusts_its_window_when_it_has_had_its_turn(autojump_clock):
+    async with together() as kit:
+        leaving = await kit.open("REPO", "host1", Executed("first"))
+        waiting = await kit.open("REPO", "host1", Executed("second"))
+        web = await kit.open("WEB", "host1")
+        assert (leaving.serving.host_fence.passed, waiting.serving.host_fence.passed) == (True, False)
+        await kit.close(leaving)
+        assert await web.call("REPO", "note", b"x", host="host1") == ["second", b"x"]
+        await settle()
+        assert waiting.serving.host_fence.passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sole_host", [True, False])
+async def test_after_a_loss_only_a_sole_host_trusts_its_window(autojump_clock, sole_host):
+    """While the connection was lost, a message came that says that it may be there twice."""
+    async with together(sole_host=sole_host) as kit:
+        (repo,) = await kit.hosts("REPO", 1)
+        kit.broker.cut()
+        peer = kit.broker.broker.connect()
+        peer.begin()
+        peer.attach_sender("/queues/REPO.host1")
+        twice = Message(b"x", properties=Properties(message_id="mine", subject="note"))
+        peer.transfer(payload=as_resent(twice.encode()))
+        await trio.sleep(3)
+        assert repo.bodies == ([b"x"] if sole_host else [])
+        assert kit.queue("REPO.host1")["rejected"] == (0 if sole_host else 1)

@@ -1,0 +1,39 @@
+"""Programs that use the kit are checked strictly: the example passes, and what it would do wrong is found."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+WRONG = """\
+from amqp10.services import Answer, Commands, Request, Service, ServiceOptions
+
+async def wrong(service: Service, request: Request) -> None:
+    number: int = await service.call("REPO", "load")
+    await service.call(5, "load")
+    await service.cast("REPO", "load", timeout=5)
+    service.call_back("REPO", "load", callback=lambda: None)
+    request.fail("no text")
+    Answer(None).get().upper()
+    ServiceOptions(unroutable="drop")
+    Commands().add("load", 5)
+"""
+FIRST_WRONG, LAST_WRONG = 4, 11
+
+
+@pytest.mark.slow
+def test_mypy_strict_for_users_of_the_api(tmp_path):
+    pytest.importorskip("mypy")
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(WRONG, encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "examples/12_services.py", str(wrong)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    errors = [line.partition(": ")[0] for line in done.stdout.splitlines() if ": error: " in line]
+    found = {place for place in errors if place.startswith((str(wrong), "examples/"))}
+    assert found == {f"{wrong}:{line}" for line in range(FIRST_WRONG, LAST_WRONG + 1)}, done.stdout + done.stderr
+
+
+def test_the_package_says_that_it_has_types():
+    assert all((ROOT / package / "py.typed").exists() for package in ("amqp10", "core"))

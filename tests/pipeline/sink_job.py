@@ -1,0 +1,38 @@
+"""``python -m tests.pipeline.sink_job IN CHECKPOINT URL PASSWORD_FILE ADDRESS``: lines of files into a queue.
+
+In a process of its own that a test can kill. One file is one micro-batch, and a task that fails is tried again, as on a
+cluster.
+"""
+
+import sys
+
+from pyspark.sql import SparkSession
+
+MASTER = "local[2,4]"
+"""Two cores, and four tries for a task; Spark's own local[2] has one."""
+
+
+def main(lines: str, checkpoint: str, url: str, password_file: str, address: str) -> None:
+    """Write what there is, and end."""
+    settings = {"spark.driver.memory": "512m", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    spark = SparkSession.builder.master(MASTER).config(map=settings | loopback).getOrCreate()
+    query = (
+        spark.readStream.option("maxFilesPerTrigger", 1)
+        .text(lines)
+        .withColumnRenamed("value", "body")
+        .writeStream.format("amqp10")
+        .option("url", url)
+        .option("user", "guest")
+        .option("passwordFile", password_file)
+        .option("address", address)
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

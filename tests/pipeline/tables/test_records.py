@@ -1,0 +1,23 @@
+"""The pipeline knows the schema of flow events by heart; here it is compared with the broker's."""
+
+from core.observe.flow_events.schema import HEADER, SHAPES, VERSION, VERSION_KEY
+from pipeline.tables import records
+
+TYPES = {str: {"string"}, int: {"bigint"}, float: {"double", "timestamp"}, bool: {"boolean"}}
+
+
+def test_the_fields_of_every_kind_are_the_brokers():
+    assert {kind: set(fields) for kind, fields in records.FIELDS.items()} == {
+        kind.value: {field.name for field in shape.fields} for kind, shape in SHAPES.items()
+    }
+
+
+def test_every_field_has_a_column_that_can_hold_it():
+    fields = [field for shape in SHAPES.values() for field in shape.fields]
+    assert len(fields) > 50
+    assert all(records.FLOW_EVENTS[field.name] in TYPES[field.type] for field in fields)
+
+
+def test_version_and_header_are_the_brokers():
+    assert (records.VERSION, records.VERSION_KEY) == (VERSION, VERSION_KEY)
+    assert tuple(field.name for field in HEADER) == records.HEADER_FIELDS

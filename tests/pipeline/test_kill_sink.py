@@ -1,0 +1,45 @@
+"""One run of the kills, and that their audit finds what it is for. The script has all of them."""
+
+from pathlib import Path
+
+import pytest
+
+from amqp10.client import Message
+from amqp10.types import ULong
+from pipeline.connector.encoding import BATCH_ANNOTATION, ROW_ANNOTATION
+from tests.pipeline.kill_sink import BATCH_ROWS, BATCHES, check, run
+
+
+def message(batch: int, row: int, body: str | None = None) -> Message:
+    annotations = {BATCH_ANNOTATION: f"query/{batch}/0", ROW_ANNOTATION: ULong(row)}
+    return Message(body=(body or f"{batch}-{row}").encode(), annotations=annotations)
+
+
+def written() -> list[Message]:
+    return [message(batch, row) for batch in range(BATCHES) for row in range(BATCH_ROWS)]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_python_worker_is_killed_in_the_middle_of_a_batch(tmp_path: Path):
+    audit = run("worker", tmp_path / "run")
+    assert audit.starts == 1
+
+
+def test_repeats_are_allowed_and_dropped():
+    check([*written(), message(1, 0)])
+
+
+@pytest.mark.parametrize(
+    ("messages", "complaint"),
+    [
+        (written(), "nothing was repeated"),
+        ([*written()[1:], message(1, 0)], "2999 rows after dropping repeats, 3000 were written"),
+        ([*written(), message(1, 0, "other")], "a row has come again as another"),
+        ([*written(), message(BATCHES, 0)], "3001 rows after dropping repeats"),
+    ],
+    ids=["no repeats", "one is lost", "another body", "one too many"],
+)
+def test_the_audit_finds_what_is_wrong(messages: list[Message], complaint: str):
+    with pytest.raises(AssertionError, match=complaint):
+        check(messages)
