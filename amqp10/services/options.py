@@ -37,7 +37,7 @@ class ServiceOptions:
     """No other process serves this type, nor this host under the same name. Then what comes a second time and is not in
     the window of duplicates was not executed, and can be; see :mod:`amqp10.services.fences`."""
     duplicates_max: int = 100_000
-    """Message ids that are kept to know duplicates by; 20 MB at most."""
+    """Message ids that are kept to know duplicates by; 26 MB at most."""
     duplicates_kept_s: float = 600.0
     """For how long an id is kept after the command was executed."""
     type_queue_length_max: int | None = None
