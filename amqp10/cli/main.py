@@ -48,7 +48,7 @@ COMMANDS = {
 """By name: the module beside this one and what in it is the command. It is imported when it is wanted: all of them take
 most of a second, and one that asks a broker a quarter of that."""
 OBJECTS_BEFORE_COLLECTION = 50_000
-"""Loading a command makes about so many objects that all stay; looking for garbage among them is a tenth of its time."""
+"""Loading a command makes about so many objects, which stay; to look for garbage among them is a tenth of its time."""
 ALIASES = {"links": ("links", "link")}
 
 

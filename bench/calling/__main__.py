@@ -33,7 +33,7 @@ def commands(plan: Plan) -> Commands:
     if plan.role == "caller":
         return made
 
-    async def echo(request: Request) -> object:
+    def echo(request: Request) -> object:
         return request.body
 
     async def echo_late(request: Request) -> object:
