@@ -4,6 +4,7 @@ Tests marked ``interop`` must not import a client at the top of their module: th
 where the client is missing, and the summary says how many and why.
 """
 
+import signal
 from importlib.util import find_spec
 
 import pytest
@@ -13,6 +14,9 @@ from hypothesis import settings
 settings.register_profile("default", derandomize=True, deadline=None)
 settings.register_profile("long", max_examples=2000, deadline=None, print_blob=True)
 settings.load_profile("default")
+
+# A shell that starts us in the background has us ignore SIGINT, and what a test interrupts would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CLIENTS = {"proton": "python-qpid-proton", "rabbitmq_amqp_python_client": "rabbitmq-amqp-python-client"}
 MISSING = [package for module, package in CLIENTS.items() if find_spec(module) is None]
