@@ -19,10 +19,9 @@ Nothing is looked up here: an address that parses may name what does not exist.
 """
 
 import re
-from urllib.parse import quote as percent_encode_all
-from urllib.parse import unquote_to_bytes
 
 from amqp10.errors import quote
+from amqp10.percent import percent_decode, percent_encode
 from core.interface import ExchangeTarget, QueueTarget, Target
 
 MANAGEMENT_ADDRESS = "/management"
@@ -37,7 +36,6 @@ UNIQUE_CHARACTERS_MAX = 64
 
 _FORMS = "'/queues/:queue', '/exchanges/:exchange/:key' or '/exchanges/:exchange'"
 _DEFAULT_EXCHANGE_NAMES = ("", "amq.default")
-_ENCODED = re.compile(r"(?:[A-Za-z0-9\-._~]|%[0-9A-Fa-f]{2})*")
 _DYNAMIC_PREFIX = "amq.dyn"
 
 
@@ -87,26 +85,6 @@ def dynamic_queue_name(container_id: str, link_name: str, unique: str) -> str:
     assert len(unique) <= UNIQUE_CHARACTERS_MAX
     room = (NAME_BYTES_MAX - len(_DYNAMIC_PREFIX) - len(unique) - 3) // 2
     return "-".join((_DYNAMIC_PREFIX, _readable(container_id, room), _readable(link_name, room), unique))
-
-
-def percent_encode(text: str) -> str:
-    """The text as one segment of an address."""
-    return percent_encode_all(text, safe="")
-
-
-def percent_decode(segment: str) -> str:
-    """The text that a segment stands for. Raises ValueError, whose text says what is wrong with it."""
-    match = _ENCODED.match(segment)
-    assert match is not None
-    if match.end() != len(segment):
-        stray = segment[match.end()]
-        if stray == "%":
-            raise ValueError("a '%' is not followed by two hexadecimal digits")
-        raise ValueError(f"{stray!r} must be percent-encoded, as '{percent_encode_all(stray, safe='')}'")
-    try:
-        return unquote_to_bytes(segment).decode()
-    except UnicodeDecodeError:
-        raise ValueError("the percent-encoded bytes are not UTF-8") from None
 
 
 def _segments(address: object) -> list[str]:

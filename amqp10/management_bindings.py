@@ -19,10 +19,10 @@ import hashlib
 import re
 from collections.abc import Mapping
 
-from amqp10.addresses import percent_encode
 from amqp10.codec.encode import encode_value
 from amqp10.errors import quote
 from amqp10.management_message import BodyFields, Refusal, Response, encodable, segment_text
+from amqp10.percent import percent_encode
 from core.errors import NotFound
 from core.interface import Binding, Topology
 

@@ -14,9 +14,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote_plus
 
-from amqp10.addresses import NAME_BYTES_MAX, percent_decode
+from amqp10.addresses import NAME_BYTES_MAX
 from amqp10.codec.decode import decode_value
 from amqp10.errors import DecodeError, ErrorCondition, quote
+from amqp10.percent import percent_decode
 from amqp10.sections import (
     AMQP_VALUE,
     APPLICATION_PROPERTIES,

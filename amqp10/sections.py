@@ -373,6 +373,52 @@ def decode_map_section(payload: bytes, start: int, end: int) -> dict[object, obj
     return items
 
 
+_SHORT_ANNOTATIONS = bytes((code.DESCRIBED, code.SMALL_ULONG, MESSAGE_ANNOTATIONS, code.MAP_8))
+_SIZED = frozenset({code.STRING_8, code.SYMBOL_8})
+_WIDTHS = {
+    format_code: width
+    for width, format_codes in (
+        (0, (code.NULL, code.BOOLEAN_TRUE, code.BOOLEAN_FALSE, code.UINT_0, code.ULONG_0)),
+        (1, (code.UBYTE, code.BYTE, code.SMALL_UINT, code.SMALL_ULONG, code.SMALL_INT, code.SMALL_LONG)),
+        (4, (code.UINT, code.INT)),
+        (8, (code.ULONG, code.LONG, code.TIMESTAMP)),
+    )
+    for format_code in format_codes
+}
+"""Scalars of which any bytes are a value."""
+
+
+def are_plain_annotations(payload: bytes, start: int, end: int, *, without: bytes) -> bool:
+    """True for message annotations that surely decode, pass :func:`check_annotations` and do not have this key.
+
+    That is shown for short ones with symbols as keys and scalars as values, in a quarter of the time that decoding
+    takes. False says nothing.
+    """
+    if not payload.startswith(_SHORT_ANNOTATIONS, start) or payload[start + 4] != end - start - 5:
+        return False
+    position = start + _SHORT_LEAD_BYTES
+    keys = set()
+    try:
+        for _ in range(payload[start + 5] >> 1):
+            if payload[position] != code.SYMBOL_8:
+                return False
+            behind = position + 2 + payload[position + 1]
+            key = payload[position + 2 : behind]
+            keys.add(key)
+            format_code = payload[behind]
+            if format_code in _SIZED:
+                position = behind + 2 + payload[behind + 1]
+                plain = payload[behind + 2 : position].isascii()
+            else:
+                position = behind + 1 + _WIDTHS[format_code]
+                plain = True
+            if not (plain and key.startswith(b"x-") and key.isascii() and key != without):
+                return False
+    except (IndexError, KeyError):
+        return False
+    return position == end and len(keys) * 2 == payload[start + 5]
+
+
 def encode_section(section: int, value: object) -> bytes:
     """One section with this value, for maps and bodies. Raises EncodeError for what has no encoding."""
     return b"\x00" + encode_ulong(section) + encode_value(value)

@@ -24,16 +24,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TextIO
 
 import pyarrow.dataset as ds
 
-from pipeline.generate.files import Answers, generate
+from pipeline.generate.files import OPENING_RECORDS, Answers, generate
 from pipeline.jobs.session import session
 from pipeline.tables.gold import link_seconds
 
 CONNECTIONS = 1_000
 RECORDS = 100
 """Of a link in a second: an interval of 10 ms."""
+EVENTS_MIN = OPENING_RECORDS + 1
+"""One connection, and one record of what its link does."""
+PROGRESS_PERCENT = 10
+"""Where no terminal shows progress in place, it is a line for each so many percent."""
 WARM_RUNS = 3
 LOOK_SECONDS = 0.2
 BYTES_PER_KIB = 1024
@@ -98,14 +103,30 @@ def resident() -> dict[str, int]:
 
 
 def make(folder: Path, events: int) -> Answers:
-    """The events, with progress."""
+    """So many events, with progress."""
+    connections = min(CONNECTIONS, events // EVENTS_MIN)
+    return generate(
+        folder, "links", events=events, connections=connections, records=RECORDS, seed=1, exactly=True,
+        progress=progress_on(sys.stderr),
+    )  # fmt: skip
+
+
+def progress_on(stream: TextIO) -> Callable[[int, int], None]:
+    """Tells how much is generated: on a terminal in place, elsewhere in a line for each 10 %."""
+    in_place, told = stream.isatty(), 0
 
     def progress(done: int, of: int) -> None:
-        print(f"\rgenerated {done:,} of {of:,}", end="\n" if done >= of else "", file=sys.stderr, flush=True)
+        nonlocal told
+        text = f"generated {done:,} of {of:,}"
+        percent = done * 100 // of
+        if in_place:
+            stream.write(f"\r{text}" + ("\n" if done >= of else ""))
+        elif percent // PROGRESS_PERCENT > told // PROGRESS_PERCENT:
+            told = percent
+            stream.write(f"{text} ({percent} %)\n")
+        stream.flush()
 
-    return generate(
-        folder, "links", events=events, connections=min(CONNECTIONS, events), records=RECORDS, seed=1, progress=progress
-    )
+    return progress
 
 
 def measure(events: int, *, duckdb: bool) -> None:
@@ -189,17 +210,27 @@ def reference(folder: Path) -> dict[tuple[object, ...], tuple[object, ...]]:
     return {key: tuple(values) for key, values in sums.items()}
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Read the command line and run; the exit status."""
+def build_parser() -> argparse.ArgumentParser:
+    """The options."""
     parser = argparse.ArgumentParser(
         prog="python -m pipeline.measure", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--events", type=int, default=10_000_000, help="how many to measure with; 0: none (10000000)")
     parser.add_argument("--duckdb", action="store_true", help="measure DuckDB, too")
     parser.add_argument("--check", type=int, default=0, metavar="EVENTS", help="compare so many with the reference (0)")
+    return parser
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Read the command line and run; the exit status."""
+    parser = build_parser()
     found = parser.parse_args(words)
-    if min(found.events, found.check) < 0:
-        parser.error("--events and --check must be 0 or more")
+    for name, events in (("--events", found.events), ("--check", found.check)):
+        if events and events < EVENTS_MIN:
+            parser.error(
+                f"{name} is {events}; it must be 0, or {EVENTS_MIN} or more: a connection opens, its link is attached,"
+                " and something moves"
+            )
     if found.duckdb and find_spec("duckdb") is None:
         parser.error("DuckDB is not installed; install it with: pip install duckdb")
     if found.events:

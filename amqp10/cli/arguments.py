@@ -1,6 +1,7 @@
-"""``--argument KEY=VALUE``, as the commands that declare something take it."""
+"""Options that several commands take: ``--argument KEY=VALUE`` of those that declare something, ``--data``."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -10,6 +11,8 @@ from amqp10.cli.exits import CommandError, Exit
 Arguments = Annotated[
     tuple[str, ...], Parameter(name="--argument", help="KEY=VALUE; may be given several times.", negative="")
 ]
+
+Data = Annotated[Path, Parameter(help="The data folder of a broker that is stopped.")]
 
 
 def arguments_of(texts: Sequence[str]) -> dict[str, object]:

@@ -6,7 +6,8 @@ from cyclopts import Parameter
 
 from amqp10.cli.arguments import Arguments, arguments_of
 from amqp10.cli.definition_requests import request_of
-from amqp10.cli.listing import AsJson, noun, tell
+from amqp10.cli.listing import noun
+from amqp10.cli.printing import AsJson, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from core.definitions_file import Action, Step, label, shown
 from core.interface import Binding

@@ -22,12 +22,13 @@ from urllib.request import Request, urlopen
 
 from cyclopts import App, Parameter
 
-from amqp10.addresses import percent_encode
 from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.listing import AsJson, Row, pages, tell
+from amqp10.cli.listing import pages
+from amqp10.cli.printing import AsJson, Row, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.cli.store import examined
 from amqp10.client import ClientConnection, RequestRefused
+from amqp10.percent import percent_encode
 from core.rows import KINDS
 from core.version import headgate_version
 

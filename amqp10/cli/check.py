@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from cyclopts import App
 
+from amqp10.cli.arguments import Data
 from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.listing import AsJson, Row, print_json
+from amqp10.cli.printing import AsJson, Row, print_json
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
-from amqp10.cli.store import Data, examined
 from amqp10.client import ClientConnection
 
 check_app = App(name="check", help="Ask whether the broker is live, is ready, has alarms, or has a sound data folder.")
@@ -86,6 +86,8 @@ def store(*, data: Data, json: AsJson = False) -> None:
     """
 
     def ask() -> str:
+        from amqp10.cli.store import examined  # here and not above: supervisors ask the rest, many times an hour
+
         found = examined(data)
         if found.is_damaged:
             raise CommandError(

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.listing import AsJson, print_json, tell
+from amqp10.cli.printing import AsJson, print_json, tell
 from core.config import ConfigError, Settings, load, render
 
 config_app = App(name="config", help="Check and show configurations.")

@@ -14,7 +14,7 @@ from cyclopts import App, Parameter
 
 from amqp10.cli.definition_requests import Outcome, snapshots, take
 from amqp10.cli.exits import CommandError, Exit, complain
-from amqp10.cli.listing import AsJson, print_json
+from amqp10.cli.printing import AsJson, print_json
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.client import ClientConnection
 from core.definitions_file import (

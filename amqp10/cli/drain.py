@@ -7,7 +7,7 @@ import trio
 from cyclopts import Parameter
 
 from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.listing import AsJson, Row, print_json
+from amqp10.cli.printing import AsJson, Row, print_json
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.client import ClientConnection
 

@@ -4,11 +4,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from amqp10.addresses import percent_encode
 from amqp10.cli.closing import Reason, close_one
 from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.listing import AsJson, noun, tell
+from amqp10.cli.listing import noun
+from amqp10.cli.printing import AsJson, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
+from amqp10.percent import percent_encode
 
 links_app = noun(
     "links",

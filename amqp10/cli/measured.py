@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.listing import Row
+from amqp10.cli.printing import Row
 from amqp10.cli.remote import with_broker
 
 

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from amqp10.addresses import AddressError, parse_target
 from amqp10.cli.exits import CommandError, Exit, complain
-from amqp10.cli.listing import AsJson, tell
+from amqp10.cli.printing import AsJson, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.client import ClientConnection, Fate, FateRange, Message, Sender
 from amqp10.messaging import Accepted, Rejected, Released

@@ -6,12 +6,13 @@ from typing import Annotated
 import trio
 from cyclopts import App, Parameter
 
-from amqp10.addresses import percent_encode, queue_address
 from amqp10.cli.arguments import Arguments, arguments_of
 from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.listing import AsJson, Row, fetch_all, fetch_one, print_one, print_rows, tell
+from amqp10.cli.listing import fetch_all, fetch_one
+from amqp10.cli.printing import AsJson, Row, print_one, print_rows, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.client import Answer, ClientConnection
+from amqp10.percent import percent_encode
 
 COLUMNS = (
     "name",
@@ -80,7 +81,7 @@ def declare(
         "arguments": arguments_of(argument),
     }
     answer = _request(url, "PUT", _path(name), body)
-    made, address = answer.status == CREATED, queue_address(name)
+    made, address = answer.status == CREATED, _path(name)  # address and path of a queue read alike
     text = f"queue {name} {'was made' if made else 'exists'}; its address is {address}"
     tell(text, {"queue": name, "made": made, "address": address}, as_json=json)
 

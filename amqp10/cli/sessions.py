@@ -1,7 +1,8 @@
 """``headgate sessions``."""
 
 from amqp10.cli.closing import Reason, close_one
-from amqp10.cli.listing import AsJson, noun, tell
+from amqp10.cli.listing import noun
+from amqp10.cli.printing import AsJson, tell
 from amqp10.cli.remote import DEFAULT_URL, Url
 
 sessions_app = noun(

@@ -1,6 +1,6 @@
 """``headgate status``: the broker at a glance."""
 
-from amqp10.cli.listing import AsJson, Row, print_one
+from amqp10.cli.printing import AsJson, Row, print_one
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.client import ClientConnection
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
+from amqp10.cli.arguments import Data
 from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.listing import AsJson, AsJsonLines, print_json, print_json_line
+from amqp10.cli.printing import AsJson, AsJsonLines, print_json, print_json_line
 from core.store.definitions import Definitions
 from core.store.disk import FolderDisk
 from core.store.errors import StoreDamaged, StoreRefused
@@ -22,8 +22,6 @@ from core.store.inspect import Verdict, entries, read_definitions
 
 OPEN_FILES = 8
 """Files are read one after the other."""
-
-Data = Annotated[Path, Parameter(help="The data folder of a broker that is stopped.")]
 
 Compaction = Callable[[Path], Iterable[str]]
 """Compacts what is in a folder that no broker uses; yields lines that say what it did."""

@@ -12,9 +12,8 @@ from typing import Annotated, NamedTuple
 import trio
 from cyclopts import App, Parameter
 
-from amqp10.addresses import percent_encode
 from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.listing import AsJsonLines
+from amqp10.cli.printing import AsJsonLines
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.client import ClientConnection
 from amqp10.errors import DecodeError
@@ -30,6 +29,7 @@ from amqp10.messaging import (
     Source,
     Target,
 )
+from amqp10.percent import percent_encode
 from amqp10.performatives import Performative, decode_performative
 from amqp10.types import plain
 from core.amqp091.framing import FrameType

@@ -7,11 +7,12 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from amqp10.addresses import AddressError, parse_source, percent_encode
+from amqp10.addresses import AddressError, parse_source
 from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.listing import AsJson, print_json
+from amqp10.cli.printing import AsJson, print_json
 from amqp10.cli.remote import DEFAULT_URL, HTTP_NOT_FOUND, Url, with_broker
 from amqp10.client import ClientConnection, RequestRefused
+from amqp10.percent import percent_encode
 from core.observe.advice import help_text
 
 Kind = Literal["connection", "link", "address"]

@@ -20,7 +20,14 @@ from amqp10.link import error_from
 from amqp10.link_credit import ReceiverCredit
 from amqp10.messaging import ACCEPTED, RELEASED, DeliveryState, Rejected, Source
 from amqp10.receiver_link import ReceiverLink
-from amqp10.sections import SectionBounds, check_annotations, decode_map_section, decode_property_fields, scan
+from amqp10.sections import (
+    SectionBounds,
+    are_plain_annotations,
+    check_annotations,
+    decode_map_section,
+    decode_property_fields,
+    scan,
+)
 from amqp10.serial import MASK
 from amqp10.types import Symbol
 from core.clock import Now
@@ -45,6 +52,7 @@ LOOKED_INTO_BYTES_MAX = 65_536
 message of annotations would be 3 s. Sections that only pass through may have any size."""
 CC = "x-cc"
 """Message annotation with more routing keys: a list of strings."""
+CC_BYTES = CC.encode()
 CC_KEYS_MAX = 256
 REJECTED_SYMBOL = "amqp:rejected:list"
 """The descriptor of rejected, as a source names it among its outcomes [3.4.3]."""
@@ -338,6 +346,8 @@ class PublisherLink:
     def _routing_keys(self, payload: bytes, bounds: SectionBounds) -> tuple[str, ...]:
         """The extra keys of x-cc; raises DecodeError for reserved annotations, LinkFault for a bad x-cc."""
         if bounds.message_annotations is None:
+            return ()
+        if are_plain_annotations(payload, *bounds.message_annotations, without=CC_BYTES):
             return ()
         annotations = decode_map_section(payload, *bounds.message_annotations)
         check_annotations(annotations)

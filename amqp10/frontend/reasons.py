@@ -26,14 +26,18 @@ OPERATOR = "operator"
 """The culprit of what a person did."""
 
 
+_RANKS = {reason: rank for rank, reason in enumerate(FlowReason)}
+"""The lower is told where several hold."""
+
+
 def first_reason(reasons: Iterable[FlowReason]) -> FlowReason | None:
     """The one that is told, of all that hold."""
-    return min(reasons, key=list(FlowReason).index, default=None)
+    return min(reasons, key=_RANKS.__getitem__, default=None)
 
 
 def reason_of_alarms(alarms: frozenset[str]) -> FlowReason:
     """The reason that a set of alarms gives; it is not empty."""
-    return min((FlowReason(alarm) for alarm in alarms), key=list(FlowReason).index)
+    return min((FlowReason(alarm) for alarm in alarms), key=_RANKS.__getitem__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,8 +53,9 @@ class DuplicateWindow:
         self._forget(now)
 
     def _forget(self, now: float) -> None:
-        while self._done:
-            oldest = next(iter(self._done))
-            if len(self) <= self._ids_max and now - self._done[oldest] < self._kept_s:
+        done, room = self._done, self._ids_max - len(self._running)
+        while done:
+            oldest = next(iter(done))
+            if len(done) <= room and now - done[oldest] < self._kept_s:
                 return
-            del self._done[oldest]
+            del done[oldest]

@@ -29,6 +29,7 @@ from amqp10.codec import format_codes as code
 from amqp10.codec.decode import DEPTH_MAX, decode_value
 from amqp10.errors import DecodeError
 from amqp10.sections import (
+    AMQP_SEQUENCE,
     AMQP_VALUE,
     APPLICATION_PROPERTIES,
     DATA,
@@ -66,6 +67,10 @@ _IDENTITY_8 = bytes((code.STRING_8, IDENTITY_CHARACTERS))
 _REQUEST_START = _IDENTITY_8
 _ANSWER_START = bytes((code.NULL,) * 5) + _IDENTITY_8
 """The fields of properties in front of an answer's correlation-id are empty."""
+_BODIES = {bytes((code.DESCRIBED, code.SMALL_ULONG, section)) for section in (DATA, AMQP_SEQUENCE, AMQP_VALUE)}
+_DESCRIPTOR_BYTES = 3
+_FIELDS_AT = len(_PROPERTIES_8) + 2
+"""Where the fields of properties begin: behind the size and the count."""
 _UNFLAGGED = (False, False)
 
 
@@ -77,6 +82,7 @@ class Envelope(NamedTuple):
 
     identity: bytes
     """Of a request, its message-id; of an answer, its correlation-id; empty for a message that has neither."""
+    encoded: bytes
     answers: bool
     """It is an answer."""
     command: str
@@ -88,7 +94,6 @@ class Envelope(NamedTuple):
     ttl_s: float | None
     message_id: object
     """As another client has written it; None for an id of our own form, and for none."""
-    encoded: bytes
     body_at: int
     """Where the body begins; below 0 when only the generic decoder knows."""
 
@@ -98,7 +103,8 @@ class Envelope(NamedTuple):
         encoded, at = self.encoded, self.body_at
         if at >= 0:
             start = encoded[at : at + 4]
-            if start == _DATA_8 and at + 5 + encoded[at + 4] == len(encoded):
+            size = len(encoded) - at - 5
+            if start == _DATA_8 and size >= 0 and encoded[at + 4] == size:
                 return encoded[at + 5 :]
             if start == _DATA_32 and at + 8 + int.from_bytes(encoded[at + 4 : at + 8], "big") == len(encoded):
                 return encoded[at + 8 :]
@@ -181,18 +187,43 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Messages that are alike but for their id and their body: what surrounds the id, and what all of them say."""
+
+    before: bytes
+    after: bytes
+    """With the descriptor of the body: else there may be flags in front of it, and one of them is ``resent``."""
+    after_at: int
+    alike: tuple[bool, str, str | None, bool, bool, float | None, object, int]
+    """Every field of an envelope but its first two."""
+
+    @classmethod
+    def of(cls, envelope: Envelope, identity_at: int) -> "Form":
+        """The form of a message whose id begins there."""
+        encoded, after_at = envelope.encoded, identity_at + IDENTITY_CHARACTERS
+        after_end = envelope.body_at + _DESCRIPTOR_BYTES
+        return cls(encoded[:identity_at], encoded[after_at:after_end], after_at, envelope[2:])
+
+
 class EnvelopeReader:
     """Reads messages, and remembers the forms that it has met."""
 
-    __slots__ = ("_headers", "_requests")
+    __slots__ = ("_headers", "_latest", "_requests")
 
     def __init__(self) -> None:
         self._headers: dict[bytes, Header] = {}
         self._requests: dict[bytes, tuple[str, str | None]] = {}
         """Command and reply-to by the bytes behind the id."""
+        self._latest: Form | None = None
+        """The form of the message before: most come in runs, and to see that the next one is alike takes half of the
+        time that it takes to read it (0.7 of 1.5 µs)."""
 
     def read(self, encoded: bytes) -> Envelope:
         """What a message is. Raises DecodeError for one that its sender encoded wrongly."""
+        form = self._latest
+        if form is not None and encoded.startswith(form.before) and encoded.startswith(form.after, form.after_at):
+            return Envelope(encoded[len(form.before) : form.after_at], encoded, *form.alike)
         try:
             known = self._read_known(encoded)
         except IndexError:  # it is cut: let the generic decoder say where
@@ -210,9 +241,7 @@ class EnvelopeReader:
         if encoded[at : at + 4] != _PROPERTIES_8:
             return None
         body_at = at + 5 + encoded[at + 4]
-        fields = encoded[at + 6 : body_at]
-        if body_at >= len(encoded):
-            return None
+        fields = encoded[at + _FIELDS_AT : body_at]
         idempotent, resent = _UNFLAGGED
         if encoded[body_at : body_at + 4] == _FLAGS_8:
             end = body_at + 5 + encoded[body_at + 4]
@@ -220,6 +249,8 @@ class EnvelopeReader:
             if flags is None:
                 return None
             (idempotent, resent), body_at = flags, end
+        if encoded[body_at : body_at + _DESCRIPTOR_BYTES] not in _BODIES:
+            return None  # flags in a larger map, or whatever else
         marked = resent or header.delivery_count > 0 or not header.first_acquirer
         ttl_s = None if header.ttl is None else header.ttl / 1000
         if fields.startswith(_REQUEST_START):
@@ -229,10 +260,14 @@ class EnvelopeReader:
                 self._requests, fields[end:], lambda _: _command_and_reply_to(encoded, properties_at)
             )
             identity = fields[len(_REQUEST_START) : end]
-            return Envelope(identity, False, command, reply_to, idempotent, marked, ttl_s, None, encoded, body_at)
+            envelope = Envelope(identity, encoded, False, command, reply_to, idempotent, marked, ttl_s, None, body_at)
+            self._latest = Form.of(envelope, at + _FIELDS_AT + len(_REQUEST_START))
+            return envelope
         if fields.startswith(_ANSWER_START) and len(fields) == len(_ANSWER_START) + IDENTITY_CHARACTERS:
             identity = fields[len(_ANSWER_START) :]
-            return Envelope(identity, True, "", None, False, marked, ttl_s, None, encoded, body_at)
+            envelope = Envelope(identity, encoded, True, "", None, False, marked, ttl_s, None, body_at)
+            self._latest = Form.of(envelope, at + _FIELDS_AT + len(_ANSWER_START))
+            return envelope
         return None
 
 

@@ -152,6 +152,7 @@ class Destination:
                 for entry in run[first - receipt.first : last - receipt.first + 1]:
                     self._learn(entry, fate)
             self._runs.popleft()
+            self._outbox.on_outcomes()
 
     def _learn(self, entry: InFlight, fate: Fate) -> None:
         if entry.stage is not Stage.SENT:
@@ -212,6 +213,8 @@ class Outbox:
         self._nursery = nursery
         self._declare_again = declare_again
         self._destinations: dict[str, Destination] = {}
+        self.on_outcomes: Callable[[], None] = lambda: None
+        """Called when it is known what became of a run: once for all of it."""
 
     def put(self, entry: InFlight) -> None:
         """Send this when there is link credit. Raises Busy when there are too many destinations that are not idle."""

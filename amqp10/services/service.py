@@ -18,6 +18,7 @@ Durations are seconds. Trio's clock is the clock; randomness comes with the opti
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from itertools import count
 from math import inf
 
@@ -63,6 +64,8 @@ class Service:
 
     def __init__(self, connection: ClientConnection, place: Place, commands: Commands, options: ServiceOptions) -> None:
         self.place = place
+        self.address = place.address
+        """Where answers to this host are sent."""
         self.options = options
         self.connection = connection
         self._commands = commands
@@ -135,7 +138,8 @@ class Service:
 
         Raises RemoteError, Unroutable, Busy, NotSent, CallTimedOut and Uncertain, see :mod:`amqp10.services.errors`.
         """
-        return await self._wait(address_of(target, host), command, body, self.place.address, time_out_s, idempotent)
+        entry = self._entry(address_of(target, host), command, body, self.address, time_out_s, idempotent)
+        return await self._end_of(entry)
 
     def call_back(
         self,
@@ -152,7 +156,7 @@ class Service:
 
         An exception in it ends the service. Raises Busy when too many calls are in flight.
         """
-        entry = self._entry(address_of(target, host), command, body, self.place.address, time_out_s, idempotent)
+        entry = self._entry(address_of(target, host), command, body, self.address, time_out_s, idempotent)
         entry.on_end = lambda answer, error: callback(Answer(answer, error))
         self._begin(entry)
 
@@ -170,7 +174,7 @@ class Service:
 
         Raises Unroutable, Busy, NotSent, CallTimedOut.
         """
-        await self._wait(address_of(target, host), command, body, None, time_out_s, idempotent)
+        await self._end_of(self._entry(address_of(target, host), command, body, None, time_out_s, idempotent))
 
     async def ask(
         self,
@@ -202,13 +206,14 @@ class Service:
         idempotent: bool = False,
     ) -> None:
         """Have a command executed by every host of a type; wait until the broker has it. Raises what a cast raises."""
-        await self._wait(group_address(Place(target).type), command, body, None, time_out_s, idempotent)
+        address = group_address(Place(target).type)
+        await self._end_of(self._entry(address, command, body, None, time_out_s, idempotent))
 
     async def broadcast(
         self, command: str, body: object = b"", *, time_out_s: float | None = None, idempotent: bool = False
     ) -> None:
         """Have a command executed by every host of every type, this one too. Raises what a cast raises."""
-        await self._wait(group_address(None), command, body, None, time_out_s, idempotent)
+        await self._end_of(self._entry(group_address(None), command, body, None, time_out_s, idempotent))
 
     # --- looking ---------------------------------------------------------------------------------------------------
 
@@ -266,7 +271,7 @@ class Service:
         self._session = await self.connection.begin_session()
         self._outbox = Outbox(self._session, nursery, self._table, self.options, self._declare_again)
         self.serving = Serving(self, nursery, self._commands, self.options, self._send_answer)
-        self.serving.on_finished = self._grant
+        self.serving.on_finished = self._outbox.on_outcomes = self._grant
         nursery.start_soon(self._keep_time)
         nursery.start_soon(self._watch)
         await nursery.start(self._listen_to_host)
@@ -388,12 +393,12 @@ class Service:
             else:
                 self.serving.take(envelope, delivery, of_type=of_type)
             return
-        answer = _answer_in(envelope)
-        if not self._table.answer(envelope.identity, answer.body, answer.error):
+        body, refusal = _answer_in(envelope)
+        if not self._table.answer(envelope.identity, body, refusal):
             if self._commands.answer_taker is None:
                 self.answers_dropped += 1
             else:
-                self._commands.answer_taker(envelope.identity.decode(errors="replace"), answer)
+                self._commands.answer_taker(envelope.identity.decode(errors="replace"), Answer(body, refusal))
         delivery.accept()
 
     def _grant(self) -> None:
@@ -407,23 +412,9 @@ class Service:
 
     # --- what leaves -----------------------------------------------------------------------------------------------
 
-    async def _wait(
-        self,
-        address: str,
-        command: str,
-        body: object,
-        answer_to: str | None,
-        time_out_s: float | None,
-        idempotent: bool,
-    ) -> object:
-        return await self._end_of(self._entry(address, command, body, answer_to, time_out_s, idempotent))
-
     async def _end_of(self, entry: InFlight) -> object:
-        task = trio.lowlevel.current_task()
-        entry.on_end = lambda answer, error: trio.lowlevel.reschedule(
-            task, outcome.Value(answer) if error is None else outcome.Error(error)
-        )
-        await trio.lowlevel.checkpoint_if_cancelled()
+        """Begin it, and wait until it is over. A task that is cancelled already withdraws it before it can leave."""
+        entry.on_end = partial(_wake, trio.lowlevel.current_task())
         self._begin(entry)
 
         def give_up(raise_cancel: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
@@ -459,7 +450,7 @@ class Service:
             address,
             template.encode(identity, body),
             deadline=trio.current_time() + limit_s,
-            answered=answer_to == self.place.address,
+            answered=answer_to == self.address,
             on_end=_unheard,
         )
 
@@ -477,10 +468,8 @@ class Service:
         if self._table.begin(entry):
             self._sooner.set()
 
-    def _send_answer(
-        self, request: Request, body: object, error: RemoteError | None, settle: Callable[[], None]
-    ) -> None:
-        """Send an answer or an error; ``settle`` is called when the broker has it, or when it has nowhere to go."""
+    def _send_answer(self, request: Request, body: object, error: RemoteError | None) -> None:
+        """Send an answer or an error; the request is settled when the broker has it, or when it has nowhere to go."""
         envelope = request.envelope
         assert envelope.reply_to is not None
         limit_s = envelope.ttl_s or self.options.time_out_s
@@ -500,23 +489,24 @@ class Service:
             encoded,
             deadline=trio.current_time() + limit_s,
             answered=False,
-            on_end=lambda _, failure: self._answered(failure, settle),
+            on_end=partial(self._answered, request),
         )
         try:
             self._enter(entry)
         except Busy as busy:
-            self._answered(busy, settle)
+            self._answered(request, None, busy)
 
-    def _answered(self, failure: ServiceError | None, settle: Callable[[], None]) -> None:
+    def _answered(self, request: Request, _: object, failure: ServiceError | None) -> None:
         """The answer is with the broker, or will never be: the command was executed either way.
 
         When this service ends first, the request is left without an outcome, and goes to another one.
         """
         if self._ended:
             return
+        self.serving.settle(request)
         if failure is not None:
             self.answers_lost += 1
-        settle()
+            self._grant()  # else it is done once for a run of answers, when the broker has taken them
 
     def _learn(self, form: object, template: Template) -> Template:
         if len(self._templates) >= TEMPLATES_MAX:
@@ -525,16 +515,22 @@ class Service:
         return template
 
 
+def _wake(task: trio.lowlevel.Task, answer: object, error: ServiceError | None) -> None:
+    """Let a task go on with what it has waited for."""
+    trio.lowlevel.reschedule(task, outcome.Value(answer) if error is None else outcome.Error(error))
+
+
 def _unheard(body: object, error: ServiceError | None) -> None:
     """Nobody has asked yet to be told how it ends."""
 
 
-def _answer_in(envelope: Envelope) -> Answer:
+def _answer_in(envelope: Envelope) -> tuple[object, ServiceError | None]:
+    """The two fields of an :class:`Answer`, which only few calls need one for."""
     try:
         body = envelope.body
     except DecodeError as fault:
-        return Answer(None, RemoteError(FAILED, f"the answer cannot be decoded: {fault}"))
-    return Answer(None, _from_remote(envelope.command, body)) if envelope.command else Answer(body)
+        return None, RemoteError(FAILED, f"the answer cannot be decoded: {fault}")
+    return (None, _from_remote(envelope.command, body)) if envelope.command else (body, None)
 
 
 def _from_remote(condition: str, text: object) -> ServiceError:

@@ -135,7 +135,7 @@ class Serving:
         nursery: trio.Nursery,
         commands: Commands,
         options: ServiceOptions,
-        send_answer: Callable[[Request, object, RemoteError | None, Callable[[], None]], None],
+        send_answer: Callable[[Request, object, RemoteError | None], None],
     ) -> None:
         self.service = service
         self._nursery = nursery
@@ -157,6 +157,7 @@ class Serving:
         self.uncertain = 0
         """Messages that may have been executed by somebody else, and were not here."""
         self.on_finished: Callable[[], None] = lambda: None
+        """Called when a request is over that nobody gets an answer to."""
 
     @property
     def idle(self) -> bool:
@@ -181,15 +182,16 @@ class Serving:
             self._waiting.append(request)
 
     def finish(self, request: Request, body: object, error: RemoteError | None) -> None:
-        """A request is answered, or has failed; it is settled when the broker has taken the answer."""
+        """A request is answered, or has failed; :meth:`settle` follows when the broker has taken the answer."""
         if request.over:
             return
         if request.wants_answer:
-            self._send_answer(request, body, error, lambda: self._settle(request, None))
+            self._send_answer(request, body, error)
             request.over = True
         else:
             request.over = True
-            self._settle(request, error)
+            self.settle(request, error)
+            self.on_finished()
 
     def _is_duplicate(self, envelope: Envelope, delivery: Delivery) -> bool:
         seen = self.duplicates.look(envelope.identity, trio.current_time()) if envelope.identity else Seen.NEW
@@ -259,7 +261,8 @@ class Serving:
         except Exception as error:
             self.finish(request, None, _as_remote(error))
 
-    def _settle(self, request: Request, error: RemoteError | None) -> None:
+    def settle(self, request: Request, error: RemoteError | None = None) -> None:
+        """A request is over: its messages are accepted, or rejected with an error, and its id is known for done."""
         for delivery in request.deliveries:
             if error is None:
                 delivery.accept()
@@ -276,7 +279,6 @@ class Serving:
         else:
             self.in_hand_of_host -= 1
             self._start_waiting()
-        self.on_finished()
 
 
 def _as_remote(error: Exception) -> RemoteError:

@@ -26,9 +26,10 @@ batch, and a worker's 0.1 ms, for each of them."""
 
 INLINE_SECONDS_MAX = 0.002
 """A write into the page cache is a copy: 20 us for 64 KiB. One that takes longer has met a disk that is behind."""
-INLINE_PAUSE_SECONDS = 5.0
-"""How long all writes go to the worker after one that was slow: a disk that is behind stays so for a while, and may
-hold up everybody for one write in that time."""
+INLINE_SHARE_MAX = 0.01
+"""Of the time that slow writes may take from everybody: after one, all go to the worker for as long as that needs. A
+disk that is behind stays so for a while, and a loop that lost its turn to another process for 2 ms writes by itself
+again after 0.2 s."""
 GATHERING_TURNS = 8
 """Turns of the event loop between two syncs: what publishers send when they hear of the first goes with the second. It
 is no timer: a loop with nothing to do takes 0.1 ms for them. A quorum queue took 143,000 messages a second with 4,
@@ -89,7 +90,7 @@ class InlineWrites:
             raise
         took = self._clock().monotonic - began
         if took > INLINE_SECONDS_MAX:
-            self._paused_until = began + took + INLINE_PAUSE_SECONDS
+            self._paused_until = began + took / INLINE_SHARE_MAX
         lane.wrote(batch, took)
         return True
 

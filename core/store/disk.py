@@ -96,6 +96,9 @@ class FolderDisk:
         self._cache: dict[str, _Opened] = {}
         """In the order of their last use, the oldest first."""
         self._folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._proof = str(root if marker is None else root / marker)
+        self._proven: tuple[int, int] | None = None
+        """Device and inode of what is at ``_proof`` as long as the folder is ours."""
 
     def close(self) -> None:
         """Close every descriptor. Nothing may be in use."""
@@ -205,13 +208,17 @@ class FolderDisk:
         return state.f_bavail * state.f_frsize
 
     def check(self) -> None:
-        """See :meth:`Disk.check`. Raises ESTALE when another folder stands there, else what the system says."""
-        there = os.stat(self._root)
-        opened = os.fstat(self._folder)
-        if (there.st_dev, there.st_ino) != (opened.st_dev, opened.st_ino):
+        """See :meth:`Disk.check`. Raises ESTALE when another folder stands there, else what the system says.
+
+        Every batch asks, twice a sync: one look at the marker by its whole path tells that the path still leads to the
+        folder that was opened, and that the marker is in it. The lock is kept open, so no other file gets its inode.
+        """
+        if self._proven is None:
+            opened = os.fstat(self._folder) if self._marker is None else os.stat(self._marker, dir_fd=self._folder)
+            self._proven = opened.st_dev, opened.st_ino
+        there = os.stat(self._proof)
+        if (there.st_dev, there.st_ino) != self._proven:
             raise OSError(errno.ESTALE, "another folder has taken its place", str(self._root))
-        if self._marker is not None:
-            os.stat(self._marker, dir_fd=self._folder)
 
     # --- descriptors
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from amqp10.errors import LinkFault
+from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.events import CreditReceived, DeliveriesReceived, DeliveriesSettled, SenderFlowReceived
 from amqp10.link_credit import ReceiverCredit
 from amqp10.messaging import ACCEPTED, Accepted, DeliveryState, Error, Outcome, Source, Target
@@ -20,13 +20,26 @@ from amqp10.performatives import Attach
 from amqp10.receiver_link import MIXED, SETTLED, ReceiverLink
 from amqp10.sender_link import SenderLink
 from amqp10.types import plain
-from pipeline.connector.errors import BadMessage, ConnectorError, LinkRefused, TimedOut, told
+from pipeline.connector.errors import BadMessage, ConnectionLost, ConnectorError, LinkRefused, TimedOut, told
 from pipeline.connector.wire import BlockingConnection, gone
 
 RUN_MESSAGES_MAX = 4096
 """Handed to the engine at once: what one write may hold, and as many as one incoming run."""
+UNSETTLED = 0
+"""snd-settle-mode: every delivery is sent unsettled [2.8.2]."""
 UNSETTLED_MAX = 20_000
 """Messages of one sender whose outcome is open; the next one waits, whatever link credit there is."""
+REFUSALS = frozenset(
+    (
+        ErrorCondition.NOT_FOUND,
+        ErrorCondition.UNAUTHORIZED_ACCESS,
+        ErrorCondition.NOT_ALLOWED,
+        ErrorCondition.INVALID_FIELD,
+        ErrorCondition.RESOURCE_LOCKED,
+        ErrorCondition.PRECONDITION_FAILED,
+    )
+)
+"""RabbitMQ answers an attach that it does not want by ending the session. With one of these it would do so again."""
 REASON_PROPERTY = "headgate:reason"
 """Of a flow: why the sender waits; null when it need not wait any more. Headgate tells it, other brokers do not."""
 
@@ -203,7 +216,12 @@ class ReceivingLink:
     # --- inside ----------------------------------------------------------------------------------------------------
 
     def _await_attach(self) -> None:
-        self._wait(lambda: self.answer is not None, None, f"the attach of a receiver from {self.address}")
+        try:
+            self._wait(lambda: self.answer is not None, None, f"the attach of a receiver from {self.address}")
+        except ConnectionLost as lost:
+            if lost.condition in REFUSALS:
+                raise LinkRefused(lost.text, lost.condition) from None
+            raise
 
     def _wait(self, done: Callable[[], bool], within_s: float | None, what: str) -> None:
         seconds = self._connection.settings.answer_time_out_s if within_s is None else within_s
@@ -268,9 +286,10 @@ class SendingLink:
         *,
         name: str | None = None,
         properties: Mapping[str, object] | None = None,
+        settled: bool = False,
         unsettled_max: int = UNSETTLED_MAX,
     ) -> "SendingLink":
-        """Attach. At most ``unsettled_max`` messages are on their way without an outcome.
+        """Attach. At most ``unsettled_max`` messages are on their way without an outcome; ``settled``: none gets one.
 
         Raises LinkRefused with the broker's reason, TimedOut, and what the connection raises."""
         with connection.lock:
@@ -278,9 +297,12 @@ class SendingLink:
             sending = cls(connection, address, link, unsettled_max)
             link.reference = sending
             link.attach(
-                source=Source(), target=Target(address=address), snd_settle_mode=0, rcv_settle_mode=0,
+                source=Source(),
+                target=Target(address=address),
+                snd_settle_mode=SETTLED if settled else UNSETTLED,
+                rcv_settle_mode=0,
                 properties=properties,
-            )  # fmt: skip
+            )
             sending._wait(lambda: sending.answer is not None, None, f"the attach of a sender to {address}")
         return sending
 
@@ -317,7 +339,7 @@ class SendingLink:
                 except LinkFault as fault:
                     raise BadMessage(f"{self._place()}: {fault.description}", fault.condition) from None
                 self.sent += len(some)
-                self._open += len(some)
+                self._open += 0 if self._link.settled else len(some)
                 self._connection.moved_until(lambda: True, within_s=0.0)
         return first
 
@@ -380,7 +402,7 @@ class SendingLink:
             self.waiting_reason = None if reason is None else str(reason)
         for low, high in link.take_back():  # the newest: send() hands them over again
             self.sent -= high - low + 1
-            self._open -= high - low + 1
+            self._open -= 0 if link.settled else high - low + 1
 
     def _room(self) -> int:
         if self._failure is not None:

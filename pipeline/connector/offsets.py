@@ -180,9 +180,9 @@ class QueueOffset(NamedTuple):
     fetched: int
 
 
-def queue_json(offsets: Mapping[str, QueueOffset]) -> Json:
-    """How far each address has been read, in the checkpoint's form."""
-    return {
+def queue_json(offsets: Mapping[str, QueueOffset], lag: Json | None = None) -> Json:
+    """How far each address has been read, in the checkpoint's form; ``lag`` is for who looks at a query's progress."""
+    read: Json = {
         "amqp10": VERSION,
         "mode": "queue",
         "offsets": {
@@ -190,6 +190,7 @@ def queue_json(offsets: Mapping[str, QueueOffset]) -> Json:
             for address, offset in sorted(offsets.items())
         },
     }
+    return read if lag is None else read | {"lag": lag}
 
 
 def queue_offsets(json: Mapping[str, object], addresses: Sequence[str]) -> dict[str, QueueOffset]:

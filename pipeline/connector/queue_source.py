@@ -10,6 +10,9 @@ fetch goes on behind it. From a broker that stamps none, such messages become ro
 
 A batch that was planned and not committed when the driver died is read once more by a task (:func:`read_again`), which
 settles nothing: its link closes, and the driver's link gets the same messages again.
+
+Spark does not ask this kind of source for a lag, so the offset of a batch carries it: what was left in the queues when
+the batch had been fetched. Whoever reads offsets takes no notice of it.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,6 +27,7 @@ from pipeline.connector.errors import BadOption, ConnectionLost, ConnectorError,
 from pipeline.connector.links import Deliveries, ReceivingLink
 from pipeline.connector.offsets import RANGES_MAX, Json, Numbers, QueueOffset, queue_json, queue_offsets
 from pipeline.connector.options import SourceOptions
+from pipeline.connector.queue_depths import UNKNOWN, QueueDepths, lag_of
 from pipeline.connector.rows import OFFSET_ANNOTATION, Rows
 from pipeline.connector.stream_source import BATCH_ROWS, check_bad
 from pipeline.connector.wire import BlockingConnection
@@ -61,6 +65,7 @@ class QueueSource:
         self._schema = schema
         self._connection: BlockingConnection | None = None
         self._links: dict[str, ReceivingLink] = {}
+        self._depths: QueueDepths | None = None
         self._batches: list[Batch] = []
         self._mean_bytes = 0.0
         """Of the messages fetched last; 0: none have been."""
@@ -113,17 +118,19 @@ class QueueSource:
         self._batches.clear()
         if self._connection is not None:
             self._connection.close()
-            self._connection = None
+            self._connection = self._depths = None
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
     def _fetch(self, start: Json, begins: dict[str, QueueOffset]) -> tuple[list[pa.RecordBatch], Json]:
         batch = Fetch(self._options)
         ends = {address: self._fetch_from(address, begin, batch) for address, begin in begins.items()}
-        columns, end = batch.columns(self._schema), queue_json(ends)
+        columns = batch.columns(self._schema)
         for settlement in batch.at_once:
             settlement.link.settle(*settlement[1:])
-        if end != start:
+        end = start
+        if ends != begins:
+            end = queue_json(ends, self._lag())
             self._batches.append(Batch(end, batch.settlements))
             if self._options.settle == "fetch":
                 self.committed(end)
@@ -131,6 +138,16 @@ class QueueSource:
         for address in self._left:
             self._left[address] -= ends[address].fetched - begins[address].fetched
         return columns, end
+
+    def _lag(self) -> Json:
+        """What is left in the queues. A broker that fails to say it ends no query: the next fetch tells the reason."""
+        assert self._connection is not None
+        if self._depths is None:
+            self._depths = QueueDepths(self._connection)
+        try:
+            return lag_of([self._depths.of(link, self._mean_bytes) for link in self._links.values()])
+        except ConnectorError:
+            return lag_of([UNKNOWN])
 
     def _fetch_from(self, address: str, begin: QueueOffset, batch: "Fetch") -> QueueOffset:
         """Fetch from one queue until it is empty or the batch is full; how far it has been read then."""

@@ -1,8 +1,11 @@
 """Requests to a broker's management node, over a pair of links [HTTP over AMQP, as RabbitMQ 4 has it].
 
-One pair serves all requests of a connection; one request is under way at a time.
+Both links have one name, both say ``paired``, and both send settled: RabbitMQ knows the pair by these three, and takes
+anything else for an address that does not exist. One pair serves all requests of a connection; one request is under
+way at a time.
 """
 
+from collections.abc import Mapping
 from itertools import count
 from typing import Final
 from urllib.parse import unquote
@@ -30,6 +33,10 @@ REFUSED_FROM: Final = 400
 """From here up a status says that the request was not served."""
 QUEUES: Final = "/queues/"
 """What the address of a queue begins with; its name follows, percent-encoded."""
+SHOWN_QUEUES: Final = "/headgate/queues/"
+"""Where Headgate shows queues with all their numbers."""
+RABBITMQ_SINCE: Final = 4
+"""The first version of RabbitMQ that takes such requests; earlier ones end the session when they are asked."""
 
 
 class Management:
@@ -42,7 +49,7 @@ class Management:
         name = connection.new_link_name()
         try:
             self._receiving = ReceivingLink.open(connection, NODE, name=name, settled=True, properties=PAIRED)
-            self._sending = SendingLink.open(connection, NODE, name=name, properties=PAIRED)
+            self._sending = SendingLink.open(connection, NODE, name=name, settled=True, properties=PAIRED)
         except LinkRefused as error:
             raise RequestRefused(error.text, error.condition) from None
 
@@ -61,11 +68,48 @@ class Management:
         return answer
 
 
-def queue_path(address: str) -> str | None:
-    """Where Headgate shows the queue behind an address; None for an address that is not a queue's."""
+class QueueFacts:
+    """What the broker of one connection tells about queues: Headgate all its numbers, RabbitMQ their type and depth."""
+
+    def __init__(self, connection: BlockingConnection, *, ask: bool = True) -> None:
+        """``ask`` False: behave as with a broker that tells nothing."""
+        self._connection = connection
+        self._management: Management | None = None
+        self._before_name = facts_before_name(connection.broker) if ask else None
+
+    def of(self, address: str) -> dict[object, object] | None:
+        """What is told about the queue behind an address; None when nothing is. Raises ConnectionLost.
+
+        A broker that refuses, because this user may not ask, or that does not answer in time, is not asked again.
+        """
+        path = None if self._before_name is None else queue_path(address, self._before_name)
+        if path is None:
+            return None
+        try:
+            if self._management is None:
+                self._management = Management(self._connection)
+            shown = self._management.request("GET", path)
+        except (RequestRefused, TimedOut):
+            self._before_name = None
+            return None
+        return shown if isinstance(shown, dict) else None
+
+
+def facts_before_name(broker: Mapping[str, object]) -> str | None:
+    """The path in front of a queue's name, by the properties of the broker's open; None: it has no such requests."""
+    if "Headgate" in str(broker.get("information", "")):
+        return SHOWN_QUEUES
+    major = str(broker.get("version", "")).partition(".")[0]
+    if broker.get("product") == "RabbitMQ" and major.isdecimal() and int(major) >= RABBITMQ_SINCE:
+        return QUEUES
+    return None
+
+
+def queue_path(address: str, before_name: str = SHOWN_QUEUES) -> str | None:
+    """Where a broker shows the queue behind an address; None for an address that is not a queue's."""
     if not address.startswith(QUEUES) or not unquote(address[len(QUEUES) :]):
         return None
-    return f"/headgate/queues/{address[len(QUEUES) :]}"
+    return before_name + address[len(QUEUES) :]
 
 
 def _answer(entry: bytes) -> tuple[int, object]:

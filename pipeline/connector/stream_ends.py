@@ -1,24 +1,29 @@
 """Where streams begin and end now, and where they are at a time.
 
 Headgate answers with one request. Other brokers are asked by attaching: at ``last`` for the newest offset, at ``first``
-and at a time for the first message from there on; one link credit, or a drain, is all that it costs.
+and at a time for the first message from there on; one link credit, or a drain, is all that it costs. RabbitMQ says with
+one request that the queue is a stream.
+
+Such a look settles nothing. A broker may attach as if to a stream where there is none (RabbitMQ does), and what comes
+from there is no copy: it has to go back, and it does when the link closes.
 """
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from amqp10.types import Described, Symbol, Timestamp, ULong
-from pipeline.connector.errors import BadOption, RequestRefused
+from pipeline.connector.errors import BadOption
 from pipeline.connector.links import ReceivingLink
-from pipeline.connector.requests import Management, queue_path
-from pipeline.connector.rows import number_in
+from pipeline.connector.requests import QueueFacts
+from pipeline.connector.rows import OFFSET_ANNOTATION, number_in
 from pipeline.connector.wire import BlockingConnection
 
 OFFSET_SPEC: Final = "rabbitmq:stream-offset-spec"
 """``first``, ``last`` (the newest chunk), ``next``, an offset, or a timestamp."""
 PROBE_LINK_CREDIT: Final = 100_000
 """To read through the newest chunk: RabbitMQ's largest has fewer messages."""
-PRODUCT: Final = "Headgate"
+STREAM_TYPE: Final = "stream"
+"""What brokers that tell the type of a queue call a stream."""
 
 
 class Ends(NamedTuple):
@@ -39,8 +44,9 @@ class StreamEnds:
         """``probe``: ask by attaching also where the broker has a request for it."""
         self._connection = connection
         self._drain_time_out_s = drain_time_out_s
-        self._management: Management | None = None
-        self._asks = not probe and PRODUCT in str(connection.broker.get("information", ""))
+        self._facts = QueueFacts(connection, ask=not probe)
+        self._without_ends: set[str] = set()
+        """Streams of which the broker does not tell where they end."""
 
     def of(self, address: str) -> Ends:
         """What is kept now. Raises LinkRefused, BadOption for what is no stream, and what a connection raises."""
@@ -57,33 +63,30 @@ class StreamEnds:
         return min(_numbers(self._probed(address, Timestamp(time_ms), 1)), default=ends.end)
 
     def _asked(self, address: str) -> Ends | None:
-        path = queue_path(address)
-        if path is None or not self._asks:
+        shown = None if address in self._without_ends else self._facts.of(address)
+        if shown is None:
             return None
-        try:
-            if self._management is None:
-                self._management = Management(self._connection)
-            shown = self._management.request("GET", path)
-        except RequestRefused:
-            self._asks = False  # this user may not: ask as if it were another broker
-            return None
-        if not isinstance(shown, dict):
-            return None
+        if shown.get("type") != STREAM_TYPE:
+            raise _no_stream(address)
         first, last, size = (shown.get(name) for name in ("first_offset", "last_offset", "file_bytes"))
         if not isinstance(first, int):
-            raise _no_stream(address)
+            self._without_ends.add(address)
+            return None
         if not isinstance(last, int):
             return Ends(first, first, 0.0)
         return Ends(first, last + 1, size / (last + 1 - first) if isinstance(size, int) else 0.0)
 
     def _probed(self, address: str, where: object, link_credit: int = PROBE_LINK_CREDIT) -> list[bytes]:
         """The first and the last message of each run from there on, as many as are there or the link credit allows."""
-        link = open_stream(self._connection, address, where)
+        link = open_stream(self._connection, address, where, settled=False)
         try:
             runs = link.fetch(link_credit, within_s=self._drain_time_out_s)
         finally:
             link.close()
-        return [entry for run in runs for entry in (run.entries[0], run.entries[-1])]
+        entries = [entry for run in runs for entry in (run.entries[0], run.entries[-1])]
+        if not all(OFFSET_ANNOTATION.encode() in entry for entry in entries):
+            raise _no_stream(address)
+        return entries
 
 
 def _numbers(entries: Iterable[bytes]) -> list[int]:
@@ -91,15 +94,17 @@ def _numbers(entries: Iterable[bytes]) -> list[int]:
 
 
 def open_stream(
-    connection: BlockingConnection, address: str, where: object, *, name: str | None = None
+    connection: BlockingConnection, address: str, where: object, *, name: str | None = None, settled: bool = True
 ) -> ReceivingLink:
-    """Attach to a stream: at an offset, a time, or one of the words. Messages come settled, nothing is taken.
+    """Attach to a stream: at an offset, a time, or one of the words. Nothing is taken from it.
+
+    Messages come settled, if it is known to be a stream; ``settled`` False, and nothing can be lost where it is none.
 
     Raises BadOption when the address is no stream, and what :meth:`ReceivingLink.open` raises.
     """
     value = ULong(where) if isinstance(where, int) else where
     filters = {OFFSET_SPEC: Described(Symbol(OFFSET_SPEC), value)}
-    link = ReceivingLink.open(connection, address, name=name, filters=filters, settled=True)
+    link = ReceivingLink.open(connection, address, name=name, filters=filters, settled=settled)
     assert link.answer is not None
     source = link.answer.source
     if OFFSET_SPEC not in (getattr(source, "filter", None) or {}):

@@ -220,9 +220,11 @@ def check_bad(options: SourceOptions, rows: Rows) -> None:
     """With ``onBadRow`` fail, a message that could not be read ends the query. Raises BadMessage."""
     if rows.bad and options.on_bad_row == "fail":
         place, reason = rows.bad[0]
+        number = rows.numbers[place]
+        message = "a message without a number" if number is None else f"the message with the number {number}"
         raise BadMessage(
-            f"{rows.address}: the message with the number {rows.numbers[place]} cannot become a row: {reason}; option "
-            "onBadRow can leave such messages out, or make rows of their bytes"
+            f"{rows.address}: {message} cannot become a row: {reason}; option onBadRow can leave such messages out, or "
+            "make rows of their bytes"
         )
 
 

@@ -21,6 +21,8 @@ ANSWERS = "_answers.json"
 PACKET_RECORDS = 500
 """Of a generated packet; the broker puts up to 1000 into one."""
 INTERVAL_S = 0.01
+OPENING_RECORDS = 2
+"""Of a connection: it opens, and its link is attached."""
 
 
 class NotGenerated(Exception):
@@ -60,25 +62,30 @@ def generate(
     records: int,
     seed: int,
     packets: bool = False,
+    exactly: bool = False,
     node: str = NODE,
     progress: Callable[[int, int], None],
 ) -> Answers:
     """At least so many events, as rows of ``flow_events`` or packed as the broker packs them.
 
-    ``records`` are activity records per link and second. ``progress`` is called with what is written and what will be.
-    Raises NotGenerated.
+    ``records`` are activity records per link and second. ``exactly`` cuts the last second short, so that there are no
+    more events than were asked for; loads that are blocked have their answers for whole seconds only. ``progress`` is
+    called with what is written and what will be. Raises NotGenerated.
     """
     if folder.exists() and any(folder.iterdir()):
         raise NotGenerated(f"{folder} is not empty; name a new folder, or remove what is there")
     if min(events, connections, records) < 1 or records > 1000:
         raise NotGenerated("events and connections must be 1 or more, and records per second from 1 to 1000")
+    if exactly:
+        _check_exact(workload, events, connections)
     folder.mkdir(parents=True, exist_ok=True)
     if workload == "ramp":
         tables, answers = _ramp(node)
     else:
         load = loads(records)[workload]
-        seconds = max(1, -(-events // (connections * len(load.beat))))
-        tables, answers = _tiled(workload, Tiling(load, connections, seconds, seed, node))
+        beats = -(-events // (connections * len(load.beat)))
+        wanted = events - OPENING_RECORDS * connections if exactly else beats * connections * len(load.beat)
+        tables, answers = _tiled(workload, Tiling(load, connections, wanted, seed, node))
     counted, numbers = 0, count()
     for number, table in enumerate(tables):
         counted += len(table)
@@ -89,13 +96,23 @@ def generate(
     return answers
 
 
+def _check_exact(workload: str, events: int, connections: int) -> None:
+    if workload in ("ramp", "stalls"):
+        raise NotGenerated(f"{workload} is made in whole seconds only: its answers are of whole seconds")
+    if events <= OPENING_RECORDS * connections:
+        raise NotGenerated(
+            f"{events} events are too few for {connections} connections: each opens and attaches a link first,"
+            f" so ask for more than {OPENING_RECORDS * connections}"
+        )
+
+
 def _tiled(workload: str, tiling: Tiling) -> tuple[Iterator[pa.Table], Answers]:
     load, numbers = tiling.load, range(tiling.connections)
     links = [load.link.format(n=number) for number in numbers]
     moved = np.zeros(tiling.connections, np.int64)
     answers = Answers(
         workload=workload,
-        events=tiling.records + 2 * tiling.connections,
+        events=tiling.records + OPENING_RECORDS * tiling.connections,
         seconds=tiling.seconds,
         transfers={},
         bottleneck=load.bottleneck,

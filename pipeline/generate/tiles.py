@@ -26,23 +26,29 @@ TEXTS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """So many connections for so many seconds."""
+    """So many connections until there are so many records."""
 
     load: Load
     connections: int
-    seconds: int
+    records: int
+    """Without those of connections that open and links that are attached."""
     seed: int
     node: str
 
     @property
-    def records(self) -> int:
-        """Without those of connections that open and links that are attached."""
-        return self.connections * self.seconds * len(self.load.beat)
+    def records_per_second(self) -> int:
+        """Of all connections."""
+        return self.connections * len(self.load.beat)
+
+    @property
+    def seconds(self) -> int:
+        """The last one may be cut short."""
+        return -(-self.records // self.records_per_second)
 
 
 def chunks(tiling: Tiling) -> Iterator[tuple[pa.Table, np.ndarray]]:
     """The records in order of time, in tables; and the transfers of each connection in it."""
-    at_once = max(1, CHUNK_RECORDS // (tiling.connections * len(tiling.load.beat)))
+    at_once = max(1, CHUNK_RECORDS // tiling.records_per_second)
     dictionaries = _dictionaries(tiling)
     for first in range(0, tiling.seconds, at_once):
         yield _chunk(tiling, dictionaries, first, min(first + at_once, tiling.seconds))
@@ -65,7 +71,7 @@ def _chunk(
     tiling: Tiling, dictionaries: dict[str, tuple[np.ndarray, pa.Array]], first: int, end: int
 ) -> tuple[pa.Table, np.ndarray]:  # fmt: skip
     beat, connections = tiling.load.beat, tiling.connections
-    length = (end - first) * connections * len(beat)
+    length = min(end * tiling.records_per_second, tiling.records) - first * tiling.records_per_second
     index = np.arange(length)
     record = index % len(beat)
     connection = index // len(beat) % connections

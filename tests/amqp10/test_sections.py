@@ -21,6 +21,7 @@ from amqp10.sections import (
     Header,
     Properties,
     SectionBounds,
+    are_plain_annotations,
     check_annotations,
     decode_header,
     decode_map_section,
@@ -31,9 +32,9 @@ from amqp10.sections import (
     encode_section,
     scan,
 )
-from amqp10.types import Described, Symbol, UInt, ULong
+from amqp10.types import Described, Int, Symbol, UInt, ULong
 from tests.kit.amqp10_frames import headers, properties
-from tests.kit.amqp10_values import names, scalars, texts, values
+from tests.kit.amqp10_values import names, scalars, texts, ulongs, values
 
 annotations = st.dictionaries(names.map(Symbol), values, max_size=3)
 bodies = st.one_of(
@@ -130,6 +131,57 @@ def test_properties_decode_to_the_same_fields_either_way(encoded, data):
     fields = decoded(decode_property_fields)
     either_way = fields if isinstance(fields, str) else Properties(**fields._asdict())
     assert either_way == decoded(decode_properties)
+
+
+own_keys = st.builds("x-{}".format, names).filter(lambda key: key != "x-cc").map(Symbol)
+plain_values = st.none() | st.booleans() | ulongs.map(ULong) | names | st.integers(-(2**31), 2**31 - 1).map(Int)
+
+
+@given(st.dictionaries(own_keys | names.map(Symbol) | st.just(Symbol("x-cc")), scalars, max_size=4), st.data())
+@settings(max_examples=300)
+def test_what_passes_as_plain_annotations_decodes_and_is_allowed(items, data):
+    """Whole, cut, and with a wrong byte; the rest of the message behind them makes no difference."""
+    encoded = encode_section(MESSAGE_ANNOTATIONS, items)
+    end = data.draw(st.just(len(encoded)) | st.integers(1, len(encoded)))
+    changed = bytearray(encoded + b"\x00\x53\x75\xa0\x01x")
+    if data.draw(st.booleans()):
+        changed[data.draw(st.integers(0, end - 1))] = data.draw(st.integers(0, 255))
+    payload = bytes(changed)
+    if are_plain_annotations(payload, 0, end, without=b"x-cc"):
+        decoded = decode_map_section(payload, 0, end)
+        check_annotations(decoded)
+        assert Symbol("x-cc") not in decoded
+
+
+@given(st.dictionaries(own_keys, plain_values, max_size=4))
+def test_annotations_as_programs_make_them_pass_as_plain(items):
+    encoded = encode_section(MESSAGE_ANNOTATIONS, items)
+    assert are_plain_annotations(encoded, 0, len(encoded), without=b"x-cc")
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        pytest.param({Symbol("x-cc"): ["a"]}, id="the key that is looked for"),
+        pytest.param({Symbol("x-cc"): "a"}, id="the key with a plain value"),
+        pytest.param({Symbol("reserved"): 1}, id="a reserved key"),
+        pytest.param({ULong(5): 1}, id="a number as key"),
+        pytest.param({"x-text": 1}, id="a string as key"),
+        pytest.param({Symbol("x-list"): [1]}, id="a list"),
+        pytest.param({Symbol("x-text"): "ä"}, id="text that is not ASCII"),
+    ],
+)
+def test_annotations_that_have_to_be_decoded(items):
+    encoded = encode_section(MESSAGE_ANNOTATIONS, items)
+    assert not are_plain_annotations(encoded, 0, len(encoded), without=b"x-cc")
+
+
+def test_a_key_that_is_there_twice_is_not_plain():
+    once = b"\xa3\x03x-a\x40"
+    encoded = b"\x00\x53\x72\xc1" + bytes((1 + 2 * len(once), 4)) + once + once
+    assert not are_plain_annotations(encoded, 0, len(encoded), without=b"x-cc")
+    with pytest.raises(DecodeError, match="twice"):
+        decode_map_section(encoded, 0, len(encoded))
 
 
 @given(parts.map(lambda message: next(part for part in (*message, HEADER) if part)), st.data())

@@ -23,6 +23,8 @@ from tests.kit.broker_process import BrokerAddress, broker_process
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.pipeline.source_peer import Peer
+
 HERE = Path(__file__).parent
 MISSING = [module for module in NEEDED_MODULES if find_spec(module) is None]
 INSTALL = f"not installed: {', '.join(MISSING)}; make test installs it where there is Java {JAVA_VERSION_MIN} or newer"
@@ -30,10 +32,14 @@ INSTALL = f"not installed: {', '.join(MISSING)}; make test installs it where the
 TAKEN_MAX = 1_000_000
 """More messages than any test leaves in a queue."""
 
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
+"""Without Java's second compiler, which pays only in processes that go on for longer than tests do."""
+
 SPARK_SETTINGS = {
     "spark.master": "local[2]",
     "spark.app.name": "tests",
     "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -90,7 +96,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         map={
             "spark.local.dir": str(folder / "local"),
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Djava.io.tmpdir={folder}",
+            "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Dderby.system.home={folder} -Djava.io.tmpdir={folder}",
         }
     )
     session = builder.getOrCreate()
@@ -108,8 +114,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
 
 
 @pytest.fixture(scope="session")
-def broker() -> Iterator[BrokerAddress]:
+def peer(pytestconfig: pytest.Config) -> "Peer | None":
+    """Another broker instead of ours: ``python -m tests.pipeline.source_peer``."""
+    return pytestconfig.pluginmanager.get_plugin("peer")
+
+
+@pytest.fixture(scope="session")
+def broker(peer: "Peer | None") -> Iterator[BrokerAddress]:
     """One broker for all tests here; each uses queues of its own."""
+    if peer is not None:
+        yield peer.address
+        return
     with broker_process() as address:
         yield address
 
@@ -123,10 +138,12 @@ def broker_options(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="session")
-def declare(broker: BrokerAddress) -> Callable[..., str]:
+def declare(broker: BrokerAddress, peer: "Peer | None") -> Callable[..., str]:
     """Make a queue, with arguments written as ``x-queue-type=stream``; its address."""
 
     def call(name: str, *arguments: str) -> str:
+        if peer is not None:
+            return peer.declare(name, *arguments)
         given = [word for argument in arguments for word in ("--argument", argument)]
         assert headgate(["queues", "declare", name, "--url", broker.url(), *given]) is Exit.DONE
         return f"/queues/{name}"

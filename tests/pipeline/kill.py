@@ -207,7 +207,12 @@ class Driver:
             self.kill()
 
     def _java(self) -> list[psutil.Process]:
-        return [one for one in psutil.Process(self.pid).children(recursive=True) if one.name() == "java"]
+        found: list[psutil.Process] = []
+        for one in psutil.Process(self.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):  # a worker may end while they are counted
+                if one.name() == "java":
+                    found.append(one)
+        return found
 
 
 def drive(folder: Path) -> None:

@@ -21,13 +21,18 @@ CASES = {"annotated": "true", "plain": "false"}
 """With the annotations that let a consumer drop repeats, and without."""
 
 
-def main() -> int:
-    """The command line."""
+def build_parser() -> argparse.ArgumentParser:
+    """The options."""
     parser = argparse.ArgumentParser(prog="python -m tests.pipeline.measure_sink", description=__doc__.splitlines()[0])
-    parser.add_argument("cases", nargs="*", choices=tuple(CASES), default=list(CASES), help="both by default")
+    parser.add_argument("--case", choices=tuple(CASES), action="append", help="only this one (default: all)")
     parser.add_argument("--rows", type=int, default=400_000, help="of each pass (default: 400000)")
     parser.add_argument("--passes", type=int, default=3, help="the first of them to warm up (default: 3)")
-    given = parser.parse_args()
+    return parser
+
+
+def main() -> int:
+    """The command line."""
+    given = build_parser().parse_args()
     os.environ.setdefault(PASSWORD_VARIABLE, "guest")
     os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1", PYTHONPATH=str(ROOT))
     with (
@@ -40,7 +45,7 @@ def main() -> int:
         rows = spark.range(0, given.rows, 1, 2).selectExpr(body).cache()
         rows.count()
         print(f"{'sink':10} {'pass':>4} {'rows':>9} {'rows/s':>9} {'CPU us/row':>11} {'of it broker':>13}", flush=True)
-        for case in given.cases:
+        for case in given.case or CASES:
             for number in range(given.passes):
                 address = declared(login, f"{case}-{number}")
                 broker_before, before, began = broker.cpu_seconds(), cpu_seconds(), time.monotonic()

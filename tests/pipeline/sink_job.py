@@ -8,15 +8,16 @@ import sys
 
 from pyspark.sql import SparkSession
 
-MASTER = "local[2,4]"
-"""Two cores, and four tries for a task; Spark's own local[2] has one."""
+from tests.pipeline.conftest import SPARK_SETTINGS
+
+MASTER = "local[2,200]"
+"""Two cores, and so many tries for a task that mostly a broker that was killed is back before they are used up: else
+Spark has to be started again. Spark's own local[2] has one."""
 
 
 def main(lines: str, checkpoint: str, url: str, password_file: str, address: str) -> None:
     """Write what there is, and end."""
-    settings = {"spark.driver.memory": "512m", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-    loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    spark = SparkSession.builder.master(MASTER).config(map=settings | loopback).getOrCreate()
+    spark = SparkSession.builder.config(map=SPARK_SETTINGS).master(MASTER).getOrCreate()
     query = (
         spark.readStream.option("maxFilesPerTrigger", 1)
         .text(lines)

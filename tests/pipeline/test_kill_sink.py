@@ -1,4 +1,4 @@
-"""One run of the kills, and that their audit finds what it is for. The script has all of them."""
+"""Three of the kills in one run, and that their audit finds what it is for. The script has all of them."""
 
 from pathlib import Path
 
@@ -7,7 +7,9 @@ import pytest
 from amqp10.client import Message
 from amqp10.types import ULong
 from pipeline.connector.encoding import BATCH_ANNOTATION, ROW_ANNOTATION
-from tests.pipeline.kill_sink import BATCH_ROWS, BATCHES, check, run
+from tests.pipeline.kill_sink import BATCH_ROWS, STAGES, SUBJECTS, check, plan, run
+
+BATCHES = 3
 
 
 def message(batch: int, row: int, body: str | None = None) -> Message:
@@ -21,13 +23,22 @@ def written() -> list[Message]:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_a_python_worker_is_killed_in_the_middle_of_a_batch(tmp_path: Path):
-    audit = run("worker", tmp_path / "run")
-    assert audit.starts == 1
+def test_worker_broker_and_driver_are_killed_each_in_the_middle_of_a_batch(tmp_path: Path):
+    """On one job as far as it lives: the driver, whose death is the second start of Spark, comes last."""
+    audit = run(["worker", "broker", "driver"], "sending", tmp_path / "run")
+    assert audit.starts >= 2
+
+
+def test_twelve_runs_are_every_subject_at_every_stage():
+    assert len(set(plan(12))) == len(STAGES) * len(SUBJECTS) == 12
 
 
 def test_repeats_are_allowed_and_dropped():
-    check([*written(), message(1, 0)])
+    check([*written(), message(1, 0)], batches=BATCHES, repeated=True)
+
+
+def test_none_need_come_twice_when_the_kill_was_between_batches():
+    check(written(), batches=BATCHES, repeated=False)
 
 
 @pytest.mark.parametrize(
@@ -42,4 +53,4 @@ def test_repeats_are_allowed_and_dropped():
 )
 def test_the_audit_finds_what_is_wrong(messages: list[Message], complaint: str):
     with pytest.raises(AssertionError, match=complaint):
-        check(messages)
+        check(messages, batches=BATCHES, repeated=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from core.clock import Now
-from core.server.storage_task import INLINE_PAUSE_SECONDS, INLINE_SECONDS_MAX, InlineWrites
+from core.server.storage_task import INLINE_SECONDS_MAX, INLINE_SHARE_MAX, InlineWrites
 from core.store.errors import StoreFailure
 from core.store.lane import Lane
 from core.store.record import Kind, record_bytes
@@ -73,15 +73,20 @@ def test_a_large_batch_is_left_to_the_task() -> None:
     assert (turn.lane.written, turn.woken) == (0, 1)
 
 
-def test_after_a_slow_write_all_are_left_to_the_task_for_a_while() -> None:
-    turn = Turn(write_seconds=2 * INLINE_SECONDS_MAX)
+@pytest.mark.parametrize("write_seconds", [2 * INLINE_SECONDS_MAX, 500 * INLINE_SECONDS_MAX])
+def test_after_a_slow_write_all_are_left_to_the_task_until_it_was_a_small_share_of_the_time(
+    write_seconds: float,
+) -> None:
+    turn = Turn(write_seconds=write_seconds)
+    began = turn.now
     turn.stage()
     assert turn.inline.write()
     turn.stage()
+    turn.now = began + 0.99 * write_seconds / INLINE_SHARE_MAX
     assert not turn.inline.possible
     assert not turn.inline.write()
     assert turn.woken == 1
-    turn.now += INLINE_PAUSE_SECONDS
+    turn.now = began + 1.01 * write_seconds / INLINE_SHARE_MAX
     assert turn.inline.write()
 
 

@@ -121,6 +121,61 @@ def test_other_application_properties_are_read_too():
     assert EnvelopeReader().read(encoded).idempotent
 
 
+FORMS = st.tuples(
+    st.sampled_from(["request", "cast", "answer", "error"]),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.binary(max_size=2) | st.none(),
+)
+
+
+def of_form(kind: str, idempotent: bool, resent: bool, first: bool, cut: bool, body: object, identity: bytes) -> bytes:
+    """A message as it comes, perhaps without the last byte."""
+    if kind in ("request", "cast"):
+        reply_to = "/queues/a" if kind == "request" else None
+        template = request_template("do", reply_to=reply_to, idempotent=idempotent, durable=True, ttl_s=1.0)
+    else:
+        template = answer_template(condition="a:b" if kind == "error" else None, durable=True, ttl_s=1.0)
+    encoded = template.encode(identity, body)
+    marked = as_resent(encoded) if resent and kind in ("request", "cast") else encoded
+    return delivered(marked, first=first, annotations=True)[: -1 if cut else None]
+
+
+def whole(reader: EnvelopeReader, encoded: bytes) -> tuple[object, ...]:
+    """All that a reader says of a message."""
+    try:
+        envelope = reader.read(encoded)
+        return (*envelope, envelope.body)
+    except DecodeError as error:
+        return (str(error),)
+
+
+@given(st.lists(FORMS, max_size=6))
+def test_what_came_before_makes_no_difference(forms):
+    reader = EnvelopeReader()
+    for number, form in enumerate(forms):
+        encoded = of_form(*form, b"%024d" % number)
+        assert whole(reader, encoded) == whole(EnvelopeReader(), encoded)
+
+
+def test_a_request_that_comes_again_is_marked_although_the_one_before_was_not():
+    reader = EnvelopeReader()
+    template = request_template("do", reply_to="/queues/a", idempotent=False, durable=True, ttl_s=1.0)
+    encoded = delivered(template.encode(IDENTITY, b"x"), first=True, annotations=True)
+    assert [reader.read(one).marked for one in (encoded, as_resent(encoded), encoded)] == [False, True, False]
+
+
+@pytest.mark.parametrize("tenant", ["a", "a" * 300])
+def test_a_flag_of_another_client_is_read_whatever_the_size_of_its_map(tenant):
+    template = request_template("do", reply_to=None, idempotent=False, durable=True, ttl_s=1.0)
+    flags = encode_section(APPLICATION_PROPERTIES, {"idempotent": True, "tenant": tenant})
+    reader = EnvelopeReader()
+    reader.read(template.encode(IDENTITY, b"x"))
+    assert reader.read(template.before + IDENTITY + template.after + flags + b"\x00\x53\x75\xa0\x01x").idempotent
+
+
 def test_what_is_learnt_is_bounded():
     reader = EnvelopeReader()
     for number in range(2 * CACHED_MAX):

@@ -3,17 +3,21 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.connector import errors
 from pipeline.connector.data_source import SPARK_SCHEMA
+from pipeline.connector.lag_gauges import GAUGES
 from pipeline.connector.offsets import RANGES_MAX
 from pipeline.connector.options import CONNECTION_OPTIONS, SOURCE_OPTIONS
 
 PAGE = Path(__file__).parents[3] / "docs" / "spark" / "sources.md"
 TEXT = PAGE.read_text(encoding="utf-8")
+LISTENER = re.search(r"^```text\n(from prometheus_client .*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 EXAMPLES = re.findall(r"^```text\n(\w+ = \(\n.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
@@ -44,8 +48,29 @@ def test_the_errors_that_end_a_query_exist():
     assert all(issubclass(getattr(errors, name), errors.ConnectorError) for name in named)
 
 
+def test_the_gauges_stand_in_the_table_with_their_meaning():
+    written = [line for line in section("Lag").splitlines() if line.startswith("| `amqp10_")]
+    assert written == [f"| `{name}` | {meaning} |" for name, meaning in GAUGES.values()]
+
+
 def test_the_number_of_ranges_is_right():
     assert f"{RANGES_MAX} of them are kept" in TEXT
+
+
+@pytest.mark.slow
+def test_the_example_of_the_listener_serves_the_gauges(spark: SparkSession):
+    assert LISTENER is not None
+    made: dict[str, Any] = {"spark": spark}
+    exec(compile(LISTENER[1].replace("9464", "0"), str(PAGE), "exec"), made)
+    try:
+        with urlopen(f"http://127.0.0.1:{made['server'].server_port}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        assert all(f"# TYPE {name} gauge" in text for name, _ in GAUGES.values())
+    finally:
+        spark.streams.removeListener(made["listener"])
+        made["server"].shutdown()
+        made["server"].server_close()
+        made["thread"].join(10)
 
 
 @pytest.mark.slow

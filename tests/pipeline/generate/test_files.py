@@ -21,6 +21,14 @@ def records(folder: Path) -> list[dict[str, object]]:
     return pq.read_table(folder).to_pylist()
 
 
+def moved(rows: list[dict[str, object]], answers: Answers) -> dict[str, int]:
+    transfers = dict.fromkeys(answers.transfers, 0)
+    for row in rows:
+        if row["kind"] == "activity":
+            transfers[str(row["link"])] += int(str(row["transfers"]))
+    return transfers
+
+
 @pytest.mark.parametrize("workload", NAMES)
 def test_every_workload_makes_as_many_records_as_it_says_and_its_answers_are_those_written(
     tmp_path: Path, workload: str
@@ -29,12 +37,29 @@ def test_every_workload_makes_as_many_records_as_it_says_and_its_answers_are_tho
     rows = records(tmp_path / "events")
     assert len(rows) == answers.events >= 300
     assert Answers.read(tmp_path / "events") == answers
-    transfers = dict.fromkeys(answers.transfers, 0)
-    for row in rows:
-        if row["kind"] == "activity":
-            transfers[str(row["link"])] += int(str(row["transfers"]))
-    assert transfers == answers.transfers
+    assert moved(rows, answers) == answers.transfers
     assert set(answers.culprits) == {row["connection"] for row in rows}
+
+
+@pytest.mark.parametrize(("workload", "events"), [("links", 300), ("links", 7), ("queue", 301), ("store", 310)])
+def test_exactly_as_many_as_were_asked_for_and_the_answers_are_those_of_the_cut_second(
+    tmp_path: Path, workload: str, events: int
+):
+    answers = made(tmp_path / "events", workload, events=events, exactly=True)
+    rows = records(tmp_path / "events")
+    assert len(rows) == answers.events == events
+    assert answers.seconds == len({row["at"].replace(microsecond=0) for row in rows})
+    assert moved(rows, answers) == answers.transfers
+
+
+@pytest.mark.parametrize(
+    ("workload", "events", "words"),
+    [("stalls", 300, "in whole seconds only"), ("ramp", 300, "in whole seconds only"), ("links", 6, "more than 6")],
+)
+def test_what_cannot_be_cut_is_told(tmp_path: Path, workload: str, events: int, words: str):
+    with pytest.raises(NotGenerated, match=words):
+        made(tmp_path / "events", workload, events=events, exactly=True)
+    assert not (tmp_path / "events").exists()
 
 
 def test_files_have_the_columns_of_flow_events(tmp_path: Path):

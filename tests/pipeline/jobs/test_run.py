@@ -1,4 +1,5 @@
-"""The triggered run over all workloads at once, each as a node of its own, and a second one that goes on."""
+"""The triggered run over all workloads at once, generated and live, each as a node of its own, and a second one that
+goes on."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from pipeline.report.page import page, sentence
 from pipeline.tables.bronze import flow_events
 from pipeline.tables.records import FLOW_EVENTS, arrow_schema
 from pipeline.tables.silver import open_intervals, paired_intervals
+from tests.pipeline.live import SLOWED, record_all
 from tests.pipeline.reference import link_seconds
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -59,6 +61,8 @@ def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ran:
         )
         for file in (folder / name).glob("*.parquet"):
             file.rename(events / f"{name}-{file.name}")
+    live = record_all(folder / "live")
+    pq.write_table(pa.Table.from_pylist(live, schema=arrow_schema(FLOW_EVENTS)), events / "live.parquet")
     told: list[str] = []
     take_in(spark, folder_stream(spark, str(events)), str(warehouse), told.append)
     bronze = read(spark, str(warehouse), "flow_events")
@@ -95,6 +99,13 @@ def test_the_bottleneck_is_the_one_that_was_generated(ran: Ran, workload: str):
     assert set(found) == set(answers.culprits)
     assert {row["bottleneck"] for row in found.values()} == {answers.bottleneck}
     assert {connection: row["culprit"] for connection, row in found.items()} == answers.culprits
+
+
+@pytest.mark.parametrize("stage", SLOWED)
+def test_the_bottleneck_of_a_broker_is_the_stage_at_which_it_is_slowed(ran: Ran, stage: str):
+    [found] = [row for row in ran.rows("bottlenecks", node=f"live {stage}") if row["protocol"] == "amqp-0-9-1"]
+    culprit = str(found["culprit"]).removeprefix(str(found["connection"]))  # a channel is named by its connection
+    assert (found["bottleneck"], culprit) == (SLOWED[stage].bottleneck, SLOWED[stage].culprit), found["evidence"]
 
 
 def test_values_are_those_of_a_plain_python_reference(ran: Ran):

@@ -1,0 +1,66 @@
+"""How much is left in the queues of a query: the lag that its offsets carry.
+
+Headgate says it in one request, besides with the bytes and the age of the oldest message. Of other brokers it is what
+they have for a link, ``available`` of their flow [2.6.7]; the bytes are those of so many messages as were fetched last.
+"""
+
+from typing import Final, NamedTuple
+
+from pipeline.connector.links import ReceivingLink
+from pipeline.connector.offsets import Json
+from pipeline.connector.requests import QueueFacts
+from pipeline.connector.wire import BlockingConnection
+
+SECONDS_DIGITS: Final = 3
+"""Of a lag in seconds: milliseconds, which is what the times of messages are in."""
+
+
+class Depth(NamedTuple):
+    """What is in a queue and nobody holds. None: the broker does not say."""
+
+    rows: int | None
+    bytes: int | None
+    seconds: float | None
+    """Age of the oldest message; 0 when there is none."""
+
+
+UNKNOWN: Final = Depth(None, None, None)
+
+
+class QueueDepths:
+    """Asks one connection about queues."""
+
+    def __init__(self, connection: BlockingConnection, *, probe: bool = False) -> None:
+        """``probe``: look at flows also where the broker has a request for it."""
+        self._facts = QueueFacts(connection, ask=not probe)
+
+    def of(self, link: ReceivingLink, mean_bytes: float) -> Depth:
+        """What is left in the queue of a link. ``mean_bytes``: of a message, for brokers that tell no bytes.
+
+        Raises what a connection raises.
+        """
+        shown = self._facts.of(link.address) or {}
+        rows, size, seconds = (
+            shown.get(name) for name in ("messages_ready", "ready_bytes", "oldest_ready_seconds")
+        )  # fmt: skip
+        if not isinstance(rows, int):
+            rows = link.ready()
+        if not rows:
+            return Depth(0, 0, 0.0) if rows == 0 else UNKNOWN
+        return Depth(
+            rows,
+            size if isinstance(size, int) else round(rows * mean_bytes),
+            float(seconds) if isinstance(seconds, int | float) else None,
+        )
+
+
+def lag_of(depths: list[Depth]) -> Json:
+    """The lag of a query, in the form that streams have: sums, and the longest time. None where one is not known."""
+    rows, sizes, seconds = ([one[field] for one in depths] for field in range(3))
+    return {
+        "rows": None if None in rows else sum(one or 0 for one in rows),
+        "bytes": None if None in sizes else sum(one or 0 for one in sizes),
+        "seconds": None
+        if None in seconds
+        else round(max((one or 0.0 for one in seconds), default=0.0), SECONDS_DIGITS),
+    }

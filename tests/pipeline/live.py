@@ -1,0 +1,124 @@
+"""Three workloads whose bottleneck is known, live: brokers slowed at a stage, and publishers on sockets.
+
+The stages are slowed as in ``tests/cli/test_why.py``: by what they may take on in a turn, and the message store by
+stage credit for one body at a time, so that each waits for the write of the one before it. What the brokers tell in
+``$flow`` becomes rows of ``flow_events``, those of each broker under the name of its slow stage.
+"""
+
+import socket
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from amqp10.client import Message
+from core.amqp091.framing import method_frame
+from core.amqp091.methods import BasicPublish, ChannelOpen, QueueDeclare
+from core.amqp091.properties import BasicProperties
+from pipeline.connector.login import Login
+from pipeline.connector.stream_ends import open_stream
+from pipeline.connector.wire import BlockingConnection
+from pipeline.jobs.sources import FLOW_STREAM
+from pipeline.tables.bottlenecks import CHANNEL as CHANNEL_STAGE
+from pipeline.tables.bottlenecks import QUEUE, STORE
+from pipeline.tables.packets import Row, rows_of
+from tests.kit.amqp091_peer import opening, publish
+from tests.kit.amqp091_socket import CHANNEL, GUEST, PERSISTENT
+from tests.kit.broker_process import BrokerAddress, broker_process
+
+SECONDS = 3
+"""In so many seconds the reader is blocked before the publisher goes: one that is cut short decides nothing."""
+DEADLINE_S = 120.0
+LOOK_SECONDS = 0.1
+"""Between two looks at the stream: so often the broker packs what it has recorded."""
+PACKETS_MAX = 1_000
+"""Read at once: more than the broker makes meanwhile."""
+
+
+class Slowed(NamedTuple):
+    """A broker's settings, a load that meets its slow stage, and what the pipeline has to find."""
+
+    settings: str
+    bodies: list[bytes]
+    delivery_mode: int
+    bottleneck: str
+    culprit: str
+
+
+SMALL, LARGE = [b"twelve bytes"] * 2000, [bytes(4096)] * 50
+"""Bodies for the queue's index, and for the message store."""
+SLOWED: Mapping[str, Slowed] = MappingProxyType(
+    {
+        "channel": Slowed(
+            "[engine.stage_messages_per_turn]\nchannel = 1\n", SMALL, 1, CHANNEL_STAGE, f"/{CHANNEL}"
+        ),
+        "queue": Slowed(
+            "[engine.stage_messages_per_turn]\nqueue = 1\n", SMALL, PERSISTENT, QUEUE, "q"
+        ),
+        "store": Slowed(
+            "[stage_credit]\ninitial = 4\nmore_after = 2\nstore_initial = 1\nstore_more_after = 1\n",
+            LARGE, PERSISTENT, STORE, STORE,
+        ),
+    }
+)  # fmt: skip
+
+
+def record_all(folder: Path) -> list[Row]:
+    """What all of them tell; they run beside each other."""
+    with ThreadPoolExecutor(len(SLOWED)) as threads:
+        told = threads.map(lambda name: recorded(name, folder / name), SLOWED)
+        return [row for rows in told for row in rows]
+
+
+def recorded(name: str, folder: Path) -> list[Row]:
+    """What a broker slowed like this tells in ``$flow`` until its publisher is gone."""
+    folder.mkdir(parents=True)
+    password, settings = folder / "password", folder / "broker.toml"
+    password.write_text("guest\n")
+    settings.write_text(f"{SLOWED[name].settings}[flow_events]\nenabled = true\n")
+    with broker_process("--config", str(settings)) as broker:
+        login = Login.parse(f"amqp://{broker.host}:{broker.port}", user="guest", password_file=str(password))
+        with BlockingConnection.open(login) as connection:
+            return [row | {"node": f"live {name}"} for row in held_up(SLOWED[name], broker, connection)]
+
+
+def held_up(load: Slowed, broker: BrokerAddress, connection: BlockingConnection) -> list[Row]:
+    """Publish until the reader was blocked in some seconds, and read until it is told that the publisher has gone."""
+    stream = open_stream(connection, FLOW_STREAM, "first")
+    rows: list[Row] = []
+    deadline = time.monotonic() + DEADLINE_S
+
+    def look() -> list[Row]:
+        assert time.monotonic() < deadline, "the broker did not tell in time what was waited for"
+        time.sleep(LOOK_SECONDS)
+        for run in stream.fetch(PACKETS_MAX, within_s=DEADLINE_S):
+            for entry in run.entries:
+                body = Message.decode(entry).body
+                assert isinstance(body, bytes)
+                rows.extend(rows_of(body))
+        return rows
+
+    with socket.create_connection((broker.host, broker.port)) as client:
+        declare = method_frame(CHANNEL, ChannelOpen()) + method_frame(CHANNEL, QueueDeclare(queue="q", durable=True))
+        client.sendall(opening(response=GUEST) + declare)
+        frames = left = framed(load)
+        while blocked_seconds(look()) < SECONDS:
+            with suppress(BlockingIOError):
+                left = left[client.send(left, socket.MSG_DONTWAIT) :] or frames
+    while not any(row["kind"] == "connection-closed" for row in look()):
+        pass
+    return rows
+
+
+def framed(load: Slowed) -> bytes:
+    method, properties = BasicPublish(routing_key="q"), BasicProperties(delivery_mode=load.delivery_mode)
+    return b"".join(publish(CHANNEL, body, method=method, properties=properties) for body in load.bodies)
+
+
+def blocked_seconds(rows: Iterable[Row]) -> int:
+    """In how many seconds the reader became blocked."""
+    readers = (row for row in rows if row["kind"] == "stage" and row["stage"] == "reader" and row.get("blocks"))
+    return len({int(str(row["at"])) // 1_000_000 for row in readers})
