@@ -44,7 +44,7 @@ LOOK_SECONDS = 0.2
 BYTES_PER_KIB = 1024
 DUCKDB = """
     copy (
-        select node, connection, link, direction, floor(epoch(at))::bigint as second, sum(transfers), sum(accepted),
+        select node, connection, link, direction, floor(epoch("at"))::bigint as second, sum(transfers), sum(accepted),
             sum(coalesce(rejected, 0) + coalesce(released, 0) + coalesce(modified, 0)), sum(granted), min(link_credit),
             max(link_credit)
         from read_parquet('{events}/*.parquet') where kind = 'activity' group by all
