@@ -3,7 +3,8 @@
 Generates events, adds them up per link and second with Spark on ``local[2]``, and prints times and memory:
 
 - ``--events`` records cold and warm, and the largest resident memory of the Java process and the Python processes;
-- with ``--duckdb`` the same with DuckDB, where it is installed, and the ratio of the warm times;
+- with ``--duckdb`` the same with DuckDB, where it is installed, the ratio of the warm times, and how much of Spark's
+  time is there before any grouping: that of a thousand events, and that of the same sums over all events;
 - ``--check`` records against a reference in plain Python, value by value.
 
 For example:
@@ -27,10 +28,11 @@ from pathlib import Path
 from typing import TextIO
 
 import pyarrow.dataset as ds
+from pyspark.sql import DataFrame
 
 from pipeline.generate.files import OPENING_RECORDS, Answers, generate
 from pipeline.jobs.session import session
-from pipeline.tables.gold import link_seconds
+from pipeline.tables.gold import link_seconds, sums
 
 CONNECTIONS = 1_000
 RECORDS = 100
@@ -40,6 +42,7 @@ EVENTS_MIN = OPENING_RECORDS + 1
 PROGRESS_PERCENT = 10
 """Where no terminal shows progress in place, it is a line for each so many percent."""
 WARM_RUNS = 3
+FEW_EVENTS = 1_000
 LOOK_SECONDS = 0.2
 BYTES_PER_KIB = 1024
 DUCKDB = """
@@ -57,6 +60,11 @@ def timed(work: Callable[[], object]) -> float:
     began = time.monotonic()
     work()
     return time.monotonic() - began
+
+
+def warm_time(work: Callable[[], object]) -> float:
+    """Seconds of the fastest of some runs, of what has run before."""
+    return min(timed(work) for _ in range(WARM_RUNS))
 
 
 @contextmanager
@@ -138,15 +146,18 @@ def measure(events: int, *, duckdb: bool) -> None:
         spark = session("measure", master="local[2]")
         print(f"Spark started in {time.monotonic() - began:.1f} s")
 
-        def spark_once() -> None:
-            table = link_seconds(spark.read.parquet(str(folder / "events")))
-            table.write.mode("overwrite").parquet(str(folder / "spark"))
+        def spark_once(table: Callable[[DataFrame], DataFrame] = link_seconds) -> None:
+            table(spark.read.parquet(str(folder / "events"))).write.mode("overwrite").parquet(str(folder / "spark"))
 
         with peak_memory() as peak:
             cold = timed(spark_once)
-            warm = min(timed(spark_once) for _ in range(WARM_RUNS))
+            warm = warm_time(spark_once)
         groups = ds.dataset(folder / "spark", format="parquet").count_rows()
         print(f"Spark: {made.events:,} events, {groups:,} link seconds: cold {cold:.1f} s, warm {warm:.1f} s; {peak()}")
+        if duckdb:
+            few = warm_time(lambda: spark_once(lambda events: link_seconds(events.limit(FEW_EVENTS))))
+            ungrouped = warm_time(lambda: spark_once(lambda events: events.filter("kind = 'activity'").agg(*sums())))
+            print(f"Of it, without groups: {ungrouped:.1f} s; for {FEW_EVENTS:,} events: {few:.1f} s")
         spark.stop()
         if duckdb:
             other = with_duckdb(folder)
@@ -161,7 +172,7 @@ def with_duckdb(folder: Path) -> float:
     connection.execute("set timezone = 'UTC'")
     query = DUCKDB.format(events=folder / "events", out=folder / "duckdb.parquet")
     timed(lambda: connection.execute(query))
-    return min(timed(lambda: connection.execute(query)) for _ in range(WARM_RUNS))
+    return warm_time(lambda: connection.execute(query))
 
 
 def differences(events: int) -> int:
@@ -181,7 +192,7 @@ def differences(events: int) -> int:
 
 def reference(folder: Path) -> dict[tuple[object, ...], tuple[object, ...]]:
     """The same, record by record, for events without outcomes but ``accepted``."""
-    sums: dict[tuple[object, ...], list[int]] = {}
+    totals: dict[tuple[object, ...], list[int]] = {}
     columns = [
         "node",
         "connection",
@@ -201,13 +212,13 @@ def reference(folder: Path) -> dict[tuple[object, ...], tuple[object, ...]]:
             if kind != "activity":
                 continue
             key = (*place, int(at.timestamp() // 1))
-            one = sums.setdefault(key, [0, 0, 0, 0, link_credit, link_credit])
+            one = totals.setdefault(key, [0, 0, 0, 0, link_credit, link_credit])
             one[0] += transfers
             one[1] += accepted
             one[3] += granted
             one[4] = min(one[4], link_credit)
             one[5] = max(one[5], link_credit)
-    return {key: tuple(values) for key, values in sums.items()}
+    return {key: tuple(values) for key, values in totals.items()}
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -21,25 +21,29 @@ def second_of(column: str) -> Column:
 def link_seconds(events: DataFrame) -> DataFrame:
     """``link_seconds``: messages, answers and link credit per link and second.
 
-    ``second`` is in seconds since 1970. ``not_accepted`` is rejected, released or modified. ``link_credit_min`` and
-    ``link_credit_max`` are over what the records ended with; null for AMQP 0.9.1, which has none.
+    ``second`` is in seconds since 1970. The other columns are those of :func:`sums`.
+    """
+    return events.filter("kind = 'activity'").groupBy(*LINK, second_of("at").alias("second")).agg(*sums())
+
+
+def sums() -> list[Column]:
+    """What is added up of activity records.
+
+    ``not_accepted`` is rejected, released or modified. ``link_credit_min`` and ``link_credit_max`` are over what the
+    records ended with; null for AMQP 0.9.1, which has none.
     """
 
     def total(*names: str) -> Column:
         return F.sum(sum((F.coalesce(F.col(name), F.lit(0)) for name in names), F.lit(0)))
 
-    return (
-        events.filter("kind = 'activity'")
-        .groupBy(*LINK, second_of("at").alias("second"))
-        .agg(
-            total("transfers").alias("transfers"),
-            total("accepted").alias("accepted"),
-            total("rejected", "released", "modified").alias("not_accepted"),
-            total("granted").alias("granted"),
-            F.min("link_credit").alias("link_credit_min"),
-            F.max("link_credit").alias("link_credit_max"),
-        )
-    )
+    return [
+        total("transfers").alias("transfers"),
+        total("accepted").alias("accepted"),
+        total("rejected", "released", "modified").alias("not_accepted"),
+        total("granted").alias("granted"),
+        F.min("link_credit").alias("link_credit_min"),
+        F.max("link_credit").alias("link_credit_max"),
+    ]
 
 
 def links(events: DataFrame) -> DataFrame:
