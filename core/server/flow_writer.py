@@ -90,7 +90,8 @@ class FlowWriter:
         self._settings = settings
         self._message = message
         self._log = log
-        self._mailbox = Mailbox(lambda: None)  # looked into every round
+        self._answered = trio.Event()
+        self._mailbox = Mailbox(lambda: self._answered.set())
         self._publisher: Publisher | None = None
         self._unconfirmed = 0
         self._complaint = ""
@@ -107,9 +108,16 @@ class FlowWriter:
                         break
                     turn()
                     await trio.lowlevel.checkpoint()
-                await trio.sleep(self._settings.pack_interval)
+                with trio.move_on_after(self._settings.pack_interval):
+                    await self._listen()
         finally:
             self._engine.unsubscribe(self._mailbox, self)
+
+    async def _listen(self) -> None:
+        """Take the engine's answers as they come, until cancelled: an alarm is recorded before what it blocks."""
+        while True:
+            await self._answered.wait()
+            self._take_answers()
 
     def publish_one(self) -> bool:
         """Take the engine's answers, and publish the next packet, if there is one and it may be. True: it was."""
@@ -134,6 +142,7 @@ class FlowWriter:
         return bool(self._events.alarms) or self._unconfirmed >= UNCONFIRMED_MAX
 
     def _take_answers(self) -> None:
+        self._answered = trio.Event()
         for action in self._mailbox.take():
             match action:
                 case Confirmed():

@@ -102,6 +102,20 @@ def test_an_alarm_is_told():
     ]
 
 
+async def test_an_alarm_is_told_before_what_it_blocks(autojump_clock: trio.testing.MockClock, nursery: trio.Nursery):
+    """Rounds are a tenth of a second apart, and a stall is told after half of that."""
+    kept = Kept()
+    nursery.start_soon(kept.writer.run, kept.broker.run)
+    for round_ in range(1, 4):
+        await trio.sleep(1.001 * SETTINGS.pack_interval)
+        kept.broker.raise_alarm("disk")
+        await trio.testing.wait_all_tasks_blocked()
+        kept.happen()  # as a stall would
+        kept.broker.clear_alarm("disk")
+        await trio.sleep(2 * SETTINGS.pack_interval)
+        assert [record.kind for record in kept.records()] == round_ * [Kind.ALARM, Kind.PAGING, Kind.ALARM]
+
+
 def test_paging_is_told():
     kept = Kept()
     kept.round()
