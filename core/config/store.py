@@ -26,7 +26,7 @@ class StoreSettings(Section):
     sync_delay: Seconds = Field(default=0.0, ge=0, le=1)
     """Every sync takes so much longer than the disk makes it: for tests and benchmarks only, to have a slow disk."""
 
-    inline_write_max: Bytes = Field(default=65_536, ge=0)
+    inline_write_max: Bytes = Field(default=262_144, ge=0)
     """Batches of this size or less are written without going to a worker thread, as long as that is quick. 0: none."""
 
     no_space_retry: Seconds = Field(default=0.25, ge=0.01)

@@ -150,6 +150,7 @@ class OpenData:
             progressed=turn,
             no_space=no_space,
             retry_s=self._settings.no_space_retry,
+            pause=time.sleep,
             inline=self._inline[lane],
         )
 

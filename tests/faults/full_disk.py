@@ -125,6 +125,7 @@ class FullDisk:
             progressed=self._turn,
             no_space=no_space,
             retry_s=StoreSettings().no_space_retry,
+            pause=lambda seconds: None,
         )
 
     def _turn(self) -> None:

@@ -90,6 +90,32 @@ def test_after_a_slow_write_all_are_left_to_the_task_until_it_was_a_small_share_
     assert turn.inline.write()
 
 
+def test_after_a_slow_write_beside_a_sync_those_beside_syncs_are_left_to_the_task() -> None:
+    turn = Turn()
+    turn.stage()
+    assert turn.inline.write()
+    sync = turn.lane.take_sync(turn.now + 1.0)
+    assert sync is not None
+    turn.stage()
+    began, turn.write_seconds = turn.now, 2 * INLINE_SECONDS_MAX
+    assert turn.inline.write()
+    turn.write_seconds = 0.0
+    turn.stage()
+    assert not turn.inline.possible
+    assert not turn.inline.write()
+    assert turn.woken == 1
+    sync.run(turn.disk)
+    turn.lane.did_sync(sync)
+    assert turn.inline.possible
+    assert turn.inline.write()
+    sync = turn.lane.take_sync(turn.now + 2.0)
+    assert sync is not None
+    turn.stage()
+    assert not turn.inline.write()
+    turn.now = began + 1.01 * 2 * INLINE_SECONDS_MAX / INLINE_SHARE_MAX
+    assert turn.inline.write()
+
+
 def test_a_batch_that_is_out_is_not_disturbed() -> None:
     turn = Turn()
     turn.stage()

@@ -2,6 +2,7 @@
 
 import errno
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,13 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from core.clock import Now
-from core.server.storage_task import LATE_WRITE_SECONDS, drain, run_lane
+from core.server.storage_task import (
+    GATHERING_PAUSE_SECONDS,
+    IDLE_TURN_SECONDS,
+    LATE_WRITE_SECONDS,
+    drain,
+    run_lane,
+)
 from core.server.worker_threads import WorkerThreads
 from core.store.disk import FolderDisk
 from core.store.errors import NoSpace, StoreFailure
@@ -58,6 +65,8 @@ class Storage:
         self.run_blocking = Gates()
         self.diary: list[object] = []
         self.sizes: dict[str, int] = {}
+        self.pauses: list[float] = []
+        self.clock = read_clock
 
     def append(self, path: str = "log") -> None:
         offset = self.sizes.get(path, 0)
@@ -72,10 +81,11 @@ class Storage:
             self.lane,
             self.disk,
             run_blocking=self.run_blocking,
-            clock=read_clock,
+            clock=self.clock,
             progressed=self.progressed,
             no_space=lambda waiting: self.diary.append("no space" if waiting else "space"),
             retry_s=RETRY,
+            pause=self.pauses.append,
         )
 
     async def drain(self) -> None:
@@ -214,12 +224,72 @@ async def test_a_lane_works_with_real_threads(storage: Storage, autojump_clock: 
                 progressed=lambda: nursery.cancel_scope.cancel() if storage.lane.synced else None,
                 no_space=storage.diary.append,
                 retry_s=RETRY,
+                pause=time.sleep,
             )
         )
         storage.append()
     assert storage.lane.synced == 1
     assert threads
     assert threading.get_ident() not in threads
+
+
+# --- between two syncs
+
+
+def stage_more_behind_the_first_sync(storage: Storage) -> None:
+    """Somebody publishes who was not waiting for that sync; others may be about to."""
+    tell = storage.progressed
+
+    def progressed() -> None:
+        tell()
+        if storage.lane.synced == storage.lane.staged == 1:
+            storage.append()
+            storage.lane.want_sync()
+
+    storage.progressed = progressed  # type: ignore[method-assign]
+
+
+async def test_the_loop_pauses_once_for_what_goes_with_the_next_sync(
+    storage: Storage, nursery: trio.Nursery, mock_clock: MockClock
+):
+    stage_more_behind_the_first_sync(storage)
+    await started(storage, nursery)
+    storage.append()
+    storage.lane.want_sync()
+    await wait_all_tasks_blocked()
+    assert storage.lane.synced == 2
+    assert storage.pauses == [GATHERING_PAUSE_SECONDS]
+
+
+async def test_the_loop_does_not_pause_when_nothing_waits_for_a_sync(
+    storage: Storage, nursery: trio.Nursery, mock_clock: MockClock
+):
+    await started(storage, nursery)
+    storage.append()
+    storage.lane.want_sync()
+    await wait_all_tasks_blocked()
+    assert storage.lane.synced == 1
+    assert storage.pauses == []
+
+
+async def test_the_loop_does_not_pause_while_others_are_busy(
+    storage: Storage, nursery: trio.Nursery, mock_clock: MockClock
+):
+    seconds = 0.0
+
+    def busy_clock() -> Now:
+        nonlocal seconds
+        seconds += 2 * IDLE_TURN_SECONDS
+        return Now(trio.current_time() + seconds, 0.0)
+
+    storage.clock = busy_clock
+    stage_more_behind_the_first_sync(storage)
+    await started(storage, nursery)
+    storage.append()
+    storage.lane.want_sync()
+    await wait_all_tasks_blocked()
+    assert storage.lane.synced == 2
+    assert storage.pauses == []
 
 
 # --- late writers

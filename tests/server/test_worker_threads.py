@@ -15,14 +15,23 @@ def lane_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name == "lane"}
 
 
+def fail() -> None:
+    raise OSError("no disk")
+
+
 async def test_it_runs_elsewhere_and_raises_here():
     run, where = WorkerThreads(), []
     await run(lambda: where.append(threading.current_thread()))
     assert where[0] is not threading.main_thread()
+    with pytest.raises(OSError, match="no disk"):
+        await run(fail)
 
-    def fail() -> None:
-        raise OSError("no disk")
 
+async def test_a_thread_that_begins_late_is_not_waited_for():
+    run, where = WorkerThreads(begin_s=0.0), []
+    for _ in range(10):
+        await run(lambda: where.append(threading.current_thread()))
+    assert len(where) == 10
     with pytest.raises(OSError, match="no disk"):
         await run(fail)
 
