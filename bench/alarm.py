@@ -26,8 +26,8 @@ from bench.trial import running
 
 TARGET, SOURCE = "alarm-target", "alarm-source"
 SHARE_MIN = 0.95
-BACKLOG_SECONDS = 400_000
-"""Messages of backlog per second of the measurement: more than a consumer takes."""
+BACKLOG_PER_SECOND = 800_000
+"""Messages of backlog for each second of the measurement: more than a consumer takes."""
 SETTLE_SECONDS = 0.5
 
 
@@ -50,7 +50,7 @@ def measure(broker: Broker, seconds: float) -> list[tuple[float, float]]:
         for queue in (TARGET, SOURCE):
             management.delete_queue(queue)
             management.declare_queue(queue)
-    publish_to(broker, SOURCE, Traffic(messages=int(BACKLOG_SECONDS * total), seconds=3600.0))
+    publish_to(broker, SOURCE, Traffic(messages=int(BACKLOG_PER_SECOND * total), seconds=3600.0), publisher=1)
     application = Application(publisher=1, publish_to=TARGET, consume_from=SOURCE, link_credit=200)
     traffic = Traffic(messages=100_000_000, seconds=total)
     phases = []
@@ -64,6 +64,8 @@ def measure(broker: Broker, seconds: float) -> list[tuple[float, float]]:
         management.set_alarm("memory", on=False)
         time.sleep(SETTLE_SECONDS)
         phases.append(rates(management, seconds))
+        if not management.counter(SOURCE, "messages_ready"):
+            sys.exit(f"the consumer took more than {BACKLOG_PER_SECOND:,} messages a second, all there were: no result")
         processes[0].kill()
         time.sleep(SETTLE_SECONDS)
         for queue in (SOURCE, TARGET):
