@@ -1,8 +1,11 @@
 """The backlog benchmark: what a slice says about the depth, and what it refuses."""
 
+import os
+
+import psutil
 import pytest
 
-from bench.backlog import PARTS, SLICES, Published, Slice, main, spread
+from bench.backlog import PARTS, SLICES, Published, Slice, highest_resident_bytes, main, spread
 
 
 def test_a_machine_that_slows_both_queues_is_no_depth():
@@ -32,3 +35,7 @@ def test_too_few_messages_are_refused(capsys: pytest.CaptureFixture[str]):
         main(["--messages", str(SLICES * PARTS - 1)])
     assert refused.value.code == 2
     assert f"--messages {SLICES * PARTS - 1}: at least {SLICES * PARTS}, one for each part" in capsys.readouterr().err
+
+
+def test_the_highest_memory_is_that_of_the_whole_life():
+    assert highest_resident_bytes(os.getpid()) >= psutil.Process().memory_info().rss > 2**20

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,8 @@ class Storage:
         self.sizes: dict[str, int] = {}
         self.pauses: list[float] = []
         self.clock = read_clock
+        self.then: Callable[[], None] = lambda: None
+        """Called with each progress."""
 
     def append(self, path: str = "log") -> None:
         offset = self.sizes.get(path, 0)
@@ -75,6 +78,7 @@ class Storage:
 
     def progressed(self) -> None:
         self.diary.append((self.lane.written, self.lane.synced))
+        self.then()
 
     async def run(self) -> None:
         await run_lane(
@@ -236,60 +240,37 @@ async def test_a_lane_works_with_real_threads(storage: Storage, autojump_clock: 
 # --- between two syncs
 
 
-def stage_more_behind_the_first_sync(storage: Storage) -> None:
-    """Somebody publishes who was not waiting for that sync; others may be about to."""
-    tell = storage.progressed
+def busy_clock() -> Callable[[], Now]:
+    """Whoever looks twice finds that others took their time in between."""
+    readings = count()
+    return lambda: Now(trio.current_time() + 2 * IDLE_TURN_SECONDS * next(readings), 0.0)
 
-    def progressed() -> None:
-        tell()
-        if storage.lane.synced == storage.lane.staged == 1:
+
+@pytest.mark.parametrize(
+    ("more", "busy", "pauses"),
+    [
+        pytest.param(True, False, [GATHERING_PAUSE_SECONDS], id="once-for-what-goes-with-the-next-sync"),
+        pytest.param(False, False, [], id="not-when-nothing-waits-for-one"),
+        pytest.param(True, True, [], id="not-while-others-are-busy"),
+    ],
+)
+async def test_the_loop_pauses_between_two_syncs(
+    storage: Storage, nursery: trio.Nursery, mock_clock: MockClock, *, more: bool, busy: bool, pauses: list[float]
+):
+    def publish() -> None:
+        """As somebody who was not waiting for the first sync."""
+        if more and storage.lane.synced == storage.lane.staged == 1:
             storage.append()
             storage.lane.want_sync()
 
-    storage.progressed = progressed  # type: ignore[method-assign]
-
-
-async def test_the_loop_pauses_once_for_what_goes_with_the_next_sync(
-    storage: Storage, nursery: trio.Nursery, mock_clock: MockClock
-):
-    stage_more_behind_the_first_sync(storage)
+    storage.then = publish
+    storage.clock = busy_clock() if busy else read_clock
     await started(storage, nursery)
     storage.append()
     storage.lane.want_sync()
     await wait_all_tasks_blocked()
-    assert storage.lane.synced == 2
-    assert storage.pauses == [GATHERING_PAUSE_SECONDS]
-
-
-async def test_the_loop_does_not_pause_when_nothing_waits_for_a_sync(
-    storage: Storage, nursery: trio.Nursery, mock_clock: MockClock
-):
-    await started(storage, nursery)
-    storage.append()
-    storage.lane.want_sync()
-    await wait_all_tasks_blocked()
-    assert storage.lane.synced == 1
-    assert storage.pauses == []
-
-
-async def test_the_loop_does_not_pause_while_others_are_busy(
-    storage: Storage, nursery: trio.Nursery, mock_clock: MockClock
-):
-    seconds = 0.0
-
-    def busy_clock() -> Now:
-        nonlocal seconds
-        seconds += 2 * IDLE_TURN_SECONDS
-        return Now(trio.current_time() + seconds, 0.0)
-
-    storage.clock = busy_clock
-    stage_more_behind_the_first_sync(storage)
-    await started(storage, nursery)
-    storage.append()
-    storage.lane.want_sync()
-    await wait_all_tasks_blocked()
-    assert storage.lane.synced == 2
-    assert storage.pauses == []
+    assert storage.lane.synced == storage.lane.staged == 1 + more
+    assert storage.pauses == pauses
 
 
 # --- late writers

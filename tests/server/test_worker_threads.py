@@ -1,6 +1,8 @@
 """Threads for the blocking calls of lanes: what is raised, who waits for whom, and when they end."""
 
+import sys
 import threading
+from collections.abc import Callable, Iterator
 
 import pytest
 import trio
@@ -15,6 +17,15 @@ def lane_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name == "lane"}
 
 
+@pytest.fixture
+def long_turns() -> Iterator[None]:
+    """Nobody takes the interpreter from who has it: only who waits for something gives it away."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(WAIT_S)
+    yield
+    sys.setswitchinterval(before)
+
+
 def fail() -> None:
     raise OSError("no disk")
 
@@ -25,6 +36,27 @@ async def test_it_runs_elsewhere_and_raises_here():
     assert where[0] is not threading.main_thread()
     with pytest.raises(OSError, match="no disk"):
         await run(fail)
+
+
+class Steps(trio.abc.Instrument):
+    """Looks at something after each step of a task."""
+
+    def __init__(self, look: Callable[[], object]) -> None:
+        self.seen: list[object] = []
+        self._look = look
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.seen.append(self._look())
+
+
+async def test_the_work_has_begun_when_the_loop_goes_on(long_turns: None):
+    run, began = WorkerThreads(begin_s=WAIT_S), []
+    await run(lambda: None)  # the thread is there
+    steps = Steps(lambda: len(began))
+    trio.lowlevel.add_instrument(steps)
+    await run(lambda: began.append(True))
+    trio.lowlevel.remove_instrument(steps)
+    assert steps.seen[0] == 1
 
 
 async def test_a_thread_that_begins_late_is_not_waited_for():
