@@ -210,6 +210,7 @@ class AllProtocols:
                 converter=self.converter,
                 users=users,
                 stalls=stalls,
+                anonymous=settings.access.anonymous,
                 random_bytes=secrets.token_bytes,
                 traffic=self.traffic["amqp091"],
                 flow=flow,

@@ -61,6 +61,7 @@ class Amqp091Alone:
                 converter=self.converter,
                 users=users,
                 stalls=stalls,
+                anonymous=settings.access.anonymous,
                 random_bytes=secrets.token_bytes,
                 traffic=self.traffic["amqp091"],
                 flow=flow,

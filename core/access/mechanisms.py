@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from core.access.exchange import FAILURE, Reply, SaslExchange, SaslMechanism, success
-from core.access.users import Users
+from core.access.users import GUEST, Users
 
 NAME_BYTES_MAX = 255
 PASSWORD_BYTES_MAX = 1024
@@ -80,27 +80,48 @@ class ScramSha256:
 
 @dataclass(frozen=True, slots=True)
 class Anonymous:
-    """Lets everybody in."""
+    """Lets in without a name: as guest while guest is the only user, on this machine; else where it is allowed."""
 
+    users: Users
+    loopback: bool
+    allowed: bool
+    """Whether peers may be anonymous from anywhere and beside users."""
     name: str = "ANONYMOUS"
 
     def start(self) -> SaslExchange:
         """A fresh attempt."""
-        return _AnonymousExchange()
+        return _AnonymousExchange(self)
+
+    @property
+    def identity(self) -> str | None:
+        """Who a peer is that gives no name; None when it must give one."""
+        if self.users.guest_is_welcome(loopback=self.loopback):
+            return GUEST
+        return ANONYMOUS_IDENTITY if self.allowed else None
 
 
+@dataclass(frozen=True, slots=True)
 class _AnonymousExchange:
+    mechanism: Anonymous
+
     def respond(self, response: bytes) -> Reply:
-        """The response is trace information; anything will do."""
-        return success(ANONYMOUS_IDENTITY)
+        """The response is trace information; anything will do. Users may have come since the offer."""
+        identity = self.mechanism.identity
+        return FAILURE if identity is None else success(identity)
 
 
 def offered(
     users: Users, *, loopback: bool, anonymous: bool, random_bytes: Callable[[int], bytes]
 ) -> tuple[SaslMechanism, ...]:
     """The mechanisms for one peer, the best first."""
-    named: tuple[SaslMechanism, ...] = (
+    return (
         ScramSha256(users, loopback, random_bytes),
         Plain(users, loopback),
+        *offered_anonymous(users, loopback=loopback, anonymous=anonymous),
     )
-    return (*named, Anonymous()) if anonymous else named
+
+
+def offered_anonymous(users: Users, *, loopback: bool, anonymous: bool) -> tuple[SaslMechanism, ...]:
+    """ANONYMOUS, where a peer may use it now."""
+    mechanism = Anonymous(users, loopback, anonymous)
+    return () if mechanism.identity is None else (mechanism,)

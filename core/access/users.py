@@ -38,19 +38,33 @@ class Users:
         random_bytes: Callable[[int], bytes],
     ) -> None:
         """``monotonic`` is only for the cache; ``random_bytes`` must be fit for secrets."""
-        self._keys = {user.name: user.scram for user in users}
-        self._guest_salt = None if self._keys else random_bytes(SALT_BYTES)
+        self._guest_salt = random_bytes(SALT_BYTES)
         self._guest_keys: ScramKeys | None = None
-        self._iterations = max((keys.iterations for keys in self._keys.values()), default=ITERATIONS_MIN)
         self._secret = random_bytes(SECRET_BYTES)
         self._cache_seconds = cache_seconds
         self._monotonic = monotonic
         self._right: dict[str, _Remembered] = {}
+        self.replace(users)
+
+    def replace(self, users: Iterable[UserSettings]) -> None:
+        """From now on there are these. Whoever is logged in stays so."""
+        self._keys = {user.name: user.scram for user in users}
+        self._iterations = max((keys.iterations for keys in self._keys.values()), default=ITERATIONS_MIN)
+        self._right.clear()
+
+    @property
+    def names(self) -> list[str]:
+        """Of all users."""
+        return list(self._keys) or [GUEST]
+
+    def guest_is_welcome(self, *, loopback: bool) -> bool:
+        """Whether a peer may be the default user: nobody has configured another, and it is on this machine."""
+        return loopback and not self._keys
 
     def keys(self, name: str, *, loopback: bool) -> ScramKeys:
         """The keys of a user; for an unknown one, keys that no password fits."""
         keys = self._keys.get(name)
-        if keys is None and loopback and name == GUEST and self._guest_salt is not None:
+        if keys is None and name == GUEST and self.guest_is_welcome(loopback=loopback):
             if self._guest_keys is None:
                 self._guest_keys = hash_password(GUEST, salt=self._guest_salt)
             keys = self._guest_keys

@@ -5,7 +5,8 @@ import random
 from collections.abc import Callable
 
 from core.access.amqplain import Amqplain
-from core.access.mechanisms import Plain
+from core.access.exchange import SaslMechanism
+from core.access.mechanisms import Plain, offered_anonymous
 from core.access.users import Users
 from core.amqp091.connection import Connection
 from core.amqp091.errors import ReplyCode
@@ -71,6 +72,7 @@ def amqp091_factory(
     converter: Converter,
     users: Users,
     stalls: StallWatch,
+    anonymous: bool,
     random_bytes: Callable[[int], bytes],
     traffic: Traffic | None = None,
     flow: FlowRecorder | None = None,
@@ -79,11 +81,15 @@ def amqp091_factory(
     logins = Logins() if traffic is None else traffic.logins
 
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
-        mechanisms = logins.counting([Plain(users, info.loopback), Amqplain(users, info.loopback)])
+        mechanisms: tuple[SaslMechanism, ...] = (
+            Plain(users, info.loopback),
+            Amqplain(users, info.loopback),
+            *offered_anonymous(users, loopback=info.loopback, anonymous=anonymous),
+        )
         return Amqp091FrontEnd(
             info,
             mailbox=Mailbox(notify),
-            connection=Connection(settings.connection, mechanisms),
+            connection=Connection(settings.connection, logins.counting(mechanisms)),
             engine=engine,
             topology=topology,
             converter=converter,

@@ -79,7 +79,8 @@ class AccessSettings(Section):
     """How peers say who they are."""
 
     anonymous: bool = False
-    """Whether ANONYMOUS, and connections without SASL, are let in."""
+    """Whether ANONYMOUS, and connections without SASL, are let in from everywhere and beside users. While guest is the
+    only user, peers on this machine may use ANONYMOUS either way, as guest."""
 
     password_cache: Seconds = Field(default=10.0, ge=0.0, le=3600.0)
     """How long a password that was right with PLAIN is not computed anew (which takes milliseconds)."""

@@ -21,9 +21,11 @@ from amqp10.serve import (
     refusal,
     serve,
 )
+from core.access.passwords import hash_password
 from core.access.users import Users
 from core.clock import Now
 from core.config import Settings
+from core.config.access import UserSettings
 from core.config.amqp10 import Amqp10Settings, FlowReasonSettings
 from core.control_plane import BrokerControl
 from core.engine.broker import Broker
@@ -161,7 +163,16 @@ def test_a_refusal_byte_by_byte():
 # --- who can
 
 
-def factory(*, anonymous: bool) -> FrontEndFactory:
+def users(*names: str) -> Users:
+    keys = hash_password("secret", salt=b"salt for the tests")
+    configured = [UserSettings(name=name, scram=keys) for name in names]
+    return Users(configured, cache_seconds=0.0, monotonic=lambda: 0.0, random_bytes=bytes)
+
+
+SOMEBODY = users("alice")
+
+
+def factory(*, anonymous: bool, users: Users = SOMEBODY) -> FrontEndFactory:
     broker = Broker(EngineSettings(), MessageConverter())
     stalls = Stalls(clock=lambda: NOW)
     return amqp10_factory(
@@ -169,7 +180,7 @@ def factory(*, anonymous: bool) -> FrontEndFactory:
         broker=broker,
         control=BrokerControl(broker, version="test", pid=0, stalls=stalls),
         converter=MessageConverter(),
-        users=Users([], cache_seconds=0.0, monotonic=lambda: 0.0, random_bytes=bytes),
+        users=users,
         stalls=stalls,
         anonymous=anonymous,
     )
@@ -193,6 +204,17 @@ def test_anonymous_peers_need_no_sasl_where_they_are_allowed(anonymous, bare):
     front_end = factory(anonymous=anonymous).make(PEER, lambda: None)
     front_end.receive_data(PROTOCOL_HEADER_SASL, NOW)
     assert (b"ANONYMOUS" in front_end.data_to_send(NOW)) is anonymous
+
+
+def test_while_guest_is_the_only_user_a_local_peer_needs_no_name_but_sasl():
+    make = factory(anonymous=False, users=users()).make
+    for peer, offered in [(PEER, True), (replace(PEER, remote_host="192.0.2.1"), False)]:
+        front_end = make(peer, lambda: None)
+        front_end.receive_data(PROTOCOL_HEADER_SASL, NOW)
+        assert (b"ANONYMOUS" in front_end.data_to_send(NOW)) is offered
+        front_end = make(peer, lambda: None)
+        front_end.receive_data(PROTOCOL_HEADER_AMQP, NOW)
+        assert front_end.data_to_send(NOW) == PROTOCOL_HEADER_SASL, "without SASL nobody comes in"
 
 
 async def test_the_whole_broker_serves_on_a_socket(tmp_path):

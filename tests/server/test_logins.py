@@ -21,14 +21,16 @@ ALICE = UserSettings(name="alice", scram=hash_password("wonderland", salt=b"salt
 RIGHT, WRONG = b"\0alice\0wonderland", b"\0alice\0nonsense"
 
 
+USERS = Users((ALICE,), cache_seconds=10.0, monotonic=lambda: 0.0, random_bytes=bytes)
+
+
 def plain() -> SaslMechanism:
-    users = Users((ALICE,), cache_seconds=10.0, monotonic=lambda: 0.0, random_bytes=bytes)
-    return Plain(users, loopback=True)
+    return Plain(USERS, loopback=True)
 
 
 def test_attempts_successes_and_failures():
     logins = Logins()
-    mechanisms = {mechanism.name: mechanism for mechanism in logins.counting([plain(), Anonymous()])}
+    mechanisms = {mechanism.name: mechanism for mechanism in logins.counting([plain(), Anonymous(USERS, True, True)])}
     assert mechanisms["PLAIN"].start().respond(RIGHT) == ("success", b"alice")
     for _ in range(2):
         assert mechanisms["PLAIN"].start().respond(WRONG) == ("failure", b"")

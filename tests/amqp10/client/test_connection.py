@@ -27,9 +27,9 @@ async def test_a_user_is_let_in_by_each_mechanism(mechanism, autojump_clock):
         assert broker.served[0].peer.front_end.connection.handshake.identity == "guest"
 
 
-async def test_without_a_user_the_client_is_anonymous(autojump_clock):
+async def test_without_a_user_the_client_logs_in_without_a_name(autojump_clock):
     async with stream_broker() as broker, connect("amqp://broker", broker.settings()):
-        assert broker.served[0].peer.front_end.connection.handshake.identity == "anonymous"
+        assert broker.served[0].peer.front_end.connection.handshake.identity == "guest"
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "PLAIN"])

@@ -151,14 +151,54 @@ def test_with_users_there_is_no_guest():
     assert plain(USERS, b"\0guest\0guest") == FAILURE
 
 
-def test_anonymous_lets_in_everybody():
-    assert Anonymous().start().respond(b"trace\xff") == ("success", b"anonymous")
+def anonymous(users: Users, *, loopback: bool, allowed: bool) -> Reply:
+    return Anonymous(users, loopback, allowed).start().respond(b"trace\xff")
 
 
-def test_anonymous_is_offered_only_when_it_is_on():
-    def names(anonymous: bool) -> list[str]:
-        mechanisms = offered(USERS, loopback=True, anonymous=anonymous, random_bytes=counting_bytes())
-        return [mechanism.name for mechanism in mechanisms]
+def offered_names(users: Users, *, loopback: bool, allowed: bool) -> list[str]:
+    mechanisms = offered(users, loopback=loopback, anonymous=allowed, random_bytes=counting_bytes())
+    return [mechanism.name for mechanism in mechanisms]
 
-    assert names(False) == ["SCRAM-SHA-256", "PLAIN"]
-    assert names(True) == ["SCRAM-SHA-256", "PLAIN", "ANONYMOUS"]
+
+ANONYMOUS_CASES = pytest.mark.parametrize(
+    ("users", "loopback", "allowed", "identity"),
+    [
+        (GUEST_ONLY, True, False, "guest"),
+        (GUEST_ONLY, True, True, "guest"),
+        (GUEST_ONLY, False, False, None),
+        (GUEST_ONLY, False, True, "anonymous"),
+        (USERS, True, False, None),
+        (USERS, True, True, "anonymous"),
+        (USERS, False, True, "anonymous"),
+    ],
+)
+
+
+@ANONYMOUS_CASES
+def test_anonymous_is_guest_on_this_machine_while_there_is_no_other_user(
+    users: Users, loopback: bool, allowed: bool, identity: str | None
+):
+    expected = FAILURE if identity is None else ("success", identity.encode())
+    assert anonymous(users, loopback=loopback, allowed=allowed) == expected
+
+
+@ANONYMOUS_CASES
+def test_anonymous_is_offered_where_it_lets_in(users: Users, loopback: bool, allowed: bool, identity: str | None):
+    names = ["SCRAM-SHA-256", "PLAIN", "ANONYMOUS"]
+    assert offered_names(users, loopback=loopback, allowed=allowed) == names[: 2 if identity is None else 3]
+
+
+def test_guest_goes_when_a_user_comes_and_comes_back_when_the_last_one_goes():
+    users = make_users()
+    begun = Anonymous(users, True, False).start()
+    assert users.names == ["guest"]
+    users.replace([ALICE])
+    assert users.names == ["alice"]
+    assert begun.respond(b"") == FAILURE, "offered before the user came"
+    assert plain(users, b"\0guest\0guest") == FAILURE
+    assert plain(users, b"\0alice\0wonderland") == ("success", b"alice")
+    assert "ANONYMOUS" not in offered_names(users, loopback=True, allowed=False)
+    users.replace([])
+    assert plain(users, b"\0alice\0wonderland") == FAILURE, "also with a password that was right a moment ago"
+    assert plain(users, b"\0guest\0guest") == ("success", b"guest")
+    assert anonymous(users, loopback=True, allowed=False) == ("success", b"guest")

@@ -65,6 +65,18 @@ def test_a_wrong_password(opened, pika):
         opened(credentials=pika.PlainCredentials("guest", "wrong"))
 
 
+def test_a_client_without_a_name_is_guest(opened, pika):
+    class Anonymous(pika.credentials.ExternalCredentials):
+        """pika knows no ANONYMOUS, and takes only classes that it knows."""
+
+        def response_for(self, start):
+            assert b"ANONYMOUS" in start.mechanisms.split()
+            return "ANONYMOUS", b""
+
+    queue = opened(credentials=Anonymous()).channel().queue_declare("", exclusive=True).method.queue
+    assert queue.startswith("amq.gen-")
+
+
 def test_a_virtual_host_that_is_not_there(opened, pika):
     with pytest.raises(pika.exceptions.ProbableAccessDeniedError, match="530"):
         opened(virtual_host="nowhere")
