@@ -8,6 +8,9 @@ set (not added) to its maximum again. An alarm closes the window: we announce 0 
 were on their way. What the peer lets us send is ``remote_incoming_window``: it is recomputed from every flow, floored
 at zero, because a peer that shrinks its window while our transfers are in flight would make it negative.
 
+Our own ``next_incoming_id`` follows what the peer's flows say of its ``next-outgoing-id`` [2.5.6]. How many transfers may
+come does not depend on it: ``incoming_window`` counts transfers, so a peer whose ids jump gains none.
+
 This object knows no frames' handles, no links and no reasons. Invariants: ``remote_incoming_window >= 0``;
 ``incoming_window >= -margin``; the announced window is never negative.
 """
@@ -82,14 +85,8 @@ class SessionWindow:
     ) -> None:
         """Take the session fields of the peer's flow [2.5.6].
 
-        Raises SessionFault window-violation when the peer claims to have received transfers that were not sent, or
-        denies or invents transfers of its own: on an ordered transport both mean that the two sides disagree.
+        Raises SessionFault window-violation when the peer claims to have received transfers that were not sent.
         """
-        if next_outgoing_id != self.next_incoming_id:
-            raise SessionFault(
-                ErrorCondition.WINDOW_VIOLATION,
-                f"next-outgoing-id {next_outgoing_id} in flow, but transfer {self.next_incoming_id} is expected next",
-            )
         seen = self.initial_outgoing_id if next_incoming_id is None else next_incoming_id
         in_flight = serial.diff(self.next_outgoing_id, seen)
         if in_flight < 0:
@@ -97,6 +94,7 @@ class SessionWindow:
                 ErrorCondition.WINDOW_VIOLATION,
                 f"next-incoming-id {seen} in flow, but the next transfer to be sent is {self.next_outgoing_id}",
             )
+        self.next_incoming_id = next_outgoing_id
         self.remote_incoming_window = max(0, incoming_window - in_flight)
         self.remote_outgoing_window = outgoing_window
 

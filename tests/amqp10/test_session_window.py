@@ -174,13 +174,33 @@ def test_a_peer_cannot_have_received_what_was_not_sent(initial):
     assert session.remote_incoming_window == 2048 - 5
 
 
-@pytest.mark.parametrize("difference", [-1, 1, 2**31])
-def test_a_peer_cannot_deny_or_invent_transfers_of_its_own(difference):
+@pytest.mark.parametrize("difference", [-1, 1, 400, 2**31, LARGEST])
+def test_the_next_incoming_id_is_what_the_peer_says_it_is(difference):
     session = window(next_outgoing_id=LARGEST)
     session.received(2)
-    with pytest.raises(SessionFault, match=r"next-outgoing-id \d+ in flow") as raised:
-        flow(session, next_outgoing_id=(1 + difference) % 2**32)
-    assert raised.value.condition == ErrorCondition.WINDOW_VIOLATION
+    flow(session, next_outgoing_id=(1 + difference) % 2**32)
+    assert session.next_incoming_id == (1 + difference) % 2**32
+    session.received(1)
+    assert session.next_incoming_id == (2 + difference) % 2**32
+
+
+@pytest.mark.parametrize("jump", [-400, 1, 2**31 - 1, 2**31])
+def test_a_jump_of_the_peers_ids_lets_no_more_transfers_in(jump):
+    session = window()
+    session.received(10)
+    for _ in range(3):
+        flow(session, next_outgoing_id=(session.next_incoming_id + jump) % 2**32)
+    assert session.announced == 390
+    session.received(390)
+    with pytest.raises(SessionFault, match="exceeded by 1 transfer"):
+        session.received(1)
+
+
+def test_a_refused_flow_changes_nothing():
+    session = window()
+    with pytest.raises(SessionFault):
+        flow(session, next_incoming_id=1, next_outgoing_id=9, incoming_window=1)
+    assert (session.next_incoming_id, session.remote_incoming_window, session.remote_outgoing_window) == (0, 2048, 2048)
 
 
 def test_sending_uses_up_the_peers_window():

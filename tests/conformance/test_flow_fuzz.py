@@ -234,7 +234,7 @@ def test_any_flow_at_all(sent: int, **fields: object):
     peer.send(Flow(**fields, outgoing_window=0))
     seen = fields["next_incoming_id"] or 0
     ahead = 0 < ((seen - sent) & UINT_MAX) < 2**31
-    if fields["next_outgoing_id"] != 0 or ahead:
+    if ahead:
         assert peer.ended_with("amqp:session:window-violation")
     elif fields["handle"] not in (None, 1):
         assert peer.ended_with("amqp:session:unattached-handle")

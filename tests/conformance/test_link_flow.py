@@ -159,16 +159,6 @@ def test_a_flow_for_a_link_that_is_not_attached():
     assert c.peer.ended_with("amqp:session:unattached-handle")
 
 
-@case("transport.link.FlowTest", "flowWithRewoundNextOutgoingIdEndsSession")
-def test_a_flow_that_denies_a_transfer():
-    """[FC] flowWithRewoundNextOutgoingIdEndsSession (transport.link.FlowTest)"""
-    c = Linked()
-    c.sender()
-    c.peer.transfer()
-    c.peer.flow(next_outgoing_id=0)
-    assert c.peer.ended_with("amqp:session:window-violation")
-
-
 @case("transport.link.FlowTest", "synchronousGetWithTimeoutEmptyQueue")
 def test_get_with_a_time_limit_that_passes():
     """[FC] synchronousGetWithTimeoutEmptyQueue (transport.link.FlowTest)"""

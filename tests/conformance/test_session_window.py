@@ -3,7 +3,8 @@
 import pytest
 
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.performatives import End, Flow
+from amqp10.messaging import ACCEPTED
+from amqp10.performatives import Disposition, End, Flow
 from amqp10.session import SessionLimits
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, body_of, data_message, numbered
@@ -122,6 +123,42 @@ def test_the_unit_of_the_window_is_the_frame_in_both_directions():
     peer.flow(incoming_window=2**32 - 1, echo=True)
     assert [transfer.more for transfer, _ in peer.deliveries()] == [False]
     assert peer.expect(Flow).next_outgoing_id == 2
+
+
+@pytest.mark.parametrize("jump", [-1, 1, 399, 400, 2**31 - 1, 2**31, 2**32 - 3])
+@case("ours", "next-outgoing-id of a flow is taken")
+def test_another_next_outgoing_id_than_expected(jump: int):
+    """[FC] next-outgoing-id of a flow is taken (ours): the broker goes on from there, and not one transfer more than the
+    window comes in. Delivery-ids count by themselves, so outcomes still find their deliveries."""
+    broker = InProcessBroker()
+    peer = broker.connect()
+    peer.begin()
+    peer.attach_sender(broker.queue())
+    peer.publish(numbered(2))
+    peer.frames.clear()
+    said = (2 + jump) % 2**32
+    peer.flow(next_outgoing_id=said, echo=True)
+    answer = peer.expect(Flow)
+    assert (answer.next_incoming_id, answer.incoming_window) == (said, 398)
+    peer.frames.clear()
+    peer.transfer(delivery_id=2)
+    disposition = peer.expect(Disposition)
+    assert (disposition.first, disposition.state) == (2, ACCEPTED)
+    assert broker.ready() == 3
+
+
+@case("ours", "next-outgoing-id of a flow is taken")
+def test_jumps_let_no_more_transfers_in_than_the_window():
+    """[FC] next-outgoing-id of a flow is taken (ours): a window violation is a transfer beyond the window, and the window
+    counts transfers, not ids."""
+    broker = InProcessBroker()
+    peer = broker.connect()
+    peer.begin()
+    peer.attach_sender(broker.queue())
+    for transfers, breach in ((400, False), (401, True)):
+        jumps = [peer.flow_frame(next_outgoing_id=1_000 * n) for n in range(9)]
+        peer.send_all([*jumps, *(peer.transfer_frame() for _ in range(transfers))])
+        assert bool(peer.take(End)) is breach
 
 
 @case("engine", "3.22")
