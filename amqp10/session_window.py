@@ -8,8 +8,8 @@ set (not added) to its maximum again. An alarm closes the window: we announce 0 
 were on their way. What the peer lets us send is ``remote_incoming_window``: it is recomputed from every flow, floored
 at zero, because a peer that shrinks its window while our transfers are in flight would make it negative.
 
-Our own ``next_incoming_id`` follows what the peer's flows say of its ``next-outgoing-id`` [2.5.6]. How many transfers may
-come does not depend on it: ``incoming_window`` counts transfers, so a peer whose ids jump gains none.
+Our own ``next_incoming_id`` follows what the peer's flows say of its ``next-outgoing-id`` [2.5.6]. How many transfers
+may come does not depend on it: ``incoming_window`` counts transfers, so a peer whose ids jump gains none.
 
 This object knows no frames' handles, no links and no reasons. Invariants: ``remote_incoming_window >= 0``;
 ``incoming_window >= -margin``; the announced window is never negative.

@@ -128,8 +128,8 @@ def test_the_unit_of_the_window_is_the_frame_in_both_directions():
 @pytest.mark.parametrize("jump", [-1, 1, 399, 400, 2**31 - 1, 2**31, 2**32 - 3])
 @case("ours", "next-outgoing-id of a flow is taken")
 def test_another_next_outgoing_id_than_expected(jump: int):
-    """[FC] next-outgoing-id of a flow is taken (ours): the broker goes on from there, and not one transfer more than the
-    window comes in. Delivery-ids count by themselves, so outcomes still find their deliveries."""
+    """[FC] next-outgoing-id of a flow is taken (ours): the broker goes on from there, and the window stays as it was.
+    Delivery-ids count by themselves, so outcomes still find their deliveries."""
     broker = InProcessBroker()
     peer = broker.connect()
     peer.begin()
@@ -149,8 +149,8 @@ def test_another_next_outgoing_id_than_expected(jump: int):
 
 @case("ours", "next-outgoing-id of a flow is taken")
 def test_jumps_let_no_more_transfers_in_than_the_window():
-    """[FC] next-outgoing-id of a flow is taken (ours): a window violation is a transfer beyond the window, and the window
-    counts transfers, not ids."""
+    """[FC] next-outgoing-id of a flow is taken (ours): a window violation is a transfer beyond the window, which counts
+    transfers and not ids."""
     broker = InProcessBroker()
     peer = broker.connect()
     peer.begin()
