@@ -10,6 +10,7 @@ import trio
 from amqp10.annotation_codec import SectionCodec
 from core.alarms.registry import AlarmRegistry
 from core.config.store import StoreSettings
+from core.process import new_identity
 from core.server.data import OpenData
 from core.server.run import read_clocks
 
@@ -28,7 +29,14 @@ def compacted(folder: Path) -> Iterator[str]:
 
 
 async def _compact(folder: Path, log: structlog.typing.FilteringBoundLogger) -> None:
-    data = OpenData(folder, StoreSettings(), clock=read_clocks, log=log, annotations=SectionCodec())
+    data = OpenData(
+        folder,
+        StoreSettings(),
+        clock=read_clocks,
+        log=log,
+        annotations=SectionCodec(),
+        new_identity=new_identity,
+    )
     try:
         async with trio.open_nursery() as nursery:
             for task in data.tasks(AlarmRegistry()):

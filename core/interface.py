@@ -407,6 +407,8 @@ class QueueInfo:
     ready: int
     unacknowledged: int
     consumers: int
+    identity: str
+    """32 hexadecimal digits, new at every declaration: a queue that was deleted and declared again is another one."""
 
 
 class Topology(Protocol):

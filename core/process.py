@@ -55,8 +55,15 @@ GC_THRESHOLD = 20_000
 the default of 700 it is looked at thousands of times a second: 2 % of a quorum queue's CPU time."""
 REFUSAL_DELAY_S = (1.0, 3.0)
 """A refused authentication is told after a random time between these: guessing is slow, and costs us nothing."""
+IDENTITY_BYTES = 16
+"""Of a queue's identity: 128 random bits, as of a UUID."""
 UNIQUE_BYTES = 12
 """Of the names that nobody can guess."""
+
+
+def new_identity() -> str:
+    """Of a queue that is declared: 32 hexadecimal digits."""
+    return secrets.token_hex(IDENTITY_BYTES)
 
 
 def node_name() -> str:
@@ -133,6 +140,7 @@ async def serve(
             clock=clock,
             log=log,
             annotations=protocols.annotations,
+            new_identity=new_identity,
             encodings=protocols.encodings,
         )
         try:
@@ -149,7 +157,12 @@ async def _serve(
     log: FilteringBoundLogger,
     ready: Callable[[Sequence[tuple[str, int]]], None],
 ) -> None:
-    broker = Broker(engine_settings(settings), protocols.converter, storage=data.storage)
+    broker = Broker(
+        engine_settings(settings),
+        protocols.converter,
+        storage=data.storage,
+        new_identity=new_identity,
+    )
     flow = open_flow_events(settings.flow_events, clock=clock, node=node_name())
     stalls = Stalls(clock=clock, listeners=[StallLog(log), flow], addresses_max=settings.metrics.addresses_max)
     idle = IdleConsumers(addresses_max=settings.metrics.addresses_max)

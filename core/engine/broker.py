@@ -7,7 +7,7 @@ It decides little itself. Verbs only leave work behind; messages move in ``turn`
 It must not know protocols, sockets, files or the time.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
 
 from core.alarms.registry import BY_HAND, AlarmRegistry
@@ -59,9 +59,15 @@ class Broker:
     """``Engine``, ``Topology``, ``Observable`` and ``Control`` of the interface, for one virtual host."""
 
     def __init__(
-        self, settings: EngineSettings, converter: Converter | None = None, *, storage: Storage | None = None
+        self,
+        settings: EngineSettings,
+        converter: Converter | None = None,
+        *,
+        storage: Storage | None = None,
+        new_identity: Callable[[], str] | None = None,
     ) -> None:
-        """Without ``storage`` everything is kept in memory, and only classic queues can be."""
+        """Without ``storage`` everything is kept in memory, and only classic queues can be. ``new_identity`` gives
+        each declared queue its identity: 32 hexadecimal digits, never the same twice; see :class:`Topology`."""
         recorder = None if storage is None else storage.recorder
         self.alarms = AlarmRegistry()
         """For the samplers, which hold alarms up."""
@@ -97,7 +103,9 @@ class Broker:
         )
         self._storage = storage
         self.policies = Policies(policies_max=settings.policies_max, recorder=recorder, changed=self._policies_changed)
-        self._topology = Topology(settings, recorder=recorder, alternate=self.policies.alternate_exchange)
+        self._topology = Topology(
+            settings, recorder=recorder, alternate=self.policies.alternate_exchange, new_identity=new_identity
+        )
         self._router = Router(self._topology, self._queues, converter=converter, kept_max=settings.cached_routes_max)
         self._snapshots = Snapshots(
             queues=self._queues,
@@ -496,4 +504,5 @@ class Broker:
             ready=queue.ready,
             unacknowledged=queue.unacknowledged,
             consumers=len(queue.consumers),
+            identity=definition.identity,
         )

@@ -21,6 +21,7 @@ so, except exclusive queues and the built-in exchanges, and the bindings whose t
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Protocol, TypeVar
 
 from core.engine.arguments import check_exchange_arguments, check_queue, frozen, queue_type
@@ -49,6 +50,8 @@ class QueueDefinition:
     owner: object
     """Who may use an exclusive queue; without meaning for others."""
     dynamic: bool
+    identity: str
+    """New at every declaration: a queue that is deleted and declared again has another one."""
     id: int | None = None
     """Its number in the recorded definitions, never used twice; None for a queue that does not outlive the broker."""
 
@@ -56,7 +59,7 @@ class QueueDefinition:
 class DefinitionsRecorder(Protocol):
     """Keeps what is durable. Each method raises PreconditionFailed when it cannot, and has done nothing then."""
 
-    def add_queue(self, declaration: QueueDeclaration) -> int | None:
+    def add_queue(self, declaration: QueueDeclaration, identity: str) -> int | None:
         """Returns the queue's number; None from whoever keeps nothing."""
 
     def add_exchange(self, declaration: ExchangeDeclaration) -> None: ...
@@ -70,7 +73,7 @@ class DefinitionsRecorder(Protocol):
 class NothingRecorded:
     """For a broker that keeps nothing."""
 
-    def add_queue(self, declaration: QueueDeclaration) -> None:
+    def add_queue(self, declaration: QueueDeclaration, identity: str) -> None:
         """See :class:`DefinitionsRecorder`."""
 
     def add_exchange(self, declaration: ExchangeDeclaration) -> None:
@@ -81,6 +84,12 @@ class NothingRecorded:
 
     def remove(self, *, queues: Sequence[str], exchanges: Sequence[str], bindings: Sequence[Binding]) -> None:
         """See :class:`DefinitionsRecorder`."""
+
+
+def numbered_identities() -> Callable[[], str]:
+    """Identities 1, 2, 3 and so on, for a broker to which no randomness is handed in."""
+    numbers = count(1)
+    return lambda: f"{next(numbers):032x}"
 
 
 def own_alternate(declaration: ExchangeDeclaration) -> str | None:
@@ -107,9 +116,15 @@ class Topology:
         *,
         recorder: DefinitionsRecorder | None = None,
         alternate: Callable[[ExchangeDeclaration], str | None] = own_alternate,
+        new_identity: Callable[[], str] | None = None,
     ) -> None:
-        """``alternate`` says which alternate exchange is in force for an exchange; see :meth:`refresh_alternates`."""
+        """``alternate`` says which alternate exchange is in force for an exchange; see :meth:`refresh_alternates`.
+
+        ``new_identity`` gives each declared queue its identity, a name that no other declaration ever gets; without it
+        identities are numbers, which another broker gives again.
+        """
         self._settings = settings
+        self._new_identity = new_identity or numbered_identities()
         self._recorder: DefinitionsRecorder = recorder or NothingRecorded()
         self._alternate = alternate
         self.version = 0
@@ -130,7 +145,9 @@ class Topology:
         for exchange in stored.exchanges:
             self._add_exchange(exchange)
         for queue in stored.queues:
-            definition = QueueDefinition(queue.declaration, owner=None, dynamic=False, id=queue.id)
+            definition = QueueDefinition(
+                queue.declaration, owner=None, dynamic=False, identity=queue.identity, id=queue.id
+            )
             self.queues[queue.declaration.name] = definition
         for binding in stored.bindings:
             ends = self.queues if binding.destination_is_queue else self.exchanges
@@ -156,8 +173,9 @@ class Topology:
             _check_not_reserved("queue", name)
         check_queue(declaration)
         self._check_room_for_queue()
-        number = self._recorder.add_queue(declaration) if _is_kept_queue(declaration) else None
-        self._add_queue(QueueDefinition(declaration, owner, dynamic=False, id=number))
+        identity = self._new_identity()
+        number = self._recorder.add_queue(declaration, identity) if _is_kept_queue(declaration) else None
+        self._add_queue(QueueDefinition(declaration, owner, dynamic=False, identity=identity, id=number))
         return True
 
     def admit_dynamic_queue(self, name: str, owner: object) -> QueueDefinition:
@@ -165,8 +183,8 @@ class Topology:
         if name in self.queues:
             raise Inequivalent(f"queue '{name}' exists already; a dynamic node needs a name of its own")
         declaration = QueueDeclaration(name=name, durable=False, exclusive=True, auto_delete=True, arguments={})
-        definition = QueueDefinition(declaration, owner, dynamic=True)
         self._check_room_for_queue()
+        definition = QueueDefinition(declaration, owner, dynamic=True, identity=self._new_identity())
         self._add_queue(definition)
         return definition
 

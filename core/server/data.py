@@ -25,7 +25,7 @@ from core.server.descriptors import total_limit
 from core.server.storage_task import InlineWrites, drain, run_lane
 from core.server.worker_threads import WorkerThreads
 from core.store.command_log import LocalCommandLog
-from core.store.definitions import DefinitionsDatabase
+from core.store.definitions import SCHEMA_VERSION, DefinitionsDatabase
 from core.store.disk import FolderDisk
 from core.store.folder import LOCK_FILE, open_folder
 from core.store.lane import Lane, last_synced
@@ -51,10 +51,11 @@ class OpenData:
         clock: Callable[[], Now],
         log: structlog.typing.FilteringBoundLogger,
         annotations: AnnotationCodec,
+        new_identity: Callable[[], str],
         encodings: Iterable[Origin] = tuple(Origin),
     ) -> None:
-        """``annotations`` knows how to keep what consumers add to messages, ``encodings`` are those of the messages
-        that are understood.
+        """``annotations`` knows how to keep what consumers add to messages, ``new_identity`` gives queues of an older
+        layout their identities, ``encodings`` are those of the messages that are understood.
 
         Blocks, for long after an unclean stop. Raises StoreRefused, StoreDamaged, StoreFailure.
         """
@@ -65,7 +66,9 @@ class OpenData:
         self._said_at = clock().monotonic
         self._folder = open_folder(path, encodings)
         self._disk = FolderDisk(path, settings.open_files_max, marker=LOCK_FILE)
-        self._definitions = DefinitionsDatabase(self._folder.definitions)
+        self._definitions = DefinitionsDatabase(self._folder.definitions, new_identity=new_identity)
+        if self._definitions.upgraded_from is not None:
+            log.info("definitions-upgraded", layout=self._definitions.upgraded_from, to=SCHEMA_VERSION)
         self.storage = self._opened()
 
     def _opened(self) -> Storage:

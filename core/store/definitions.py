@@ -26,7 +26,7 @@ from core.errors import PreconditionFailed
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
 from core.store.errors import StoreRefused
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 APPLICATION_ID = int.from_bytes(b"HGdf", "big")
 """SQLite keeps it in the file's header."""
 LOCK_WAIT_S = 1.0
@@ -43,7 +43,7 @@ CREATE TABLE vhosts (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE users (name TEXT PRIMARY KEY, keys TEXT NOT NULL);
 CREATE TABLE queues (
     id INTEGER PRIMARY KEY AUTOINCREMENT, vhost INTEGER NOT NULL REFERENCES vhosts, name TEXT NOT NULL,
-    auto_delete INTEGER NOT NULL, arguments BLOB NOT NULL, UNIQUE (vhost, name));
+    auto_delete INTEGER NOT NULL, arguments BLOB NOT NULL, identity TEXT NOT NULL, UNIQUE (vhost, name));
 CREATE TABLE exchanges (
     vhost INTEGER NOT NULL REFERENCES vhosts, name TEXT NOT NULL, type TEXT NOT NULL, auto_delete INTEGER NOT NULL,
     internal INTEGER NOT NULL, arguments BLOB NOT NULL, PRIMARY KEY (vhost, name));
@@ -73,10 +73,12 @@ class PolicyDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class StoredQueue:
-    """A queue and its number."""
+    """A queue, its number and its identity."""
 
     id: int
     declaration: QueueDeclaration
+    identity: str
+    """New at every declaration, 32 hexadecimal digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,15 +94,23 @@ class Definitions:
 class DefinitionsDatabase:
     """The file. Changes raise PreconditionFailed when they cannot be kept, and have changed nothing then."""
 
-    def __init__(self, path: Path, *, host: str = DEFAULT_HOST, lock_wait_s: float = LOCK_WAIT_S) -> None:
-        """Open the file, or make it. Raises StoreRefused."""
+    def __init__(
+        self,
+        path: Path,
+        *,
+        new_identity: Callable[[], str],
+        host: str = DEFAULT_HOST,
+        lock_wait_s: float = LOCK_WAIT_S,
+    ) -> None:
+        """Open the file, or make it. ``new_identity`` is for queues of a layout without. Raises StoreRefused."""
         self._path = path
         check_definitions(path)
         with ExitStack() as on_failure:
             try:
                 self._connection = sqlite3.connect(path, timeout=lock_wait_s, isolation_level=None)
                 on_failure.callback(self._connection.close)
-                _prepare(path, self._connection)
+                self.upgraded_from = _prepare(path, self._connection, new_identity)
+                """The older layout that the file had; None for one that is new, or had today's."""
                 self._host = self._host_id(host)
                 self._identity = _identity(path)
             except (sqlite3.Error, OSError) as error:
@@ -118,7 +128,7 @@ class DefinitionsDatabase:
         try:
             return Definitions(
                 queues=self._select(
-                    "SELECT id, name, auto_delete, arguments FROM queues WHERE vhost = ? ORDER BY id", _queue
+                    "SELECT id, name, auto_delete, arguments, identity FROM queues WHERE vhost = ? ORDER BY id", _queue
                 ),
                 exchanges=self._select(
                     "SELECT name, type, auto_delete, internal, arguments FROM exchanges WHERE vhost = ? ORDER BY rowid",
@@ -155,12 +165,12 @@ class DefinitionsDatabase:
 
     # --- changing -------------------------------------------------------------------------------------------
 
-    def add_queue(self, declaration: QueueDeclaration) -> int:
+    def add_queue(self, declaration: QueueDeclaration, identity: str) -> int:
         """Returns its number, which no other queue has or had."""
         cursor = self._change(
             f"queue '{declaration.name}'",
-            "INSERT INTO queues (vhost, name, auto_delete, arguments) VALUES (?, ?, ?, ?)",
-            (self._host, declaration.name, declaration.auto_delete, _packed(declaration.arguments)),
+            "INSERT INTO queues (vhost, name, auto_delete, arguments, identity) VALUES (?, ?, ?, ?, ?)",
+            (self._host, declaration.name, declaration.auto_delete, _packed(declaration.arguments), identity),
         )
         assert cursor.lastrowid is not None
         return cursor.lastrowid
@@ -308,8 +318,8 @@ def _check_ours(path: Path, *, version: int, application: int) -> None:
         )
 
 
-def _prepare(path: Path, connection: sqlite3.Connection) -> None:
-    """Raises StoreRefused, sqlite3.Error."""
+def _prepare(path: Path, connection: sqlite3.Connection, new_identity: Callable[[], str]) -> int | None:
+    """Returns the older layout that the file had. Raises StoreRefused, sqlite3.Error."""
     version, application = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("user_version", "application_id")
     )
@@ -324,6 +334,19 @@ def _prepare(path: Path, connection: sqlite3.Connection) -> None:
             f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id = {APPLICATION_ID}; "
             f"PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
         )
+        return None
+    if version == SCHEMA_VERSION:
+        return None
+    connection.execute("BEGIN IMMEDIATE")
+    with connection:
+        connection.execute("ALTER TABLE queues ADD COLUMN identity TEXT NOT NULL DEFAULT ''")
+        numbers = connection.execute("SELECT id FROM queues ORDER BY id").fetchall()
+        connection.executemany(
+            "UPDATE queues SET identity = ? WHERE id = ?", [(new_identity(), number) for (number,) in numbers]
+        )
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    assert isinstance(version, int)
+    return version
 
 
 def _identity(path: Path) -> tuple[int, int]:
@@ -349,10 +372,9 @@ def _unpacked(data: bytes) -> dict[str, object]:
     return value
 
 
-def _queue(number: int, name: str, auto_delete: int, arguments: bytes) -> StoredQueue:
-    return StoredQueue(
-        number, QueueDeclaration(name=name, auto_delete=bool(auto_delete), arguments=_unpacked(arguments))
-    )
+def _queue(number: int, name: str, auto_delete: int, arguments: bytes, identity: str) -> StoredQueue:
+    declaration = QueueDeclaration(name=name, auto_delete=bool(auto_delete), arguments=_unpacked(arguments))
+    return StoredQueue(number, declaration, identity)
 
 
 def _exchange(name: str, kind: str, auto_delete: int, internal: int, arguments: bytes) -> ExchangeDeclaration:

@@ -147,8 +147,13 @@ def read_definitions(path: Path) -> tuple[Definitions, Sequence[str]]:
             return Definitions(), [str(refusal).replace(folder, str(path.parent))]
 
 
+def _no_identity() -> str:
+    """Of queues of a layout that has none: only the next start gives them theirs."""
+    return ""
+
+
 def _read(copy: Path) -> tuple[Definitions, Sequence[str]]:
-    database = DefinitionsDatabase(copy)
+    database = DefinitionsDatabase(copy, new_identity=_no_identity)
     try:
         problems = database.problems()
         return (Definitions(), problems) if problems else (database.load(), [])

@@ -9,6 +9,7 @@ import pytest
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.main import run
 from amqp10.cli.store import store_commands
+from core.engine.topology import numbered_identities
 from core.store.definitions import DefinitionsDatabase, PolicyDeclaration
 from core.store.disk import FolderDisk
 from core.store.errors import StoreDamaged
@@ -18,6 +19,8 @@ from core.store.record import HEADER_BYTES, Kind, record_bytes
 from tests.kit.broker_process import broker_process
 from tests.kit.engine import binding, exchange, queue
 
+IDENTITY = "0123456789abcdef" * 2
+
 INDEX = "queues/1/0/0.idx"
 SIZE = record_bytes(4)
 
@@ -26,8 +29,8 @@ SIZE = record_bytes(4)
 def data(tmp_path):
     """A folder with some definitions and two records, both synced."""
     with closing(open_folder(tmp_path)) as folder, closing(FolderDisk(tmp_path, 8)) as disk:
-        with closing(DefinitionsDatabase(folder.definitions)) as database:
-            database.add_queue(queue("orders", x_max_length=5))
+        with closing(DefinitionsDatabase(folder.definitions, new_identity=numbered_identities())) as database:
+            database.add_queue(queue("orders", x_max_length=5), IDENTITY)
             database.add_exchange(exchange("shop"))
             database.add_binding(binding("shop", "orders", "new"))
             database.set_policy(PolicyDeclaration(name="p", pattern="^o", definition={"max-length": 3}))

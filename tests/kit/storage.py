@@ -44,10 +44,10 @@ class KeptDefinitions:
 
     # --- Recorder
 
-    def add_queue(self, declaration: QueueDeclaration) -> int:
+    def add_queue(self, declaration: QueueDeclaration, identity: str) -> int:
         """See :class:`core.engine.storage.Recorder`, also for what follows."""
         self._last_number += 1
-        self._queues[declaration.name] = StoredQueue(self._last_number, declaration)
+        self._queues[declaration.name] = StoredQueue(self._last_number, declaration, identity)
         return self._last_number
 
     def add_exchange(self, declaration: ExchangeDeclaration) -> None:

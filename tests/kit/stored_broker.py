@@ -28,7 +28,7 @@ class CountedQueues:
     def __init__(self) -> None:
         self.queues = 0
 
-    def add_queue(self, declaration: QueueDeclaration) -> int:
+    def add_queue(self, declaration: QueueDeclaration, identity: str) -> int:
         self.queues += 1
         return self.queues
 

@@ -24,10 +24,10 @@ class Notebook:
         self.bindings = []
         self.removals = 0
 
-    def add_queue(self, declaration):
+    def add_queue(self, declaration, identity):
         self._check()
         self.numbers += 1
-        self.queues[declaration.name] = StoredQueue(self.numbers, declaration)
+        self.queues[declaration.name] = StoredQueue(self.numbers, declaration, identity)
         return self.numbers
 
     def add_exchange(self, declaration):
@@ -257,3 +257,20 @@ def test_the_alternate_exchange_in_force_may_come_from_elsewhere():
     assert topology.exchanges["e"].alternate == "second"
     assert topology.exchanges["amq.direct"].alternate is None
     assert topology.version > version
+
+
+def test_a_queue_that_is_declared_again_has_another_identity(notes):
+    topology = Topology(EngineSettings(), recorder=notes)
+    for name, durable in (("kept", True), ("passing", False)):
+        topology.admit_queue(queue(name, durable=durable), owner=None)
+        first = topology.queues[name].identity
+        assert not topology.admit_queue(queue(name, durable=durable), owner=None)
+        assert topology.queues[name].identity == first
+        topology.forget_queue(name)
+        topology.admit_queue(queue(name, durable=durable), owner=None)
+        assert topology.queues[name].identity != first
+    dynamic = [topology.admit_dynamic_queue(name, owner=1).identity for name in "ab"]
+    assert len({*dynamic, *(definition.identity for definition in topology.queues.values())}) == 4
+    restored = Topology(EngineSettings())
+    restored.restore(notes.definitions())
+    assert restored.queues["kept"].identity == topology.queues["kept"].identity

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.engine.arguments import frozen
+from core.engine.topology import numbered_identities
 from core.errors import PreconditionFailed
 from core.interface import ExchangeType, QueueDeclaration
 from core.store.definitions import (
@@ -20,10 +21,13 @@ from core.store.definitions import (
     Definitions,
     DefinitionsDatabase,
     PolicyDeclaration,
+    StoredQueue,
     check_definitions,
 )
 from core.store.errors import StoreRefused
 from tests.kit.engine import binding, exchange, queue
+
+IDENTITY = "0123456789abcdef" * 2
 
 POLICY = PolicyDeclaration(
     name="p", pattern="^q", priority=-3, apply_to="queues", definition={"ha-mode": "nodes", "ha-params": ["a", "b"]}
@@ -37,19 +41,19 @@ def path(tmp_path):
 
 @pytest.fixture
 def database(path):
-    with closing(DefinitionsDatabase(path, lock_wait_s=0)) as opened:
+    with closing(DefinitionsDatabase(path, lock_wait_s=0, new_identity=numbered_identities())) as opened:
         yield opened
 
 
 def reopened(database, path):
     database.close()
-    with closing(DefinitionsDatabase(path)) as again:
+    with closing(DefinitionsDatabase(path, new_identity=numbered_identities())) as again:
         return again.load()
 
 
 def filled(database):
-    database.add_queue(queue("q", x_max_length=5, own={"deep": [1, 2.5, None, "ü"]}, flag=True))
-    database.add_queue(queue("auto", auto_delete=True))
+    database.add_queue(queue("q", x_max_length=5, own={"deep": [1, 2.5, None, "ü"]}, flag=True), IDENTITY)
+    database.add_queue(queue("auto", auto_delete=True), IDENTITY)
     database.add_exchange(exchange("e", kind=ExchangeType.TOPIC, internal=True))
     database.add_binding(binding("e", "q", "a.#", x_match="any"))
     database.add_binding(binding("amq.topic", "e", to_exchange=True))
@@ -75,14 +79,52 @@ def test_everything_comes_back_as_it_was(database, path):
     assert stored.policies == [POLICY]
 
 
+def test_queues_of_the_first_layout_get_identities_once(path):
+    with closing(sqlite3.connect(path)) as older:
+        older.executescript(
+            """
+            CREATE TABLE vhosts (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+            CREATE TABLE queues (
+                id INTEGER PRIMARY KEY AUTOINCREMENT, vhost INTEGER NOT NULL REFERENCES vhosts, name TEXT NOT NULL,
+                auto_delete INTEGER NOT NULL, arguments BLOB NOT NULL, UNIQUE (vhost, name));
+            CREATE TABLE users (name TEXT PRIMARY KEY, keys TEXT NOT NULL);
+            CREATE TABLE exchanges (
+                vhost INTEGER NOT NULL REFERENCES vhosts, name TEXT NOT NULL, type TEXT NOT NULL,
+                auto_delete INTEGER NOT NULL, internal INTEGER NOT NULL, arguments BLOB NOT NULL,
+                PRIMARY KEY (vhost, name));
+            CREATE TABLE bindings (
+                id INTEGER PRIMARY KEY, vhost INTEGER NOT NULL REFERENCES vhosts, source TEXT NOT NULL,
+                destination TEXT NOT NULL, to_queue INTEGER NOT NULL, binding_key TEXT NOT NULL,
+                arguments BLOB NOT NULL, UNIQUE (vhost, source, destination, to_queue, binding_key, arguments));
+            CREATE TABLE policies (
+                vhost INTEGER NOT NULL REFERENCES vhosts, name TEXT NOT NULL, pattern TEXT NOT NULL,
+                priority INTEGER NOT NULL, apply_to TEXT NOT NULL, definition BLOB NOT NULL,
+                PRIMARY KEY (vhost, name));
+            INSERT INTO vhosts VALUES (1, '/');
+            INSERT INTO queues VALUES (3, 1, 'orders', 0, x'a0'), (5, 1, 'letters', 1, x'a0');
+            """
+            f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1;"
+        )
+    with closing(DefinitionsDatabase(path, new_identity=numbered_identities())) as upgraded:
+        found = upgraded.load().queues
+        assert upgraded.upgraded_from == 1
+    assert found == [
+        StoredQueue(3, queue("orders"), f"{1:032x}"),
+        StoredQueue(5, queue("letters", auto_delete=True), f"{2:032x}"),
+    ]
+    with closing(DefinitionsDatabase(path, new_identity=lambda: IDENTITY)) as again:
+        assert again.load().queues == found
+        assert again.upgraded_from is None
+
+
 def test_a_number_is_never_given_twice(database, path):
-    assert [database.add_queue(queue(name)) for name in "abc"] == [1, 2, 3]
+    assert [database.add_queue(queue(name), IDENTITY) for name in "abc"] == [1, 2, 3]
     database.remove(queues=["c", "b"])
     database.close()
-    with closing(DefinitionsDatabase(path)) as again:
-        assert again.add_queue(queue("d")) == 4
+    with closing(DefinitionsDatabase(path, new_identity=numbered_identities())) as again:
+        assert again.add_queue(queue("d"), IDENTITY) == 4
         again.remove(queues=["a", "d"])
-        assert again.add_queue(queue("a")) == 5
+        assert again.add_queue(queue("a"), IDENTITY) == 5
 
 
 def test_what_is_removed_together(database):
@@ -125,9 +167,9 @@ def test_users(database):
 
 def test_virtual_hosts_are_apart(database, path):
     filled(database)
-    with closing(DefinitionsDatabase(path, host="other")) as other:
+    with closing(DefinitionsDatabase(path, host="other", new_identity=numbered_identities())) as other:
         assert other.load() == Definitions(queues=[], exchanges=[], bindings=[], policies=[])
-        assert other.add_queue(queue("q")) == 3
+        assert other.add_queue(queue("q"), IDENTITY) == 3
         other.remove(queues=["q"], exchanges=["e"])
         assert other.hosts() == ["/", "other"]
     assert len(database.load().queues) == 2
@@ -150,8 +192,11 @@ def test_virtual_hosts_are_apart(database, path):
     )
 )
 def test_arguments_come_back_with_their_types(arguments):
-    with TemporaryDirectory() as folder, closing(DefinitionsDatabase(Path(folder) / "definitions.db")) as database:
-        database.add_queue(QueueDeclaration(name="q", arguments=arguments))
+    with (
+        TemporaryDirectory() as folder,
+        closing(DefinitionsDatabase(Path(folder) / "definitions.db", new_identity=numbered_identities())) as database,
+    ):
+        database.add_queue(QueueDeclaration(name="q", arguments=arguments), IDENTITY)
         (kept,) = database.load().queues
     assert kept.declaration.arguments == arguments
     assert frozen(kept.declaration.arguments) == frozen(arguments)
@@ -168,7 +213,7 @@ def test_a_change_is_in_the_files_when_it_returns(database, path, tmp_path):
     for name in os.listdir(tmp_path):
         if name.startswith("definitions.db"):
             shutil.copy(tmp_path / name, copy / name)
-    with closing(DefinitionsDatabase(copy / "definitions.db")) as recovered:
+    with closing(DefinitionsDatabase(copy / "definitions.db", new_identity=numbered_identities())) as recovered:
         assert recovered.load() == database.load()
 
 
@@ -183,11 +228,11 @@ def test_every_change_is_synced(database, path):
 def test_a_file_that_somebody_else_locks(database, path):
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        for change in (lambda: database.add_queue(queue("q")), lambda: database.remove(queues=["q"])):
+        for change in (lambda: database.add_queue(queue("q"), IDENTITY), lambda: database.remove(queues=["q"])):
             with pytest.raises(PreconditionFailed, match=r"'q' cannot be kept in .*: database is locked; nothing was"):
                 change()
         other.execute("ROLLBACK")
-    assert database.add_queue(queue("q")) == 1
+    assert database.add_queue(queue("q"), IDENTITY) == 1
 
 
 def test_a_removal_that_fails_half_way_removes_nothing(database, path):
@@ -208,7 +253,7 @@ def test_row_0_15_definitions_are_not_written_where_nobody_finds_them_again(data
     if what == "replaced":
         path.touch()
     for change in (
-        lambda: database.add_queue(queue("new")),
+        lambda: database.add_queue(queue("new"), IDENTITY),
         lambda: database.add_binding(binding("e", "q")),
         lambda: database.remove(queues=["q"]),
         lambda: database.remove_policy("p"),
@@ -225,7 +270,7 @@ def refusal(path):
     before = path.read_bytes() if path.is_file() else None
     names = sorted(os.listdir(path.parent))
     with pytest.raises(StoreRefused) as refused:
-        DefinitionsDatabase(path)
+        DefinitionsDatabase(path, new_identity=numbered_identities())
     assert str(path) in str(refused.value)
     assert ";" in str(refused.value)
     if before is not None:
@@ -257,8 +302,8 @@ def test_a_newer_layout(database, path):
     with closing(sqlite3.connect(path)) as newer:
         newer.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 6}")
     text = refusal(path)
-    assert "has layout 7, and this version of Headgate knows layouts up to 1" in text
-    with pytest.raises(StoreRefused, match="layout 7"):
+    assert "has layout 8, and this version of Headgate knows layouts up to 2" in text
+    with pytest.raises(StoreRefused, match="layout 8"):
         check_definitions(path)
 
 
@@ -269,20 +314,20 @@ def test_a_folder_in_its_place(path):
 
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(StoreRefused, match="unable to open database file"):
-        DefinitionsDatabase(tmp_path / "missing" / "definitions.db")
+        DefinitionsDatabase(tmp_path / "missing" / "definitions.db", new_identity=numbered_identities())
 
 
 def test_a_new_file_that_is_locked(path):
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(StoreRefused, match="is in use by another program; end that one first"):
-            DefinitionsDatabase(path, lock_wait_s=0)
+            DefinitionsDatabase(path, lock_wait_s=0, new_identity=numbered_identities())
 
 
 def test_a_start_that_was_cut_off_before_the_first_transaction(path):
     path.touch()
-    with closing(DefinitionsDatabase(path)) as database:
-        assert database.add_queue(queue("q")) == 1
+    with closing(DefinitionsDatabase(path, new_identity=numbered_identities())) as database:
+        assert database.add_queue(queue("q"), IDENTITY) == 1
 
 
 def test_damage_inside_is_refused_with_the_file_named(database, path):
@@ -291,15 +336,18 @@ def test_damage_inside_is_refused_with_the_file_named(database, path):
     with closing(sqlite3.connect(path)) as other:
         other.execute("UPDATE queues SET arguments = x'ff'")
         other.commit()
-    with closing(DefinitionsDatabase(path)) as damaged, pytest.raises(StoreRefused, match=r"definitions\.db cannot be"):
+    with (
+        closing(DefinitionsDatabase(path, new_identity=numbered_identities())) as damaged,
+        pytest.raises(StoreRefused, match=r"definitions\.db cannot be"),
+    ):
         damaged.load()
 
 
 def test_pages_that_are_overwritten_are_found(database, path):
     for number in range(200):
-        database.add_queue(queue(f"queue {number}", own="x" * 100))
+        database.add_queue(queue(f"queue {number}", own="x" * 100), IDENTITY)
     database.close()
     whole = path.read_bytes()
     path.write_bytes(whole[:-4096] + b"\xa5" * 4096)
-    with closing(DefinitionsDatabase(path)) as damaged:
+    with closing(DefinitionsDatabase(path, new_identity=numbered_identities())) as damaged:
         assert damaged.problems()

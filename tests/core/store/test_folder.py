@@ -14,11 +14,14 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from core.engine.topology import numbered_identities
 from core.message import Origin
 from core.store.definitions import DefinitionsDatabase
 from core.store.errors import StoreRefused
 from core.store.folder import FOLDERS, FORMAT, FORMAT_FILE, LOCK_FILE, offline, open_folder
 from tests.kit.engine import queue
+
+IDENTITY = "0123456789abcdef" * 2
 
 HOLD = """
 import sys
@@ -183,8 +186,11 @@ def test_a_format_that_is_not_ours_newer_or_damaged(tmp_path, content, text):
 
 
 def test_a_newer_layout_of_the_definitions(tmp_path):
-    with closing(open_folder(tmp_path)) as folder, closing(DefinitionsDatabase(folder.definitions)) as database:
-        database.add_queue(queue("q"))
+    with (
+        closing(open_folder(tmp_path)) as folder,
+        closing(DefinitionsDatabase(folder.definitions, new_identity=numbered_identities())) as database,
+    ):
+        database.add_queue(queue("q"), IDENTITY)
     with closing(sqlite3.connect(folder.definitions)) as newer:
         newer.execute("PRAGMA user_version = 9")
     before = contents(tmp_path)

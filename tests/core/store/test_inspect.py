@@ -7,12 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.engine.topology import numbered_identities
 from core.store.definitions import Definitions, DefinitionsDatabase
 from core.store.disk import FolderDisk
 from core.store.inspect import LANE_FOLDERS, Verdict, entries, entries_of_file, read_definitions
 from core.store.lane import Lane
 from core.store.record import HEADER_BYTES, Kind, encode, record_bytes
 from tests.kit.engine import queue
+
+IDENTITY = "0123456789abcdef" * 2
 
 GENERATION = 3
 SIZE = record_bytes(16)
@@ -185,8 +188,8 @@ def test_an_empty_store(disk):
 def test_definitions_are_read_while_they_are_as_a_killed_broker_left_them(tmp_path):
     path, copy = tmp_path / "definitions.db", tmp_path / "copy"
     copy.mkdir()
-    with closing(DefinitionsDatabase(path)) as database:
-        database.add_queue(queue("q"))
+    with closing(DefinitionsDatabase(path, new_identity=numbered_identities())) as database:
+        database.add_queue(queue("q"), IDENTITY)
         for suffix in ("", "-wal"):
             shutil.copy(f"{path}{suffix}", copy)
     before = {name.name: (name.read_bytes(), name.stat().st_mtime_ns) for name in copy.iterdir()}

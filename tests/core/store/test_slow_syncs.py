@@ -5,6 +5,7 @@ import structlog
 from core.clock import Now
 from core.config.store import StoreSettings
 from core.engine.quorum.annotations import PlainAnnotations
+from core.engine.topology import numbered_identities
 from core.server.data import OpenData
 from core.store.lane import Lane
 from core.store.record import Kind
@@ -42,6 +43,7 @@ def test_the_setting_slows_every_lane(tmp_path):
             clock=lambda: Now(0.0, 0.0),
             log=structlog.get_logger(),
             annotations=PlainAnnotations(),
+            new_identity=numbered_identities(),
         )
         shown = [getattr(lane.before_sync, "args", ()) for lane in data.lanes]
         assert shown == ([(delay,)] * 3 if delay else [()] * 3)
