@@ -4,8 +4,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 FUZZ_SECONDS ?= 600
 CYCLES ?= 1000
+HYPOTHESIS_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+OTHER_LANGUAGES := tests/interop/other_languages.py tests/interop/amqp091/other_languages.py
 
-.PHONY: run setup test test-all check lint types fuzz crash faults interop bench bench-two-senders bench-one-sender-one-receiver bench-calls pipeline-demo pipeline-bench docs
+.PHONY: run setup test test-ci test-all check lint types fuzz crash faults interop bench bench-two-senders bench-one-sender-one-receiver bench-calls pipeline-demo pipeline-bench docs
 
 run: ## make the environment and start the broker on 127.0.0.1:5672
 	@$(PYTHON) .ci/environment.py serve
@@ -17,7 +19,12 @@ setup: ## make the environment for tests and checks
 test: setup ## the whole test suite; the processes that tests start may keep what Python compiled
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
-test-all: setup ## the same, with many more examples for the property tests
+test-ci: SEED := $(HYPOTHESIS_SEED)
+test-ci: setup ## the same, with clients in Go, JavaScript and C, and with new examples for the property tests
+	@echo "property tests search new examples; the same ones again: HYPOTHESIS_SEED=$(SEED) make test-ci"
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --hypothesis-profile=ci --hypothesis-seed=$(SEED) tests $(OTHER_LANGUAGES)
+
+test-all: setup ## the whole test suite, with many more examples for the property tests
 	@$(BIN)/python -m pytest --hypothesis-profile=long
 
 check: lint types test ## everything that a change must pass
@@ -40,7 +47,7 @@ faults: setup ## power cuts, failing syncs, a full disk, flipped bits and no des
 	@$(BIN)/python -m tests.hostile.descriptor_limits --runs 20
 
 interop: setup ## other projects' clients against the broker
-	@$(BIN)/python -m pytest -m interop tests tests/interop/other_languages.py tests/interop/amqp091/other_languages.py
+	@$(BIN)/python -m pytest -m interop tests $(OTHER_LANGUAGES)
 
 bench: setup ## throughput and latency, beside RabbitMQ where it can be installed
 	@$(BIN)/python -m bench.run

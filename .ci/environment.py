@@ -93,7 +93,8 @@ def missing_packages() -> list[str]:
     if shutil.which("dpkg-query") is None:
         return []
     lines = (ROOT / ".ci" / "packages").read_text().splitlines()
-    names = [line for line in lines if line and not line.startswith("#")]
+    rows = [line.split() for line in lines if line and not line.startswith("#")]
+    names = [name for name, *program in rows if not any(map(shutil.which, program))]
     shown = subprocess.run(
         ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *names], capture_output=True, text=True
     ).stdout

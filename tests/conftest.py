@@ -9,11 +9,14 @@ import signal
 from importlib.util import find_spec
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# Examples are the same in every run, so that a change is to blame for a failure; the long profile looks for new ones.
-settings.register_profile("default", derandomize=True, deadline=None)
-settings.register_profile("long", max_examples=2000, deadline=None, print_blob=True)
+# On a busy machine nothing is to blame for the time that an example takes.
+UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+# By default examples are the same in every run, so that a change is to blame for a failure; the others look for new ones.
+settings.register_profile("default", UNTIMED, derandomize=True)
+settings.register_profile("ci", UNTIMED)
+settings.register_profile("long", UNTIMED, max_examples=2000)
 settings.load_profile("default")
 
 # A shell that starts us in the background has us ignore SIGINT, and what a test interrupts would inherit that.
@@ -42,8 +45,12 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(*GARBAGE_THRESHOLDS)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what is missing and how many tests that costs."""
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say what is missing and how many tests that costs, and with which options a failed property test fails again."""
+    profile, seed = (config.getoption(f"--hypothesis-{name}") for name in ("profile", "seed"))
+    if seed is not None and terminalreporter.stats.get("failed"):
+        again = f"--hypothesis-profile={profile or 'default'} --hypothesis-seed={seed}"
+        terminalreporter.write_line(f"property tests try the same examples again, also one test alone, with {again}")
     skipped = [report for report in terminalreporter.stats.get("skipped", []) if REASON in str(report.longrepr)]
     if MISSING and skipped:
         terminalreporter.write_line(f"{len(skipped)} tests skipped; {REASON} (see .ci/packages)")

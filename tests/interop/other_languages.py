@@ -1,6 +1,7 @@
 """Clients in other languages, each with a suite of its own in a folder here.
 
-They need Node.js or Go and a package registry, so they are run when asked for, by the name of this file:
+They need Node.js or Go and a package registry, which not every machine has. So ``make test`` leaves them out; ``make
+test-ci``, which continuous integration runs, and ``make interop`` name this file, as one may by hand:
 
     python -m pytest tests/interop/other_languages.py
 """

@@ -1,7 +1,8 @@
 """Clients of AMQP 0.9.1 in other languages.
 
-They need Node.js and a package registry, or librabbitmq's command line tools (Debian: amqp-tools), so they are run when
-asked for, by the name of this file:
+They need Node.js and a package registry, or librabbitmq's command line tools (Debian: amqp-tools), which not every
+machine has. So ``make test`` leaves them out; ``make test-ci``, which continuous integration runs, and ``make interop``
+name this file, as one may by hand:
 
     python -m pytest tests/interop/amqp091/other_languages.py
 """

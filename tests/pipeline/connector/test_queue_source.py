@@ -400,7 +400,7 @@ def test_the_checkpoint_of_another_query(queue: str, source: Any):
 
 
 @given(st.lists(st.integers(0, 50) | st.none(), max_size=12), st.frozensets(st.integers(0, 50)))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_repeated_are_exactly_the_numbers_that_were_there(came: list[int | None], before: frozenset[int]):
     known = Numbers.of(before)
     assert repeated_places(came, known) == {place for place, number in enumerate(came) if number in before}
