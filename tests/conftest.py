@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 # On a busy machine nothing is to blame for the time that an example takes.
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
-# By default examples are the same in every run, so that a change is to blame for a failure; the others look for new ones.
+# By default examples are the same in every run, so that a change is to blame for a failure; the others find new ones.
 settings.register_profile("default", UNTIMED, derandomize=True)
 settings.register_profile("ci", UNTIMED)
 settings.register_profile("long", UNTIMED, max_examples=2000)
