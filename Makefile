@@ -7,7 +7,7 @@ CYCLES ?= 1000
 HYPOTHESIS_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 OTHER_LANGUAGES := tests/interop/other_languages.py tests/interop/amqp091/other_languages.py
 
-.PHONY: run setup test test-ci test-all check lint types fuzz crash faults interop bench bench-two-senders bench-one-sender-one-receiver bench-calls pipeline-demo pipeline-bench docs
+.PHONY: run setup test test-ci test-all check lint types fuzz crash faults soak interop bench bench-two-senders bench-one-sender-one-receiver bench-calls pipeline-demo pipeline-bench docs
 
 run: ## make the environment and start the broker on 127.0.0.1:5672
 	@$(PYTHON) .ci/environment.py serve
@@ -45,6 +45,9 @@ crash: setup ## kill a broker under load CYCLES times, and see that it kept what
 faults: setup ## power cuts, failing syncs, a full disk, flipped bits and no descriptors left, many thousand times
 	@$(BIN)/python -m tests.faults.run
 	@$(BIN)/python -m tests.hostile.descriptor_limits --runs 20
+
+soak: setup ## an hour of mixed load: nothing lost, and memory, descriptors, threads and files stay flat
+	@$(BIN)/python -m tests.soak
 
 interop: setup ## other projects' clients against the broker
 	@$(BIN)/python -m pytest -m interop tests $(OTHER_LANGUAGES)

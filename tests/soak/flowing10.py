@@ -1,0 +1,108 @@
+"""The flows of the soak over AMQP 1.0, with the project's own client."""
+
+from collections.abc import Callable
+
+import trio
+
+from amqp10.client import ClientConnection, ClientSettings, Message, Receiver, ReceiverOptions, Sent, connect
+from amqp10.client.errors import ClientError
+from amqp10.messaging import Accepted
+from amqp10.sections import Header
+from amqp10.types import Described, Symbol
+from tests.soak.plan import Flow, body, number_of
+
+OPEN_MAX = 1000
+"""A publisher waits while so many of its messages are not settled."""
+BATCH = 50
+LIFE_MESSAGES = 300
+"""A consumer that is cut lives so long."""
+NOT_SETTLED = 7
+"""Of a life that is cut, the last ones stay without an outcome."""
+OFFSETS = "rabbitmq:stream-offset-spec"
+
+
+def settings(**others: object) -> ClientSettings:
+    """A client that does not hide what goes wrong."""
+    return ClientSettings(reconnect=None, idle_time_out_ms=60_000, **others)  # type: ignore[arg-type]
+
+
+async def publish(url: str, flow: Flow, rate: float, stop: trio.Event) -> None:
+    """Until the soak stops."""
+    address = f"/exchanges/{flow.exchange}/{flow.name}" if flow.exchange else f"/queues/{flow.name}"
+    header = Header(durable=flow.durable)
+    wanted = Sent if flow.presettled else Accepted
+    async with connect(url, settings()) as connection:
+        sender = await connection.open_sender(address, settled=flow.presettled)
+        while not stop.is_set():
+            if flow.book.open < OPEN_MAX:
+                numbers = flow.book.issue(flow.burst)
+                fates = await sender.send_many([Message(body(n, flow.sizes), header=header) for n in numbers])
+                for fate in fates:
+                    if isinstance(fate.fate, wanted):
+                        flow.book.confirmed += fate.messages
+                    else:
+                        flow.book.refused(f"an outcome {fate}")
+            with trio.move_on_after(flow.burst / flow.per_second / rate):
+                await stop.wait()
+
+
+async def consume(url: str, flow: Flow, _: trio.Event) -> None:
+    """Until cancelled."""
+    if flow.settles == "cut":
+        while True:
+            await _one_life(url, flow)
+    async with connect(url, settings()) as connection:
+        receiver = await _open(connection, flow)
+        while True:
+            for delivery in await receiver.receive_batch(BATCH):
+                message = delivery.message
+                number = number_of(message.body)  # type: ignore[arg-type]
+                again = not (message.header or Header()).first_acquirer
+                flow.book.deliver(number, again=again)
+                if flow.settles == "release" and number % 10 == 0 and not again:
+                    delivery.release()
+                    continue
+                delivery.accept()
+                flow.book.settle(number)
+
+
+async def _open(connection: ClientConnection, flow: Flow) -> Receiver:
+    offset = {OFFSETS: Described(Symbol(OFFSETS), "first")} if flow.stream else None
+    options = ReceiverOptions(settled=flow.settles == "settled", filter=offset)
+    return await connection.open_receiver(f"/queues/{flow.queue}", options=options)
+
+
+async def _one_life(url: str, flow: Flow) -> None:
+    """A consumer whose socket is closed without a word, with deliveries in its hands."""
+    streams: list[trio.SocketStream] = []
+
+    async def open_stream(host: str, port: int) -> trio.SocketStream:
+        streams.append(await trio.open_tcp_stream(host, port))
+        return streams[-1]
+
+    settled: list[int] = []
+    try:
+        async with connect(url, settings(open_stream=open_stream)) as connection:
+            receiver = await _open(connection, flow)
+            for index in range(LIFE_MESSAGES):
+                delivery = await receiver.receive()
+                message = delivery.message
+                number = number_of(message.body)  # type: ignore[arg-type]
+                flow.book.deliver(number, again=not (message.header or Header()).first_acquirer)
+                if index < LIFE_MESSAGES - NOT_SETTLED:
+                    delivery.accept()
+                    flow.book.settle(number)
+                    settled.append(number)
+            await streams[0].aclose()
+    except (ClientError, trio.ClosedResourceError, trio.BrokenResourceError):
+        pass  # which is what was wanted
+    flow.book.cut(settled)
+
+
+async def drained(flows: list[Flow], seconds: float, progress: Callable[[], int]) -> None:
+    """Wait until nothing is open, or nothing has come for so many seconds."""
+    last, since = progress(), trio.current_time()
+    while any(flow.book.open for flow in flows) and trio.current_time() - since < seconds:
+        await trio.sleep(0.2)
+        if progress() != last:
+            last, since = progress(), trio.current_time()
