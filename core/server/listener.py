@@ -83,6 +83,8 @@ class Listener:
         try:
             while self._socket.fileno() != -1:
                 await trio.lowlevel.wait_readable(self._socket)
+                if self._socket.fileno() == -1:
+                    return  # it was closed when this task had been woken and had not yet run
                 if self._refusals.full:
                     await self._refusals.room()
                 elif not self._accept_waiting():

@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -93,7 +94,8 @@ def log_of(folder: Path) -> Path:
 
 async def declare(connection: ClientConnection, subject: Subject) -> None:
     """Make the queue, if it is not there."""
-    body = {"durable": True, "arguments": {"x-queue-type": subject.kind}}
+    kind, _, _ = subject.kind.partition(" ")
+    body = {"durable": True, "arguments": {"x-queue-type": kind}}
     answer = await connection.request("PUT", f"/queues/{subject.name}", body)
     assert answer.status in (200, 201), answer
 
@@ -218,7 +220,7 @@ async def live(
                 await declare(connection, subject)
             async with trio.open_nursery() as nursery:
                 for subject in subjects:
-                    nursery.start_soon(_audit, connection, subject, rng.random() < 0.3, verdicts)
+                    nursery.start_soon(partial(audit, connection, subject, settle=rng.random() < 0.3), verdicts)
         if kill:
             await _work_until_killed(url, process, subjects, rng)
         else:
@@ -228,7 +230,8 @@ async def live(
     return verdicts
 
 
-async def _audit(connection: ClientConnection, subject: Subject, settle: bool, verdicts: dict[str, Verdict]) -> None:
+async def audit(connection: ClientConnection, subject: Subject, verdicts: dict[str, Verdict], *, settle: bool) -> None:
+    """Compare what the queue holds with what was promised, and enter the verdict. Raises AssertionError."""
     audited = Ledger(
         set(subject.ledger.confirmed),
         set(subject.ledger.uncertain),
@@ -268,16 +271,18 @@ async def _work_until_killed(
         await trio.sleep(rng.random() * LIFE_EXTRA_S)
         process.kill()
 
-    async def tolerate(work: Work, subject: Subject, seed: float) -> None:
-        try:
-            async with connect(url, CLIENT) as connection:
-                await work(connection, subject, random.Random(seed))
-        except* (ClientError, OSError):
-            pass
-
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(kill_later)
             for subject in subjects:
-                nursery.start_soon(tolerate, publish, subject, rng.random())
-                nursery.start_soon(tolerate, consume, subject, rng.random())
+                nursery.start_soon(work_while_it_lives, url, publish, subject, random.Random(rng.random()))
+                nursery.start_soon(work_while_it_lives, url, consume, subject, random.Random(rng.random()))
+
+
+async def work_while_it_lives(url: str, work: Work, subject: Subject, rng: random.Random) -> None:
+    """Work on a connection of its own, until the broker has gone."""
+    try:
+        async with connect(url, CLIENT) as connection:
+            await work(connection, subject, rng)
+    except* (ClientError, OSError):
+        pass

@@ -86,6 +86,14 @@ class Amqp091Socket:
         await self._stream.send_all(method_frame(CHANNEL, BasicAck(delivery_tag=last, multiple=True)))
         return bodies
 
+    async def confirmed(self) -> None:
+        """Wait until all that was published is confirmed, on a connection that does not consume."""
+        confirmed = 0
+        while confirmed < self._published:
+            method = await self._method()
+            if isinstance(method, BasicAck):
+                confirmed = max(confirmed, method.delivery_tag)
+
     async def _method(self) -> object:
         kind, payload = await self._frame()
         return decode_method(payload) if kind is FrameType.METHOD else None

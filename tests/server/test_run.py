@@ -1,11 +1,13 @@
 """The server as a whole: what it shows, what an operator may do, how it stops."""
 
+import socket
+
 import trio
 from trio.testing import MockClock
 
 from core.server.descriptors import RESERVED, sockets_limit, total_limit
 from tests.kit.echo import HEADER
-from tests.kit.serving import serving, settled
+from tests.kit.serving import Serving, serving, settled
 
 
 async def test_connections_show_what_the_server_and_the_protocol_know():
@@ -115,6 +117,31 @@ async def test_a_stop_says_good_bye_and_ends_when_all_have_gone():
             raise AssertionError("still listening")
         except OSError:
             pass
+
+
+async def test_a_stop_in_the_tick_in_which_a_client_connects_is_in_order():
+    """The accept loop was woken by the client, and finds its socket closed when its turn comes: it, or the stop, runs
+    first, as chance will have it."""
+    for _ in range(20):
+        async with serving() as s:
+            stops = _StopsInTheSameTick(s)
+            with socket.socket() as client:
+                client.connect(s.server.listening_on[0])
+                trio.lowlevel.add_instrument(stops)
+                await settled()
+                trio.lowlevel.remove_instrument(stops)
+            assert s.server.stopping
+
+
+class _StopsInTheSameTick(trio.abc.Instrument):
+    """Stops the server when its accept loop is woken."""
+
+    def __init__(self, running: Serving) -> None:
+        self._running = running
+
+    def task_scheduled(self, task: trio.lowlevel.Task) -> None:
+        if task.name.endswith("Listener.run"):
+            self._running.server.stop("maintenance")
 
 
 async def test_a_stop_does_not_wait_for_ever(mock_clock: MockClock):
