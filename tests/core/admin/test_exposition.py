@@ -7,7 +7,7 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import generate_latest
 
-from core.admin.exposition import SLICE_SAMPLES, exposition
+from core.admin.exposition import SLICE_S, SLICE_SAMPLES, exposition
 
 
 class Registry:
@@ -49,7 +49,20 @@ def test_counters_and_histograms_keep_their_names():
     assert text_of(families) == generate_latest(Registry(families))
 
 
-async def test_others_have_their_turn_in_each_slice():
+class Clock:
+    """Each look at it takes so long."""
+
+    def __init__(self, step_s: float) -> None:
+        self.now = 0.0
+        self._step_s = step_s
+
+    def __call__(self) -> float:
+        self.now += self._step_s
+        return self.now
+
+
+async def turns_during(families: list[Metric], clock: Clock) -> tuple[int, int]:
+    """Of another task while a scrape is made, and the pieces of the scrape."""
     turns = 0
 
     async def other() -> None:
@@ -60,7 +73,22 @@ async def test_others_have_their_turn_in_each_slice():
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(other)
-        pieces = await exposition(lambda: [gauge("many", 10 * SLICE_SAMPLES)])
+        while not turns:
+            await trio.lowlevel.checkpoint()
+        turns = 0
+        pieces = await exposition(lambda: families, clock)
+        found = turns
         nursery.cancel_scope.cancel()
-    assert len(pieces) == 10
+    return found, len(pieces)
+
+
+async def test_others_have_their_turn_in_each_slice():
+    turns, pieces = await turns_during([gauge("many", 10 * SLICE_SAMPLES)], Clock(2 * SLICE_S))
+    assert pieces == 10
     assert turns >= 9  # between the ten
+
+
+async def test_small_families_share_a_turn_or_a_busy_loop_makes_the_scrape_time_out():
+    turns, pieces = await turns_during([gauge(f"family_{number}", 2) for number in range(100)], Clock(SLICE_S / 20))
+    assert pieces == 100
+    assert turns <= 6  # 100 families are five slices of work
