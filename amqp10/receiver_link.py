@@ -15,7 +15,7 @@ from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.events import DeliveriesReceived
 from amqp10.link import LinkChannel, LinkEnd
 from amqp10.link_credit import ReceiverCredit
-from amqp10.messaging import Coordinator, DeliveryState, Source, Target
+from amqp10.messaging import Coordinator, DeliveryState, Received, Source, Target
 from amqp10.performatives import Transfer
 from amqp10.transfer_run import TransferRun
 from amqp10.types import Described
@@ -183,6 +183,8 @@ class ReceiverLink:
 
     def transfer_received(self, transfer: Transfer, payload: bytes) -> None:
         """Take one transfer frame [2.7.5]."""
+        if not transfer.aborted:
+            self._check_served(transfer)
         partial = self._partial
         if partial is None:
             partial = self._begin(transfer)
@@ -237,6 +239,23 @@ class ReceiverLink:
         """The link is being detached: drop the delivery that is incomplete."""
         self._drop_partial()
 
+    def _check_served(self, transfer: Transfer) -> None:
+        """Raises LinkFault for what would change the delivery's meaning, and is not served."""
+        if transfer.resume:
+            raise LinkFault(ErrorCondition.NOT_IMPLEMENTED, "deliveries are not resumed; send it as a new one")
+        if transfer.state is not None and not isinstance(transfer.state, Received):
+            raise LinkFault(
+                ErrorCondition.NOT_IMPLEMENTED, "a transfer with a delivery state; there are no transactions"
+            )
+        mode = transfer.rcv_settle_mode
+        if mode == SECOND and self.rcv_settle_mode != SECOND:
+            raise self._fault("rcv-settle-mode second on a transfer of a link whose rcv-settle-mode is first")
+        if mode is not None and mode != SECOND and self.rcv_settle_mode == SECOND:
+            raise LinkFault(
+                ErrorCondition.NOT_IMPLEMENTED,
+                "rcv-settle-mode first on a transfer of a link whose rcv-settle-mode is second; attach a link for it",
+            )
+
     def _begin(self, transfer: Transfer) -> PartialDelivery:
         if transfer.delivery_id is None:
             raise self._fault("the first transfer of a delivery has no delivery-id")
@@ -244,10 +263,6 @@ class ReceiverLink:
             raise self._fault("the first transfer of a delivery has no delivery-tag")
         if self.credit.room == 0:
             self.credit.received(1)  # raises: a delivery may not begin without link credit
-        if transfer.rcv_settle_mode == SECOND and self.rcv_settle_mode != SECOND:
-            raise self._fault("rcv-settle-mode second on a transfer of a link whose rcv-settle-mode is first")
-        if transfer.resume:
-            raise LinkFault(ErrorCondition.NOT_IMPLEMENTED, "deliveries are not resumed; send it as a new one")
         partial = PartialDelivery(transfer, self.channel.extend_delivery_id(transfer.delivery_id, 1))
         self._partial = partial
         if not transfer.settled:

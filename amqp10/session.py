@@ -55,6 +55,9 @@ OutgoingChannel = NewType("OutgoingChannel", int)
 
 Link = SenderLink | ReceiverLink
 
+TXN_ID = "txn-id"
+"""The property of a flow by which its receiver wants what it gets to be part of a transaction [4.4.3]."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLimits:
@@ -282,7 +285,7 @@ class Session:
             )
         terminal = isinstance(state, Accepted | Released | Rejected | Modified)
         if not terminal and state is not None and not isinstance(state, Received):
-            raise SessionFault(ErrorCondition.INVALID_FIELD, "disposition with a state that is not known here")
+            raise SessionFault(ErrorCondition.NOT_IMPLEMENTED, "disposition with a state that is not known here")
         if role is RECEIVER:
             extended = serial.extend(self._next_delivery_id, first)
             self._outgoing_disposed(extended, extended + span, settled, state if terminal else None)
@@ -313,6 +316,8 @@ class Session:
             outgoing_window=flow.outgoing_window,
         )
         if flow.handle is None:
+            if flow.drain or {flow.delivery_count, flow.link_credit, flow.available} != {None}:
+                raise SessionFault(ErrorCondition.INVALID_FIELD, "a flow with fields of a link, and without its handle")
             self._count_flow("out", flow)
             if flow.echo:
                 self._due.flow_later()
@@ -320,6 +325,9 @@ class Session:
         link = self._link(flow.handle)
         self._count_flow("out" if isinstance(link, SenderLink) else "in", flow)
         if not link.end.attached:
+            return
+        if flow.properties and TXN_ID in flow.properties:
+            self.fail_link(link, LinkFault(ErrorCondition.NOT_IMPLEMENTED, "transactions are not implemented"))
             return
         if isinstance(link, SenderLink):
             link.credit.flow_received(

@@ -41,7 +41,7 @@ HERE: Mapping[str, str] = {
     "queue.purge": "not of a stream",
     "queue.delete": "of a queue that is not there: answered, 0 messages",
     "basic.qos": "`prefetch_size`: 540; `global` means the channel, otherwise each later consumer",
-    "basic.consume": "`no_local` has no effect; a stream needs a prefetch and acknowledgements",
+    "basic.consume": "`no_local`: 540; an unknown `x-` argument: 406; a stream needs a prefetch and acknowledgements",
     "basic.cancel": "from the broker when the queue is deleted, to clients with the capability",
     "basic.publish": "`immediate`: 540",
     "basic.get": "of a stream: 540",

@@ -20,6 +20,8 @@ from amqp10.events import CreditReceived
 from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.outgoing import ConsumerLink
 from amqp10.frontend.snapshots import address_of, link_identity, session_identity
+from amqp10.frontend.stream_filters import check_unfiltered
+from amqp10.frontend.termini import check_distribution_mode
 from amqp10.messaging import Source, Target
 from amqp10.performatives import Attach
 from amqp10.sections import DATA, Properties, encode_properties, encode_section
@@ -192,6 +194,9 @@ class ConnectionFlow:
         """The client wants its own events. Raises LinkFault."""
         if self._flow is None:
             raise LinkFault(ErrorCondition.NOT_IMPLEMENTED, "this broker records no flow events")
+        assert isinstance(attach.source, Source)
+        check_distribution_mode(attach.source, copies=True)
+        check_unfiltered(attach.source.filter)
         if self.receiver is not None:
             raise LinkFault(
                 ErrorCondition.RESOURCE_LIMIT_EXCEEDED, f"this connection has a receiver of {FLOW_SELF} already"

@@ -50,7 +50,7 @@ from amqp10.frontend.snapshots import (
     session_snapshots,
     stall_subject,
 )
-from amqp10.frontend.stream_filters import stream_filters
+from amqp10.frontend.stream_filters import check_unfiltered, stream_filters
 from amqp10.management import ManagementNode
 from amqp10.performatives import Attach, Open
 from amqp10.receiver_link import ReceiverLink
@@ -413,10 +413,16 @@ class Amqp10FrontEnd:
                 traffic=self.traffic,
             )
             is_stream = self._topology.queue_info(queue_name, self).type == "stream"
-            stream = stream_filters(source.filter, now.wall) if is_stream else None
+            termini.check_distribution_mode(source, copies=is_stream)
+            if is_stream:
+                stream = stream_filters(source.filter, now.wall)
+            else:
+                check_unfiltered(source.filter)
+                stream = None
             user.of_stream = is_stream
             options = ConsumeOptions(
                 priority=termini.consumer_priority(attach),
+                exclusive=not is_stream and termini.consumes_alone(source),
                 stream=stream.options if stream is not None else StreamOptions(),
                 consumer_timeout_ms=termini.consumer_timeout_ms(attach),
             )

@@ -8,9 +8,12 @@ A request counts against the link credit for requests until its answer has gone 
 does not listen is soon not listened to either, and what waits for it is bounded.
 """
 
+from amqp10.addresses import MANAGEMENT_ADDRESS
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.events import CreditReceived, DeliveriesReceived, DeliveriesSent
 from amqp10.frontend.settings import FrontEndSettings
+from amqp10.frontend.stream_filters import check_unfiltered
+from amqp10.frontend.termini import check_distribution_mode
 from amqp10.link_credit import ReceiverCredit
 from amqp10.management import ManagementNode, RequestError
 from amqp10.messaging import ACCEPTED, Source, Target
@@ -56,10 +59,9 @@ class ManagementLinks:
             raise LinkFault(ErrorCondition.PRECONDITION_FAILED, "this half of the pair is attached already")
         pair.receiver = link
         link.reference = self
-        assert isinstance(attach.target, Target)
         link.attach(
             source=attach.source if isinstance(attach.source, Source) else None,
-            target=attach.target,
+            target=Target(address=MANAGEMENT_ADDRESS),
             snd_settle_mode=attach.snd_settle_mode,
             rcv_settle_mode=attach.rcv_settle_mode,
             credit=ReceiverCredit(
@@ -73,14 +75,16 @@ class ManagementLinks:
 
     def sender_attached(self, link: SenderLink, attach: Attach) -> None:
         """The client attached the half for answers. Raises LinkFault."""
+        assert isinstance(attach.source, Source)
+        check_distribution_mode(attach.source, copies=False)
+        check_unfiltered(attach.source.filter)
         pair = self._pair(attach)
         if pair.sender is not None:
             raise LinkFault(ErrorCondition.PRECONDITION_FAILED, "this half of the pair is attached already")
         pair.sender = link
         link.reference = self
-        assert isinstance(attach.source, Source)
         link.attach(
-            source=attach.source,
+            source=Source(address=MANAGEMENT_ADDRESS),
             target=attach.target if isinstance(attach.target, Target) else None,
             snd_settle_mode=SETTLED,
             rcv_settle_mode=0,

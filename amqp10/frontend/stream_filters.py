@@ -1,15 +1,18 @@
 """How a consumer of a stream says where to begin and what it wants: the filters of its source [3.5.8].
 
 Three filters are known, under the names that RabbitMQ's clients use. A filter is a described value whose descriptor
-names it; a plain value under that name means the same. Filters on properties and SQL are refused. Any other filter is
-not in force and so not in the answer: a client that cannot do without one has to look there [3.5.3].
+names it; a plain value under that name means the same.
+
+Every other filter is refused, and on other queues every filter that would hold messages back. The specification
+would also have it left out of the answer [3.5.3]; but JMS clients and RabbitMQ's never look there, and their users
+would get, and settle, messages that they did not ask for. A filter that is null is none.
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from amqp10.errors import ErrorCondition, LinkFault, quote
-from amqp10.types import Array, Described, Symbol, Timestamp, plain
+from amqp10.types import Array, Described, Symbol, Timestamp, ULong, plain
 from core.interface import AGE_SECONDS, StreamOptions, StreamPosition
 
 OFFSET_SPEC = "rabbitmq:stream-offset-spec"
@@ -19,9 +22,16 @@ FILTER = "rabbitmq:stream-filter"
 MATCH_UNFILTERED = "rabbitmq:stream-match-unfiltered"
 """A boolean: with filter values, also messages that have none."""
 
-REFUSED = frozenset({"amqp:properties-filter", "amqp:application-properties-filter", "amqp:sql-filter"})
-"""Filters that the version in our open makes clients believe in. One that was left out would give its user messages
-that it did not ask for, and RabbitMQ's clients do not look."""
+OF_STREAMS = (OFFSET_SPEC, FILTER, MATCH_UNFILTERED)
+"""All there are."""
+NAMES = {
+    0x0000_468C_0000_0003: "apache.org:no-local-filter:list",
+    0x0000_468C_0000_0004: "apache.org:selector-filter:string",
+    0x120: "amqp:sql-filter",
+    0x173: "amqp:properties-filter",
+    0x174: "amqp:application-properties-filter",
+}
+"""Filters that clients name by number, for the text of a refusal."""
 
 VALUES_MAX = 256
 """Filter values of one consumer: each chunk that it reads is compared with all of them."""
@@ -38,7 +48,7 @@ class StreamFilters(NamedTuple):
 def stream_filters(given: Mapping[str, object] | None, wall: float) -> StreamFilters:
     """Read the filters of a stream's consumer; ``wall`` is the time from which ages are counted back.
 
-    Raises LinkFault invalid-field for a value that its filter cannot have.
+    Raises LinkFault: not-implemented for an unknown filter, invalid-field for a value that its filter cannot have.
     """
     position: StreamPosition | float = StreamPosition.NEXT
     values: tuple[str, ...] = ()
@@ -52,23 +62,42 @@ def stream_filters(given: Mapping[str, object] | None, wall: float) -> StreamFil
             values = _values(value)
         elif name == MATCH_UNFILTERED:
             match_unfiltered = _boolean(value)
-        elif name in REFUSED:
-            raise LinkFault(
-                ErrorCondition.NOT_IMPLEMENTED, f"the filter {name} is not implemented; a stream has {FILTER}"
-            )
-        else:
+        elif described is None:
             continue
+        else:
+            raise _not_implemented(name, f"a stream has {', '.join(OF_STREAMS)}")
         effective[key] = described
     options = StreamOptions(position=position, filter_values=values, match_unfiltered=match_unfiltered)
     return StreamFilters(options, effective)
+
+
+def check_unfiltered(given: Mapping[str, object] | None) -> None:
+    """Raises LinkFault not-implemented for a filter of a node that is no stream and has none.
+
+    Where to begin, and whether to have messages without filter value, holds nothing back: clients of RabbitMQ may say
+    it of any queue, and it is left out of the answer.
+    """
+    for key, described in (given or {}).items():
+        name, _ = _named(key, described)
+        if described is not None and name not in (OFFSET_SPEC, MATCH_UNFILTERED):
+            hint = "it is one of streams" if name == FILTER else "attach without it, or filter by bindings"
+            raise _not_implemented(name, hint)
+
+
+def _not_implemented(name: str, hint: str) -> LinkFault:
+    return LinkFault(ErrorCondition.NOT_IMPLEMENTED, f"the filter {quote(name)} is not implemented here; {hint}")
 
 
 def _named(key: str, value: object) -> tuple[str, object]:
     """What the filter is, by its descriptor where it has one, and its value."""
     if not isinstance(value, Described):
         return key, value
-    descriptor = value.descriptor
-    return (descriptor.value if isinstance(descriptor, Symbol) else key), value.value
+    match value.descriptor:
+        case Symbol(value=name):
+            return name, value.value
+        case ULong(value=number) if number in NAMES:
+            return NAMES[number], value.value
+    return key, value.value
 
 
 def _position(value: object, wall: float) -> StreamPosition | float:

@@ -2,21 +2,39 @@
 
 A terminus names a queue or an exchange by its address, asks for a dynamic one, or (a target only) names nothing: then
 every message says where it goes. Everything else is refused here, on the link, with a reason.
+
+The answer says what is in force and nothing else, so a client that looks sees what it did not get. Where known clients
+do not look, and would lose messages or get those of others, what is asked for and not there is refused:
+``docs/protocol/fields.md`` has each field.
 """
 
-from dataclasses import replace
-
 from amqp10.addresses import AddressError, dynamic_queue_name, parse_source, parse_target, queue_address
-from amqp10.errors import ErrorCondition, LinkFault
+from amqp10.errors import ErrorCondition, LinkFault, quote
 from amqp10.frontend.stream_filters import StreamFilters
 from amqp10.messaging import RELEASED, Source, Target
 from amqp10.performatives import Attach
+from amqp10.types import Array, Described, Symbol, ULong
 from core.interface import Target as EngineTarget
 
 OUTCOMES = ("amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list")
 """The outcomes that a consumer may use [3.4]."""
 DYNAMIC_EXPIRY, PLAIN_EXPIRY = "link-detach", "session-end"
 """A dynamic node goes with its link; of any other terminus nothing is kept, which is the default's meaning [3.5.6]."""
+MOVE, COPY = "move", "copy"
+"""Distribution modes [3.5.7]: a message goes to one consumer, or each consumer has a copy."""
+QUEUE, TOPIC, SHARED = "queue", "topic", "shared"
+TEMPORARY_QUEUE, TEMPORARY_TOPIC = "temporary-queue", "temporary-topic"
+"""Capabilities of termini, as JMS clients ask for them."""
+LIFETIME_POLICY, DIST_MODES = "lifetime-policy", "supported-dist-modes"
+DELETE_ON_CLOSE = Described(ULong(0x2B), [])
+"""What becomes of a dynamic node here: it goes with the link that made it [3.5.10]."""
+_LIFETIME_POLICIES = {
+    0x2B: "amqp:delete-on-close:list",
+    0x2C: "amqp:delete-on-no-links:list",
+    0x2D: "amqp:delete-on-no-messages:list",
+    0x2E: "amqp:delete-on-no-links-or-messages:list",
+}
+"""All there are [3.5.10 to 3.5.13], by descriptor."""
 
 
 def check_fresh(attach: Attach) -> None:
@@ -34,6 +52,7 @@ def requested_target(attach: Attach) -> Target:
         raise LinkFault(ErrorCondition.NOT_IMPLEMENTED, "transactions are not implemented")
     if attach.target.address is not None and not isinstance(attach.target.address, str):
         raise LinkFault(ErrorCondition.INVALID_FIELD, "a target's address must be a string")
+    _check_dynamic(attach.target)
     return attach.target
 
 
@@ -48,7 +67,77 @@ def requested_source(attach: Attach) -> Source:
     unknown = [outcome for outcome in source.outcomes if outcome not in OUTCOMES]
     if unknown:
         raise LinkFault(ErrorCondition.NOT_IMPLEMENTED, f"unknown outcome {unknown[0]!r}; known: {', '.join(OUTCOMES)}")
+    if source.distribution_mode not in (None, MOVE, COPY):
+        raise LinkFault(
+            ErrorCondition.INVALID_FIELD, f"distribution-mode {quote(source.distribution_mode)} is not move or copy"
+        )
+    _check_dynamic(source)
     return source
+
+
+def check_distribution_mode(source: Source, *, copies: bool) -> None:
+    """Raises LinkFault for the mode that the node does not have; ``copies``: each of its consumers has a copy.
+
+    The subscriber of a topic says copy too, and means that its messages are kept for it, which a queue does.
+    """
+    if source.distribution_mode == COPY and not copies and TOPIC not in source.capabilities:
+        raise LinkFault(
+            ErrorCondition.NOT_IMPLEMENTED,
+            "distribution-mode copy: a queue cannot be browsed; consume with move, or use a stream",
+        )
+    if source.distribution_mode == MOVE and copies:
+        raise LinkFault(
+            ErrorCondition.NOT_IMPLEMENTED,
+            "distribution-mode move: this node keeps its messages for every consumer; consume with copy",
+        )
+
+
+def consumes_alone(source: Source) -> bool:
+    """Whether the consumer of a queue asked for the subscription of a topic, which has all messages to itself. One that
+    may be shared, and a consumer of a queue, get their part of them."""
+    return TOPIC in source.capabilities and SHARED not in source.capabilities
+
+
+def _check_dynamic(terminus: Source | Target) -> None:
+    """Raises LinkFault for a dynamic node that is to be what a queue is not: nothing but a queue is made [3.5.9]."""
+    if not terminus.dynamic:
+        return
+    for topic in (TEMPORARY_TOPIC, TOPIC):
+        if topic in terminus.capabilities:
+            raise LinkFault(
+                ErrorCondition.NOT_IMPLEMENTED,
+                f"the capability {topic}: a dynamic node is a queue, of which each message goes to one consumer",
+            )
+    properties = terminus.dynamic_node_properties or {}
+    if properties.get(LIFETIME_POLICY) is not None:
+        _check_lifetime_policy(properties[LIFETIME_POLICY])
+    if properties.get(DIST_MODES) is not None:
+        _check_supported_modes(properties[DIST_MODES])
+
+
+def _check_lifetime_policy(policy: object) -> None:
+    descriptor = policy.descriptor if isinstance(policy, Described) else None
+    name = None
+    if isinstance(descriptor, ULong):
+        name = _LIFETIME_POLICIES.get(descriptor.value)
+    elif isinstance(descriptor, Symbol) and descriptor.value in _LIFETIME_POLICIES.values():
+        name = descriptor.value
+    if name is None or not isinstance(policy, Described) or policy.value != []:
+        raise LinkFault(ErrorCondition.INVALID_FIELD, f"{LIFETIME_POLICY} {quote(policy)} is none of [3.5.10]")
+    if name != _LIFETIME_POLICIES[0x2B]:
+        raise LinkFault(
+            ErrorCondition.NOT_IMPLEMENTED, f"{LIFETIME_POLICY} {name}: a dynamic node goes when its link is closed"
+        )
+
+
+def _check_supported_modes(given: object) -> None:
+    modes = given.items if isinstance(given, Array) else [given]
+    if not all(isinstance(mode, Symbol) for mode in modes):
+        raise LinkFault(ErrorCondition.INVALID_FIELD, f"{DIST_MODES} {quote(given)}: it must be symbols")
+    if Symbol(MOVE) not in modes:
+        raise LinkFault(
+            ErrorCondition.NOT_IMPLEMENTED, f"{DIST_MODES} without move: each message of a queue goes to one consumer"
+        )
 
 
 def engine_target(address: str) -> EngineTarget:
@@ -77,24 +166,34 @@ def dynamic_name(container_id: str, link_name: str, unique: str, *, address: obj
 def effective_source(source: Source, queue_name: str, stream: StreamFilters | None = None) -> Source:
     """The source as it is: messages are moved, an unsettled message is released, and nothing of the terminus outlives
     its link. From a stream messages are copied, and some filters may be in force."""
-    return replace(
-        source,
+    is_topic = stream is not None or consumes_alone(source)
+    held = {QUEUE: True, TOPIC: is_topic, TEMPORARY_QUEUE: source.dynamic}
+    return Source(
         address=queue_address(queue_name) if source.dynamic else source.address,
-        durable=0,
         expiry_policy=DYNAMIC_EXPIRY if source.dynamic else PLAIN_EXPIRY,
-        timeout=0,
-        distribution_mode="move" if stream is None else "copy",
+        dynamic=source.dynamic,
+        dynamic_node_properties={LIFETIME_POLICY: DELETE_ON_CLOSE} if source.dynamic else None,
+        distribution_mode=MOVE if stream is None else COPY,
         filter=None if stream is None or not stream.effective else stream.effective,
         default_outcome=RELEASED,
         outcomes=OUTCOMES,
+        capabilities=tuple(name for name in source.capabilities if held.get(name)),
     )
 
 
 def effective_target(target: Target, queue_name: str | None) -> Target:
-    """The target as it is: nothing of the terminus outlives its link."""
+    """The target as it is: nothing of the terminus outlives its link. ``queue_name`` is that of a dynamic one."""
+    dynamic = queue_name is not None
     address = target.address if queue_name is None else queue_address(queue_name)
-    expiry_policy = PLAIN_EXPIRY if queue_name is None else DYNAMIC_EXPIRY
-    return replace(target, address=address, durable=0, expiry_policy=expiry_policy, timeout=0)
+    is_queue = dynamic or (isinstance(address, str) and address.startswith("/queues/"))
+    held = {QUEUE: is_queue, TOPIC: not is_queue and address is not None, TEMPORARY_QUEUE: dynamic}
+    return Target(
+        address=address,
+        expiry_policy=DYNAMIC_EXPIRY if dynamic else PLAIN_EXPIRY,
+        dynamic=dynamic,
+        dynamic_node_properties={LIFETIME_POLICY: DELETE_ON_CLOSE} if dynamic else None,
+        capabilities=tuple(name for name in target.capabilities if held.get(name)),
+    )
 
 
 def consumer_priority(attach: Attach) -> int:

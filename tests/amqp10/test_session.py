@@ -533,16 +533,16 @@ def test_the_peer_settles_what_it_has_sent():
 
 
 @pytest.mark.parametrize(
-    ("disposition", "match"),
+    ("disposition", "condition", "match"),
     [
-        (Disposition(role=RECEIVER, first=3, last=2, settled=True), "last is before first"),
-        (Disposition(role=SENDER, first=0, last=2**31, settled=True), "last is before first"),
-        (Disposition(role=RECEIVER, first=0, state=Described(ULong(0x34), [])), "not known here"),
+        (Disposition(role=RECEIVER, first=3, last=2, settled=True), "invalid-field", "last is before first"),
+        (Disposition(role=SENDER, first=0, last=2**31, settled=True), "invalid-field", "last is before first"),
+        (Disposition(role=RECEIVER, first=0, state=Described(ULong(0x34), [])), "not-implemented", "not known here"),
     ],
 )
-def test_dispositions_that_cannot_be(disposition, match):
+def test_dispositions_that_cannot_be(disposition, condition, match):
     world = Mapped()
-    with session_fault(ErrorCondition.INVALID_FIELD, match):
+    with session_fault(f"amqp:{condition}", match):
         world.take(disposition)
 
 

@@ -205,6 +205,7 @@ def test_flows_of_a_client_that_keeps_the_rules():
 
 uints = st.one_of(st.integers(0, 5), st.integers(2**32 - 5, UINT_MAX), st.integers(0, UINT_MAX))
 optional_uints = st.none() | uints
+FIELDS_OF_LINKS = ("delivery_count", "link_credit", "available", "drain")
 
 
 @given(
@@ -236,6 +237,10 @@ def test_any_flow_at_all(sent: int, **fields: object):
     ahead = 0 < ((seen - sent) & UINT_MAX) < 2**31
     if ahead:
         assert peer.ended_with("amqp:session:window-violation")
+    elif fields["handle"] is None and any(
+        fields[name] is not None and fields[name] is not False for name in FIELDS_OF_LINKS
+    ):
+        assert peer.ended_with("amqp:invalid-field")
     elif fields["handle"] not in (None, 1):
         assert peer.ended_with("amqp:session:unattached-handle")
     else:

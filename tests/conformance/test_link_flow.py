@@ -3,7 +3,6 @@
 from amqp10.framing import encode_frame
 from amqp10.messaging import ACCEPTED, Source, Target
 from amqp10.performatives import Attach, Detach, End, Flow
-from amqp10.types import Described, Symbol
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered
 
@@ -81,16 +80,6 @@ def test_an_attach_whose_own_terminus_is_null():
     c.peer.detach(5)
     c.peer.flow(handle=5, delivery_count=0, link_credit=1)
     assert c.peer.ended_with("amqp:session:unattached-handle")
-
-
-@case("extensions.filter.FilterTest", "unsupportedFilter")
-def test_a_filter_that_is_not_known_is_left_out_of_the_answer():
-    """unsupportedFilter (extensions.filter.FilterTest)"""
-    c = Linked()
-    wanted = {"apache.org:selector-filter:string": Described(Symbol("apache.org:selector-filter:string"), "a = 1")}
-    attach = c.peer.attach_receiver(c.address, source=Source(address=c.address, filter=wanted))
-    assert attach.source.address == c.address
-    assert not attach.source.filter
 
 
 # --- flow ------------------------------------------------------------------------------------------------------------

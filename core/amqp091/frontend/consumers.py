@@ -11,10 +11,15 @@ from core.amqp091.frontend.shared import Shared
 from core.amqp091.methods import Method
 from core.amqp091.table import Timestamp
 from core.clock import Now
-from core.errors import Invalid, Locked
+from core.errors import Invalid, Locked, PreconditionFailed
 from core.interface import AGE_SECONDS, ConsumeOptions, StreamOptions, StreamPosition
 
 CONSUMER_TAG_PREFIX = "amq.ctag-"
+ARGUMENTS = ("x-priority", "x-consumer-timeout", "x-cancel-on-ha-failover")
+"""What a consumer of a queue may ask for. The last has nothing to do: a queue is on one node."""
+STREAM_ARGUMENTS = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered")
+FILTER_VALUES_MAX = 256
+"""Of one consumer: each chunk of a stream is compared with all of them."""
 PRIORITIES = range(-(2**31), 2**31)
 
 
@@ -54,6 +59,8 @@ class ConsumerMethods:
     def consume(self, method: methods.BasicConsume, now: Now) -> Consumption:
         """Attach a consumer, which gets nothing yet."""
         shared, consuming = self._shared, self._consuming
+        if method.no_local:
+            raise ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "no_local=true")
         if method.consumer_tag in consuming.by_tag:
             raise ConnectionFault(ReplyCode.NOT_ALLOWED, f"attempt to reuse consumer tag {quote(method.consumer_tag)}")
         if shared.consumers >= shared.settings.consumers_max:
@@ -70,8 +77,9 @@ class ConsumerMethods:
         queue = self._definitions.named(method.queue)
         if queue == DIRECT_REPLY_TO:
             queue = self._reply_queue(method)
-        info = shared.topology.queue_info(queue, shared.owner)
-        stream = self._stream_options(method, now) if info.type == "stream" else StreamOptions()
+        kind = shared.topology.queue_info(queue, shared.owner).type
+        _check_arguments(method.arguments, queue, kind)
+        stream = self._stream_options(method, now) if kind == "stream" else StreamOptions()
         options = ConsumeOptions(
             priority=_priority(method.arguments),
             exclusive=method.exclusive,
@@ -119,8 +127,19 @@ class ConsumerMethods:
         return StreamOptions(
             position=_position(arguments.get("x-stream-offset", "next"), now),
             filter_values=_filter_values(arguments.get("x-stream-filter", [])),
-            match_unfiltered=bool(arguments.get("x-stream-match-unfiltered", False)),
+            match_unfiltered=_match_unfiltered(arguments.get("x-stream-match-unfiltered", False)),
         )
+
+
+def _check_arguments(arguments: Mapping[str, object], queue: str, kind: str) -> None:
+    """Raises PreconditionFailed for an argument that the broker would have to know and does not, or not here."""
+    known = STREAM_ARGUMENTS if kind == "stream" else ARGUMENTS
+    for name in arguments:
+        if name.startswith("x-") and name not in known:
+            raise PreconditionFailed(
+                f"consumer argument {quote(name)} is not supported by queue {quote(queue)} of type {kind};"
+                f" there are {', '.join(known)}"
+            )
 
 
 def _priority(arguments: Mapping[str, object]) -> int:
@@ -162,4 +181,13 @@ def _filter_values(values: object) -> tuple[str, ...]:
     found = [values] if isinstance(values, str) else values
     if not isinstance(found, list) or not all(isinstance(value, str) for value in found):
         raise Invalid("x-stream-filter must be a string or an array of strings")
+    if len(found) > FILTER_VALUES_MAX:
+        raise Invalid(f"x-stream-filter has {len(found)} values; it may have {FILTER_VALUES_MAX}")
     return tuple(found)
+
+
+def _match_unfiltered(value: object) -> bool:
+    """Raises Invalid."""
+    if not isinstance(value, bool):
+        raise Invalid(f"x-stream-match-unfiltered is {quote(str(value))}; it must be a boolean")
+    return value

@@ -4,7 +4,7 @@ import pytest
 
 from amqp10.framing import encode_frame
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.messaging import ACCEPTED, Modified, Source, Target
+from amqp10.messaging import Modified, Received, Source, Target
 from amqp10.performatives import Begin, Close, Detach, Disposition, End, Flow, Transfer, encode_performative
 from core.clock import Now
 from core.interface import PublisherBlocked
@@ -74,7 +74,9 @@ def test_at_the_end_of_the_socket_everything_that_came_is_taken():
     peer = broker.connect()
     peer.begin()
     peer.attach_sender("/queues/q")
-    frames = [peer.transfer_frame(b"%d" % n, handle=0, state=ACCEPTED) for n in range(4)]
+    frames = [
+        peer.transfer_frame(b"%d" % n, handle=0, state=Received(section_number=0, section_offset=0)) for n in range(4)
+    ]
     data = b"".join(encode_frame(0, encode_performative(each), payload) for each, payload in frames)
     peer.front_end.receive_data(data, broker.now)
     peer.front_end.receive_eof(broker.now)

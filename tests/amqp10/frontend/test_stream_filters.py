@@ -3,7 +3,14 @@
 import pytest
 
 from amqp10.errors import ErrorCondition, LinkFault
-from amqp10.frontend.stream_filters import FILTER, MATCH_UNFILTERED, OFFSET_SPEC, VALUES_MAX, stream_filters
+from amqp10.frontend.stream_filters import (
+    FILTER,
+    MATCH_UNFILTERED,
+    OFFSET_SPEC,
+    VALUES_MAX,
+    check_unfiltered,
+    stream_filters,
+)
 from amqp10.types import Array, Described, Int, Symbol, Timestamp, UInt, ULong
 from core.interface import StreamOptions, StreamPosition
 
@@ -107,18 +114,36 @@ def test_a_described_value_says_itself_what_it_is():
     assert list(found.effective) == ["start"]
 
 
-def test_other_filters_are_not_in_force():
-    given = {
-        OFFSET_SPEC: Described(ULong(0x999), "first"),
-        "jms-selector": "a = 1",
-    }
-    found = stream_filters(given, WALL)
-    assert found.options == StreamOptions(position=StreamPosition.FIRST)
-    assert list(found.effective) == [OFFSET_SPEC]
+SELECTOR = "apache.org:selector-filter:string"
 
 
-@pytest.mark.parametrize("name", ["amqp:properties-filter", "amqp:application-properties-filter", "amqp:sql-filter"])
-def test_filters_that_clients_believe_in_are_refused_and_not_left_out(name):
+@pytest.mark.parametrize(
+    ("key", "value", "name"),
+    [
+        ("jms-selector", "a = 1", "jms-selector"),
+        ("jms-selector", Described(Symbol(SELECTOR), "a = 1"), SELECTOR),
+        ("jms-selector", Described(ULong(0x468C00000004), "a = 1"), SELECTOR),
+        ("no-local", Described(ULong(0x468C00000003), []), "apache.org:no-local-filter:list"),
+        ("f", Described(Symbol("amqp:properties-filter"), {}), "amqp:properties-filter"),
+        ("f", Described(ULong(0x174), {}), "amqp:application-properties-filter"),
+        ("f", Described(ULong(0x120), "a = 1"), "amqp:sql-filter"),
+        ("mine", Described(ULong(0x999), 1), "mine"),
+    ],
+)
+@pytest.mark.parametrize("read_them", [lambda given: stream_filters(given, WALL), check_unfiltered])
+def test_filters_that_are_not_there_are_refused_by_name(read_them, key, value, name):
     with pytest.raises(LinkFault, match=name) as refused:
-        stream_filters({"f": Described(Symbol(name), "a = 1")}, WALL)
-    assert refused.value.condition == "amqp:not-implemented"
+        read_them({key: value})
+    assert refused.value.condition == ErrorCondition.NOT_IMPLEMENTED
+
+
+def test_a_filter_that_is_null_is_none():
+    assert stream_filters({"jms-selector": None}, WALL).effective == {}
+    check_unfiltered({"jms-selector": None, FILTER: None})
+
+
+def test_a_queue_passes_over_what_holds_nothing_back():
+    check_unfiltered({OFFSET_SPEC: "first", MATCH_UNFILTERED: True})
+    check_unfiltered(None)
+    with pytest.raises(LinkFault, match="one of streams"):
+        check_unfiltered({FILTER: "apple"})

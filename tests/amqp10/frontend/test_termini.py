@@ -116,7 +116,12 @@ def test_a_target_as_it_is():
     asked = Target(address="/queues/q", durable=2, expiry_policy="never", timeout=9, capabilities=("queue",))
     assert termini.effective_target(asked, None) == Target(address="/queues/q", capabilities=("queue",))
     dynamic = termini.effective_target(Target(dynamic=True), "q")
-    assert dynamic == Target(address="/queues/q", dynamic=True, expiry_policy="link-detach")
+    assert dynamic == Target(
+        address="/queues/q",
+        dynamic=True,
+        expiry_policy="link-detach",
+        dynamic_node_properties={"lifetime-policy": termini.DELETE_ON_CLOSE},
+    )
 
 
 @pytest.mark.parametrize(
@@ -140,7 +145,7 @@ def test_priorities_that_are_none(value):
 
 
 def test_a_stream_is_copied_and_tells_the_filters_in_force():
-    asked = Source(address="/queues/s", filter={"rabbitmq:stream-offset-spec": "first", "jms-selector": "a = 1"})
+    asked = Source(address="/queues/s", filter={"rabbitmq:stream-offset-spec": "first"})
     answer = termini.effective_source(asked, "s", stream_filters(asked.filter, 0.0))
     assert answer.distribution_mode == "copy"
     assert answer.filter == {"rabbitmq:stream-offset-spec": "first"}
