@@ -2,8 +2,9 @@
 
 The server answers the SASL header with its own and its mechanisms, and the AMQP header that follows with its own. A
 bare AMQP header is accepted only where anonymous peers are; otherwise, and for anything that is no header of ours, the
-answer is the header we would accept, and the end [2.2]. A refused authentication is told late, after a delay that is
-handed in: guessing passwords is slow then, and costs us a deadline and nothing else.
+answer is the header we would accept, and the end [2.2]. While a mechanism computes its answer, nothing is taken from
+the peer (``waiting``); ``advance`` asks for the answer each time. A refused authentication is told late, after a delay
+that is handed in: guessing passwords is slow then, and costs us a deadline and nothing else.
 
 The client speaks first and waits for each answer. ``complete`` turns true when AMQP frames follow, ``refused`` when
 nothing does.
@@ -38,6 +39,10 @@ class Handshake(Protocol):
     refuse_at: float | None
     """The monotonic time at which ``tick`` ends a refused handshake."""
 
+    @property
+    def waiting(self) -> bool:
+        """Nothing more is taken before an answer is there that is being computed."""
+
     def advance(self, buffer: ReceiveBuffer, monotonic: float) -> bool:
         """Take the next header or frame. False when the buffer holds nothing whole. Raises ConnectionFault."""
 
@@ -55,6 +60,7 @@ class NoHandshake:
         self.complete = True
         self.refused: str | None = None
         self.identity = ANONYMOUS
+        self.waiting = False
         self.refuse_at: float | None = None
 
     def advance(self, buffer: ReceiveBuffer, monotonic: float) -> bool:
@@ -105,9 +111,17 @@ class ServerHandshake:
         """Take the next header or frame [2.2, 5.3.1]."""
         if self.refuse_at is not None or self.refused is not None:
             return False
+        if self._sasl.waiting:
+            output = self._sasl.go_on()
+            return output is not None and self._answer(output, monotonic)
         if self._in_sasl and self._sasl.result is None:
             return self._take_frame(buffer, monotonic)
         return self._take_header(buffer)
+
+    @property
+    def waiting(self) -> bool:
+        """See :class:`Handshake`."""
+        return self._sasl.waiting
 
     def take_output(self) -> bytes:
         """Bytes to send."""
@@ -146,6 +160,9 @@ class ServerHandshake:
         except ConnectionFault as fault:
             self.refused = fault.description
             raise
+        return self._answer(output, monotonic)
+
+    def _answer(self, output: bytes, monotonic: float) -> bool:
         if isinstance(self._sasl.result, Refused):
             self._late_output = output
             self._reason = self._sasl.result.reason
@@ -164,6 +181,7 @@ class ClientHandshake:
         self.complete = False
         self.refused: str | None = None
         self.identity = ANONYMOUS
+        self.waiting = False
         self.refuse_at: float | None = None
         self._sasl = SaslClient(credentials, hostname) if credentials else None
         self._frame_size_max = frame_size_max

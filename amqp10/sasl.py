@@ -5,8 +5,9 @@ ends it. Both ends are sans-IO here: a SASL frame goes in, the bytes to send com
 it. The protocol headers around this layer are the connection's business.
 
 The server knows no user and no password. Mechanisms that do are handed in (:class:`SaslMechanism`), and so is every
-bit of randomness. A client has one attempt and :data:`CLIENT_FRAMES_MAX` frames, so that guessing costs a connection
-each time. Why an attempt failed is for our log only; the peer learns code 1.
+bit of randomness. One may need time, to hash a password elsewhere; the server then takes nothing from the client until
+the answer is there. A client has one attempt and :data:`CLIENT_FRAMES_MAX` frames, so that guessing costs a connection
+each time. Why an attempt failed is for our log only; the peer learns code 1, or 4 when nothing has been decided.
 
 A peer that breaks the protocol itself (an empty frame, an AMQP frame, the other side's performative) has no outcome
 coming: :class:`~amqp10.errors.ConnectionFault` is raised and the connection ends.
@@ -141,13 +142,20 @@ class Failure:
 
     reason: str = "wrong credentials"
     """For our log."""
+    code: int = OUTCOME_AUTH
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The answer is being computed elsewhere."""
 
 
 class SaslExchange(Protocol):
     """One attempt at one mechanism, on the server's side."""
 
-    def respond(self, response: bytes) -> Challenge | Success | Failure:
-        """Take the client's initial or next response. Called again only after a Challenge. Raises nothing."""
+    def respond(self, response: bytes) -> Challenge | Success | Failure | Waiting:
+        """Take the client's initial or next response. Called again only after a Challenge, and with b"" after Waiting
+        until there is an answer. Raises nothing."""
 
 
 class SaslMechanism(Protocol):
@@ -192,6 +200,8 @@ class SaslServer:
         self._mechanism = ""
         self._exchange: SaslExchange | None = None
         self._frames = 0
+        self.waiting = False
+        """The answer to a response is being computed: ask :meth:`go_on` for it before the next frame."""
         self.result: Authenticated | Refused | None = None
 
     def start(self) -> bytes:
@@ -201,6 +211,7 @@ class SaslServer:
     def frame_received(self, buffer: bytes, frame: FrameBounds) -> bytes:
         """Take a frame of the client; the bytes to send. Raises ConnectionFault for a broken protocol."""
         assert self.result is None, "the SASL layer is over"
+        assert not self.waiting, "it has to answer first"
         performative = decode_sasl_frame(buffer, frame)
         self._frames += 1
         match performative:
@@ -209,6 +220,12 @@ class SaslServer:
             case SaslResponse() if self._exchange is not None:
                 return self._respond(self._exchange, performative.response)
         raise ConnectionFault(ErrorCondition.NOT_ALLOWED, f"{type(performative).__name__} is not expected here")
+
+    def go_on(self) -> bytes | None:
+        """The bytes to send, if the answer is there that was being computed; else None."""
+        assert self._exchange is not None
+        output = self._respond(self._exchange, b"")
+        return None if self.waiting else output
 
     def _init_received(self, init: SaslInit) -> bytes:
         mechanism = self._mechanisms.get(init.mechanism)
@@ -222,20 +239,24 @@ class SaslServer:
         return encode_sasl_frame(SaslChallenge(challenge=b""))
 
     def _respond(self, exchange: SaslExchange, response: bytes) -> bytes:
-        match exchange.respond(response):
+        answer = exchange.respond(response)
+        self.waiting = isinstance(answer, Waiting)
+        match answer:
+            case Waiting():
+                return b""
             case Success(identity, additional_data):
                 self.result = Authenticated(identity, self._mechanism)
                 return encode_sasl_frame(SaslOutcome(code=OUTCOME_OK, additional_data=additional_data))
-            case Failure(reason):
-                return self._refuse(reason)
+            case Failure(reason, code):
+                return self._refuse(reason, code)
             case Challenge(data):
                 if self._frames == CLIENT_FRAMES_MAX:
                     return self._refuse(f"not authenticated within {CLIENT_FRAMES_MAX} frames")
                 return encode_sasl_frame(SaslChallenge(challenge=data))
 
-    def _refuse(self, reason: str) -> bytes:
+    def _refuse(self, reason: str, code: int = OUTCOME_AUTH) -> bytes:
         self.result = Refused(reason)
-        return encode_sasl_frame(SaslOutcome(code=OUTCOME_AUTH))
+        return encode_sasl_frame(SaslOutcome(code=code))
 
 
 class ClientExchange(Protocol):

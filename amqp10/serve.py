@@ -10,6 +10,7 @@ import random
 import secrets
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 from amqp10.annotation_codec import SectionCodec
 from amqp10.connection import Connection, ConnectionSettings
@@ -25,8 +26,8 @@ from amqp10.management import ManagementNode
 from amqp10.sasl import SaslMechanisms, SaslOutcome, encode_sasl_frame
 from amqp10.session import SessionLimits
 from core import process
+from core.access.login import Access, LoginPeer
 from core.access.mechanisms import offered
-from core.access.users import Users
 from core.amqp091.factory import amqp091_factory, amqp091_settings
 from core.config import Settings, render
 from core.control_plane import BrokerControl
@@ -116,9 +117,8 @@ def amqp10_factory(
     broker: Broker,
     control: BrokerControl,
     converter: Converter,
-    users: Users,
+    access: Access,
     stalls: StallWatch,
-    anonymous: bool,
     traffic: Traffic | None = None,
     flow: FlowRecorder | None = None,
 ) -> FrontEndFactory:
@@ -127,11 +127,11 @@ def amqp10_factory(
     announced = connection_settings(settings)
     logins = Logins() if traffic is None else traffic.logins
 
-    def handshake(info: PeerInfo) -> ServerHandshake:
-        mechanisms = offered(users, loopback=info.loopback, anonymous=anonymous, random_bytes=secrets.token_bytes)
+    def handshake(info: PeerInfo, notify: Callable[[], None]) -> ServerHandshake:
+        mechanisms = offered(access, LoginPeer(info.remote_host, info.loopback, notify))
         return ServerHandshake(
             [Mechanism(mechanism) for mechanism in logins.counting(mechanisms)],
-            bare_allowed=anonymous,
+            bare_allowed=access.anonymous,
             refusal_delay_s=lambda: random.uniform(*REFUSAL_DELAY_S),
             frame_size_max=settings.pre_open_frame_size_max,
         )
@@ -140,7 +140,7 @@ def amqp10_factory(
         return Amqp10FrontEnd(
             info,
             mailbox=Mailbox(notify),
-            connection=Connection(announced, handshake(info)),
+            connection=Connection(announced, handshake(info, notify)),
             engine=broker,
             topology=broker,
             converter=converter,
@@ -186,7 +186,7 @@ class AllProtocols:
         self._control: BrokerControl | None = None
 
     def front_ends(
-        self, settings: Settings, broker: Broker, users: Users, stalls: Stalls, flow: FlowRecorder
+        self, settings: Settings, broker: Broker, access: Access, stalls: Stalls, flow: FlowRecorder
     ) -> Sequence[FrontEndFactory]:
         """AMQP 1.0 first: it refuses whoever speaks neither."""
         self._control = BrokerControl(broker, version=headgate_version(), pid=os.getpid(), stalls=stalls)
@@ -197,9 +197,8 @@ class AllProtocols:
                 broker=broker,
                 control=self._control,
                 converter=self.converter,
-                users=users,
+                access=access,
                 stalls=stalls,
-                anonymous=settings.access.anonymous,
                 traffic=self.traffic["amqp10"],
                 flow=flow,
             ),
@@ -208,9 +207,8 @@ class AllProtocols:
                 engine=broker,
                 topology=broker,
                 converter=self.converter,
-                users=users,
+                access=access,
                 stalls=stalls,
-                anonymous=settings.access.anonymous,
                 random_bytes=secrets.token_bytes,
                 traffic=self.traffic["amqp091"],
                 flow=flow,
@@ -232,6 +230,8 @@ class AllProtocols:
         self.control.server, self.control.sampler = server, sampler
 
 
-async def serve(settings: Settings, *, ready: Callable[[Sequence[tuple[str, int]]], None]) -> None:
+async def serve(
+    settings: Settings, *, ready: Callable[[Sequence[tuple[str, int]]], None], config: Path | None = None
+) -> None:
     """Run the whole broker; see :func:`core.process.serve`."""
-    await process.serve(settings, AllProtocols(), ready=ready)
+    await process.serve(settings, AllProtocols(), ready=ready, config=config)

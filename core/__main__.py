@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 import trio
 from cyclopts import App, Parameter
 
-from core.access.users import Users
+from core.access.login import Access
 from core.amqp091.content import entry_of
 from core.amqp091.factory import amqp091_factory, amqp091_settings
 from core.amqp091.inspection import Inspection
@@ -49,7 +49,7 @@ class Amqp091Alone:
         self._control: BrokerControl | None = None
 
     def front_ends(
-        self, settings: Settings, broker: Broker, users: Users, stalls: Stalls, flow: FlowRecorder
+        self, settings: Settings, broker: Broker, access: Access, stalls: Stalls, flow: FlowRecorder
     ) -> Sequence[FrontEndFactory]:
         """One."""
         self._control = BrokerControl(broker, version=headgate_version(), pid=os.getpid(), stalls=stalls)
@@ -59,9 +59,8 @@ class Amqp091Alone:
                 engine=broker,
                 topology=broker,
                 converter=self.converter,
-                users=users,
+                access=access,
                 stalls=stalls,
-                anonymous=settings.access.anonymous,
                 random_bytes=secrets.token_bytes,
                 traffic=self.traffic["amqp091"],
                 flow=flow,
@@ -106,7 +105,7 @@ def broker(
     except ConfigError as error:
         _give_up(USAGE, "the configuration cannot be used:\n  " + "\n  ".join(error.problems))
     try:
-        trio.run(partial(serve, settings, Amqp091Alone(), ready=_ready))
+        trio.run(partial(serve, settings, Amqp091Alone(), ready=_ready, config=config))
     except* (StoreRefused, Invalid, OSError) as group:
         _give_up(USAGE, _text(group))
     except* StoreDamaged as group:

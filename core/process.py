@@ -12,13 +12,17 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
-from core.access.users import GUEST, Users
+from core.access.attempts import Attempts
+from core.access.login import Access
+from core.access.users import Users
 from core.clock import Now
 from core.config import Settings
+from core.config.rewrite import KeysInFile
 from core.control_plane import BrokerControl
 from core.credit_flow.flow import StageCreditSpec
 from core.engine.broker import Broker, EngineSettings
@@ -33,6 +37,7 @@ from core.server.data import OpenData
 from core.server.descriptors import raise_limit, sockets_limit
 from core.server.flow_writer import flow_tasks, open_flow_events
 from core.server.frontends import FrontEndFactory
+from core.server.hashing import Hashing
 from core.server.idle_rounds import IdleRounds
 from core.server.last_work import finish_work
 from core.server.measures import Measures, ResidentSet, disk_free, memory_giver, memory_total
@@ -106,7 +111,7 @@ class Protocols(Protocol):
         """What the connections of each protocol count in, by the names that metrics give to protocols."""
 
     def front_ends(
-        self, settings: Settings, broker: Broker, users: Users, stalls: Stalls, flow: FlowRecorder
+        self, settings: Settings, broker: Broker, access: Access, stalls: Stalls, flow: FlowRecorder
     ) -> Sequence[FrontEndFactory]:
         """The protocols that answer on the port. The first also refuses whoever speaks none of them."""
 
@@ -122,9 +127,14 @@ class Protocols(Protocol):
 
 
 async def serve(
-    settings: Settings, protocols: Protocols, *, ready: Callable[[Sequence[tuple[str, int]]], None]
+    settings: Settings,
+    protocols: Protocols,
+    *,
+    ready: Callable[[Sequence[tuple[str, int]]], None],
+    config: Path | None = None,
 ) -> None:
-    """Run the broker until SIGTERM or SIGINT. ``ready`` hears the addresses once connections are accepted.
+    """Run the broker until SIGTERM or SIGINT. ``ready`` hears the addresses once connections are accepted; ``config``
+    is the file that the settings were read from.
 
     Raises StoreRefused and StoreDamaged for a data folder that cannot be used, StoreFailure for one that fails.
     """
@@ -144,7 +154,7 @@ async def serve(
             encodings=protocols.encodings,
         )
         try:
-            await _serve(settings, protocols, data, clock, log, ready)
+            await _serve(settings, protocols, data, clock, log, ready, config)
         finally:
             data.close()
 
@@ -156,13 +166,9 @@ async def _serve(
     clock: Callable[[], Now],
     log: FilteringBoundLogger,
     ready: Callable[[Sequence[tuple[str, int]]], None],
+    config: Path | None,
 ) -> None:
-    broker = Broker(
-        engine_settings(settings),
-        protocols.converter,
-        storage=data.storage,
-        new_identity=new_identity,
-    )
+    broker = Broker(engine_settings(settings), protocols.converter, storage=data.storage, new_identity=new_identity)
     flow = open_flow_events(settings.flow_events, clock=clock, node=node_name())
     stalls = Stalls(clock=clock, listeners=[StallLog(log), flow], addresses_max=settings.metrics.addresses_max)
     idle = IdleConsumers(addresses_max=settings.metrics.addresses_max)
@@ -184,10 +190,12 @@ async def _serve(
     tasks = flow_tasks(flow, broker, settings=settings.flow_events, message=protocols.flow_message, log=log)
     if settings.admin.enabled:
         tasks.append(IdleRounds(broker.idle_consumers, idle).run)
+    access, hashing = _access(settings, clock=clock, log=log, config=config)
+    tasks.append(hashing.run)
     server = Server(
         settings=settings.server,
         engine=broker,
-        factories=protocols.front_ends(settings, broker, _users(settings, clock), stalls, flow),
+        factories=protocols.front_ends(settings, broker, access, stalls, flow),
         log=log,
         clock=clock,
         background=[*data.tasks(broker.alarms), sampler.run, StallRounds(stalls).run, serve_admin, notice.run, *tasks],
@@ -211,6 +219,7 @@ async def _serve(
                 idle=idle,
                 control=protocols.control,
                 traffic=protocols.traffic,
+                users=access.users,
                 log=log,
             )
         await run_server(server, ready, before_stop=_last_work(settings, protocols.control, server))
@@ -238,13 +247,34 @@ def _measures(
     )
 
 
-def _users(settings: Settings, clock: Callable[[], Now]) -> Users:
-    return Users(
-        settings.users,
-        cache_seconds=settings.access.password_cache,
-        monotonic=lambda: clock().monotonic,
-        random_bytes=secrets.token_bytes,
+def _access(
+    settings: Settings, *, clock: Callable[[], Now], log: FilteringBoundLogger, config: Path | None
+) -> tuple[Access, Hashing]:
+    """What logins share, and the threads that hash their passwords."""
+
+    def monotonic() -> float:
+        return clock().monotonic
+
+    own = settings.access
+    hashing = Hashing(
+        running_max=own.hashes_running_max,
+        waiting_max=own.hashes_waiting_max,
+        wait_seconds_max=settings.server.handshake_time_out,
+        clock=clock,
     )
+    access = Access(
+        users=Users(
+            settings.users, cache_seconds=own.password_cache, monotonic=monotonic, random_bytes=secrets.token_bytes
+        ),
+        attempts=Attempts(own, monotonic=monotonic),
+        submit=hashing.submit,
+        random_bytes=secrets.token_bytes,
+        log=log,
+        iterations=own.password_iterations,
+        anonymous=own.anonymous,
+        keep=KeysInFile(config).replace,
+    )
+    return access, hashing
 
 
 def _last_work(settings: Settings, control: BrokerControl, server: Server) -> Callable[[], Awaitable[None]]:
@@ -279,6 +309,7 @@ async def _open_admin(
     idle: IdleConsumers,
     control: BrokerControl,
     traffic: Mapping[str, Traffic],
+    users: Users,
     log: FilteringBoundLogger,
 ) -> "AdminServer":
     """The admin server, listening. Its code is loaded here, so that a broker without one does not pay for it."""
@@ -327,7 +358,7 @@ async def _open_admin(
             traffic=traffic,
             lanes=data.lanes,
             sampler=sampler,
-            users=[user.name for user in settings.users] or [GUEST],
+            users=lambda: users.names,
             limits=limits,
             version=headgate_version(),
             node=node_name(),

@@ -3,13 +3,26 @@
 import getpass
 import secrets
 import sys
+from typing import Annotated
+
+from cyclopts import Parameter, validators
 
 from amqp10.cli.exits import CommandError, Exit
 from core.access.passwords import hash_password
 from core.access.users import SALT_BYTES
+from core.config.access import ITERATIONS, ITERATIONS_MAX, ITERATIONS_MIN
 
 
-def hash_password_command() -> None:
+def hash_password_command(
+    *,
+    iterations: Annotated[
+        int,
+        Parameter(
+            validator=validators.Number(gte=ITERATIONS_MIN, lte=ITERATIONS_MAX),
+            help="Rounds of PBKDF2. Each client with SCRAM computes as many at every login.",
+        ),
+    ] = ITERATIONS,
+) -> None:
     """Read a password and print its keys, for ``scram`` in a ``[[users]]`` table of the configuration.
 
     The password is asked for on a terminal, and read as one line from anywhere else. It cannot be got back from the
@@ -24,7 +37,7 @@ def hash_password_command() -> None:
     if not password:
         raise CommandError(Exit.USAGE, "the password is empty")
     try:
-        keys = hash_password(password, salt=secrets.token_bytes(SALT_BYTES))
+        keys = hash_password(password, salt=secrets.token_bytes(SALT_BYTES), iterations=iterations)
     except ValueError as error:
         raise CommandError(Exit.USAGE, f"this password cannot be used: {error}") from None
     print(keys.render())

@@ -55,7 +55,7 @@ def serve_command(
         print(ready_line(settings, addresses, pid=os.getpid()), flush=True)
 
     try:
-        trio.run(partial(serve, settings, ready=ready))
+        trio.run(partial(serve, settings, ready=ready, config=config))
     except (OSError, Invalid, StoreRefused, StoreDamaged, StoreFailure, NoSpace, BaseExceptionGroup) as error:
         match sole_error(error):
             case StoreFailure() | NoSpace() as failure:

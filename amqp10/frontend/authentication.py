@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from amqp10.sasl import Challenge, Failure, Success
+from amqp10.sasl import OUTCOME_SYS_TEMP, Challenge, Failure, Success, Waiting
 from core.access import exchange
 
 
@@ -28,11 +28,17 @@ class Exchange:
 
     inner: exchange.SaslExchange
 
-    def respond(self, response: bytes) -> Challenge | Success | Failure:
+    def respond(self, response: bytes) -> Challenge | Success | Failure | Waiting:
         """Answer a response of the peer's."""
         kind, data = self.inner.respond(response)
-        if kind == "success":
-            return Success(data.decode())
-        if kind == "challenge":
-            return Challenge(data)
-        return Failure("the credentials are wrong")
+        match kind:
+            case "success":
+                return Success(data.decode())
+            case "challenge":
+                return Challenge(data)
+            case "wait":
+                return Waiting()
+            case "later":
+                return Failure("too many logins have failed or wait", OUTCOME_SYS_TEMP)
+            case "failure":
+                return Failure("the credentials are wrong")

@@ -209,7 +209,8 @@ class Amqp10FrontEnd:
 
     @property
     def reading(self) -> bool:
-        return not (self.connection.input_left or self.connection.overdue)
+        connection = self.connection
+        return not (connection.input_left or connection.overdue or connection.handshake.waiting)
 
     def snapshot(self, kind: str, now: Now) -> list[dict[str, object]]:
         match kind:

@@ -8,8 +8,8 @@ understood, so that no table reader is needed here: one of another type ends the
 from dataclasses import dataclass
 
 from core.access.exchange import SaslExchange
+from core.access.login import Access, LoginPeer
 from core.access.mechanisms import PasswordExchange
-from core.access.users import Users
 
 FIELDS_MAX = 8
 """There are two. Some clients might say more about themselves, but none so much."""
@@ -21,13 +21,13 @@ _LONG_STRING = ord("S")
 class Amqplain:
     """Name and password in the clear, in a field table."""
 
-    users: Users
-    loopback: bool
+    access: Access
+    peer: LoginPeer
     name: str = "AMQPLAIN"
 
     def start(self) -> SaslExchange:
         """A fresh attempt."""
-        return PasswordExchange(self.users, self.loopback, _credentials)
+        return PasswordExchange(self.name, self.access, self.peer, _credentials)
 
 
 def _credentials(response: bytes) -> tuple[bytes, bytes] | None:

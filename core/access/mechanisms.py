@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from core.access.exchange import FAILURE, Reply, SaslExchange, SaslMechanism, success
-from core.access.users import GUEST, Users
+from core.access.login import Access, LoginPeer, PasswordCheck
+from core.access.users import GUEST
 
 NAME_BYTES_MAX = 255
 PASSWORD_BYTES_MAX = 1024
@@ -20,38 +21,42 @@ NONCE_BYTES = 18
 class PasswordExchange:
     """One attempt with name and password in the clear. ``credentials`` finds both in a response, or None."""
 
-    users: Users
-    loopback: bool
+    mechanism: str
+    access: Access
+    peer: LoginPeer
     credentials: Callable[[bytes], tuple[bytes, bytes] | None]
     fresh: bool = True
+    check: PasswordCheck | None = None
 
     def respond(self, response: bytes) -> Reply:
         """An empty first response asks for a challenge; any other is the attempt."""
+        if self.check is not None:
+            return self.check.reply
         fresh, self.fresh = self.fresh, False
         if fresh and not response:
             return "challenge", b""
         found = self.credentials(response)
         if found is None or len(found[0]) > NAME_BYTES_MAX or len(found[1]) > PASSWORD_BYTES_MAX:
-            return FAILURE
+            return self.access.failed(self.mechanism, "", self.peer)
         try:
             name, password = found[0].decode(), found[1].decode()
         except UnicodeDecodeError:
-            return FAILURE
-        right = self.users.password_is_right(name, password, loopback=self.loopback)
-        return success(name) if right else FAILURE
+            return self.access.failed(self.mechanism, "", self.peer)
+        self.check = PasswordCheck(self.access, self.peer, self.mechanism, name, password)
+        return self.check.start()
 
 
 @dataclass(frozen=True, slots=True)
 class Plain:
     """Name and password in the clear."""
 
-    users: Users
-    loopback: bool
+    access: Access
+    peer: LoginPeer
     name: str = "PLAIN"
 
     def start(self) -> SaslExchange:
         """A fresh attempt."""
-        return PasswordExchange(self.users, self.loopback, _plain_credentials)
+        return PasswordExchange(self.name, self.access, self.peer, _plain_credentials)
 
 
 def _plain_credentials(response: bytes) -> tuple[bytes, bytes] | None:
@@ -66,26 +71,23 @@ def _plain_credentials(response: bytes) -> tuple[bytes, bytes] | None:
 class ScramSha256:
     """Proof of knowing the password, both ways, without sending it."""
 
-    users: Users
-    loopback: bool
-    random_bytes: Callable[[int], bytes]
+    access: Access
+    peer: LoginPeer
     name: str = "SCRAM-SHA-256"
 
     def start(self) -> SaslExchange:
         """A fresh attempt. Its code is loaded with the first one: with what it needs it takes 2 MiB."""
         from core.access.scram_exchange import ScramExchange
 
-        return ScramExchange(self.users, loopback=self.loopback, nonce=self.random_bytes(NONCE_BYTES).hex())
+        return ScramExchange(self.access, self.peer, nonce=self.access.random_bytes(NONCE_BYTES).hex())
 
 
 @dataclass(frozen=True, slots=True)
 class Anonymous:
     """Lets in without a name: as guest while guest is the only user, on this machine; else where it is allowed."""
 
-    users: Users
-    loopback: bool
-    allowed: bool
-    """Whether peers may be anonymous from anywhere and beside users."""
+    access: Access
+    peer: LoginPeer
     name: str = "ANONYMOUS"
 
     def start(self) -> SaslExchange:
@@ -95,9 +97,9 @@ class Anonymous:
     @property
     def identity(self) -> str | None:
         """Who a peer is that gives no name; None when it must give one."""
-        if self.users.guest_is_welcome(loopback=self.loopback):
+        if self.access.users.guest_is_welcome(loopback=self.peer.loopback):
             return GUEST
-        return ANONYMOUS_IDENTITY if self.allowed else None
+        return ANONYMOUS_IDENTITY if self.access.anonymous else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +112,12 @@ class _AnonymousExchange:
         return FAILURE if identity is None else success(identity)
 
 
-def offered(
-    users: Users, *, loopback: bool, anonymous: bool, random_bytes: Callable[[int], bytes]
-) -> tuple[SaslMechanism, ...]:
-    """The mechanisms for one peer, the best first."""
-    return (
-        ScramSha256(users, loopback, random_bytes),
-        Plain(users, loopback),
-        *offered_anonymous(users, loopback=loopback, anonymous=anonymous),
-    )
+def offered(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:
+    """The mechanisms for one peer of AMQP 1.0, the best first."""
+    return (ScramSha256(access, peer), Plain(access, peer), *offered_anonymous(access, peer))
 
 
-def offered_anonymous(users: Users, *, loopback: bool, anonymous: bool) -> tuple[SaslMechanism, ...]:
+def offered_anonymous(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:
     """ANONYMOUS, where a peer may use it now."""
-    mechanism = Anonymous(users, loopback, anonymous)
+    mechanism = Anonymous(access, peer)
     return () if mechanism.identity is None else (mechanism,)

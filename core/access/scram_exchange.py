@@ -1,21 +1,33 @@
-"""One attempt with SCRAM-SHA-256 [RFC 5802, RFC 7677], the server's side. scramp knows the messages."""
+"""One attempt with SCRAM-SHA-256 [RFC 5802, RFC 7677], the server's side. scramp knows the messages.
+
+The peer computes the hash; all that is computed here is a few digests.
+"""
 
 from scramp import ScramException, ScramMechanism
 
-from core.access.exchange import FAILURE, Reply, success
-from core.access.users import Users
+from core.access.exchange import FAILURE, LATER, Reply
+from core.access.login import Access, LoginPeer
+
+MECHANISM = "SCRAM-SHA-256"
+RESPONSE_BYTES_MAX = 1280
+"""A name of 255 bytes, each of which may be written as three, and our nonce with one of 256 bytes before it: more is no
+response, and to prepare it would be work for nothing."""
+
+
+def _over(response: str) -> Reply:
+    return FAILURE
 
 
 class ScramExchange:
     """Client first → server first; client final → our own proof, as a challenge too; empty → success."""
 
-    def __init__(self, users: Users, *, loopback: bool, nonce: str) -> None:
-        self._users = users
-        self._loopback = loopback
+    def __init__(self, access: Access, peer: LoginPeer, *, nonce: str) -> None:
+        self._access = access
+        self._peer = peer
         self._identity = ""
         self._fresh = True
         self._steps = iter((self._first, self._final, self._agreed))
-        self._server = ScramMechanism("SCRAM-SHA-256").make_server(self._keys, s_nonce=nonce)
+        self._server = ScramMechanism(MECHANISM).make_server(self._keys, s_nonce=nonce)
 
     def respond(self, response: bytes) -> Reply:
         """An empty first response asks for a challenge; whatever is malformed, or a wrong proof, is a failure."""
@@ -23,22 +35,29 @@ class ScramExchange:
         if fresh and not response:
             return "challenge", b""
         try:
-            return next(self._steps)(response.decode())
+            reply = next(self._steps, _over)(response.decode()) if len(response) <= RESPONSE_BYTES_MAX else FAILURE
         except (ScramException, ValueError):
-            return FAILURE
+            reply = FAILURE
+        if reply[0] != "challenge":
+            self._steps = iter(())  # no step may follow one that has not been passed
+        return self._access.failed(MECHANISM, self._identity, self._peer) if reply == FAILURE else reply
 
     def _keys(self, name: str) -> tuple[bytes, bytes, bytes, int]:
         self._identity = name
-        keys = self._users.keys(name, loopback=self._loopback)
+        keys = self._access.users.keys(name, loopback=self._peer.loopback)
         return keys.salt, keys.stored_key, keys.server_key, keys.iterations
 
     def _first(self, response: str) -> Reply:
         self._server.set_client_first(response)
+        if self._access.put_off(MECHANISM, self._identity, self._peer):
+            return LATER
         return "challenge", self._server.get_server_first().encode()
 
     def _final(self, response: str) -> Reply:
+        if self._access.put_off(MECHANISM, self._identity, self._peer):
+            return LATER  # others have failed since
         self._server.set_client_final(response)
         return "challenge", self._server.get_server_final().encode()
 
     def _agreed(self, response: str) -> Reply:
-        return FAILURE if response else success(self._identity)
+        return FAILURE if response else self._access.succeeded(self._identity, self._peer)

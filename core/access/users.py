@@ -1,9 +1,8 @@
-"""Who may connect, and whether a password is right. A name that nobody has costs the same work as a wrong
-password.
+"""Who may connect, with the keys of their passwords, and which passwords were right a moment ago.
 
-The peer must not learn which names exist, neither from the time an answer takes nor from the salt that SCRAM
-shows it. So an unknown name has keys too, made from the name and a secret of this process: always the same
-salt, and keys that no password fits.
+The peer must not learn which names exist, neither from the time an answer takes nor from what SCRAM shows it. So an
+unknown name has keys too, made from the name and a secret of this process: always the same salt, the iteration count
+of some user, and keys that no password fits. It costs the same work as a wrong password.
 """
 
 import hashlib
@@ -15,7 +14,8 @@ from core.access.passwords import hash_password
 from core.config.access import ITERATIONS_MIN, ScramKeys, UserSettings
 
 GUEST = "guest"
-"""User and password when no users are configured. Every AMQP client's examples have them written in."""
+"""User and password when no users are configured. Every AMQP client's examples have them written in; so its keys have
+the fewest iterations that SCRAM allows: there is no secret in them, and clients on this machine connect often."""
 
 SECRET_BYTES = 32
 SALT_BYTES = 16
@@ -47,9 +47,9 @@ class Users:
         self.replace(users)
 
     def replace(self, users: Iterable[UserSettings]) -> None:
-        """From now on there are these. Whoever is logged in stays so."""
+        """From now on there are these. Connections that are open stay; no password is remembered."""
         self._keys = {user.name: user.scram for user in users}
-        self._iterations = max((keys.iterations for keys in self._keys.values()), default=ITERATIONS_MIN)
+        self._counts = self._iteration_counts()
         self._right.clear()
 
     @property
@@ -66,30 +66,42 @@ class Users:
         keys = self._keys.get(name)
         if keys is None and name == GUEST and self.guest_is_welcome(loopback=loopback):
             if self._guest_keys is None:
-                self._guest_keys = hash_password(GUEST, salt=self._guest_salt)
+                self._guest_keys = hash_password(GUEST, salt=self._guest_salt, iterations=ITERATIONS_MIN)
             keys = self._guest_keys
         return self._decoy(name) if keys is None else keys
 
-    def password_is_right(self, name: str, password: str, *, loopback: bool) -> bool:
-        """Compute the password's keys and compare; one that was right a moment ago is only compared."""
-        keys = self.keys(name, loopback=loopback)
-        digest = self._digest(b"right", name, password, keys.stored_key)
+    def configured(self, name: str) -> bool:
+        """Whether there is such a user, other than the default one."""
+        return name in self._keys
+
+    def set_keys(self, name: str, keys: ScramKeys) -> None:
+        """Replace a user's keys by others of the same password."""
+        assert name in self._keys
+        self._keys[name] = keys
+        self._counts = self._iteration_counts()
+
+    def remember(self, name: str, password: str, *, loopback: bool) -> None:
+        """This password is right."""
+        until = self._monotonic() + self._cache_seconds
+        self._right[name] = _Remembered(self._right_digest(name, password, loopback), until)
+
+    def remembers(self, name: str, password: str, *, loopback: bool) -> bool:
+        """Whether this password was right a moment ago, for the keys that the user has now."""
         remembered = self._right.get(name)
-        now = self._monotonic()
-        if remembered and now < remembered.until and hmac.compare_digest(remembered.digest, digest):
-            return True
-        try:
-            given = hash_password(password, salt=keys.salt, iterations=keys.iterations)
-        except ValueError:
+        if remembered is None or self._monotonic() >= remembered.until:
             return False
-        if not hmac.compare_digest(given.stored_key, keys.stored_key):
-            return False
-        self._right[name] = _Remembered(digest, now + self._cache_seconds)
-        return True
+        return hmac.compare_digest(remembered.digest, self._right_digest(name, password, loopback))
+
+    def _right_digest(self, name: str, password: str, loopback: bool) -> bytes:
+        return self._digest(b"right", name, password, self.keys(name, loopback=loopback).stored_key)
+
+    def _iteration_counts(self) -> list[int]:
+        return sorted({keys.iterations for keys in self._keys.values()}) or [ITERATIONS_MIN]
 
     def _decoy(self, name: str) -> ScramKeys:
+        counts = self._counts
         return ScramKeys(
-            iterations=self._iterations,
+            iterations=counts[int.from_bytes(self._digest(b"iterations", name)[:4]) % len(counts)],
             salt=self._digest(b"salt", name)[:SALT_BYTES],
             stored_key=self._digest(b"stored", name),
             server_key=self._digest(b"server", name),

@@ -214,6 +214,11 @@ class Connection:
         return self._state is _State.OPEN
 
     @property
+    def awaiting_answer(self) -> bool:
+        """The answer to the peer's login is being computed; until it is there, nothing is taken from the peer."""
+        return self._state is _State.NEGOTIATING and self._negotiation.stage is NegotiationStage.ANSWER
+
+    @property
     def identity(self) -> str:
         """Who the peer has proved to be; "" before that."""
         return self._negotiation.identity
@@ -309,6 +314,8 @@ class Connection:
         try:
             if self._negotiation.stage is NegotiationStage.HEADER:
                 return self._take_header(now)
+            if self.awaiting_answer:
+                return self._go_on(now)
             if self._state is _State.OPEN and self._take_run(publishes_max):
                 return True
             frame = self._next_frame()
@@ -428,6 +435,12 @@ class Connection:
             raise ConnectionFault(
                 ReplyCode.COMMAND_INVALID, f"{type(method).__name__} on channel 0 of an open connection", *method.ID
             )
+
+    def _go_on(self, now: float) -> bool:
+        answer = self._negotiation.go_on(now)
+        if answer is not None:
+            self._write_method(0, answer)
+        return not self.awaiting_answer
 
     def _negotiate(self, method: Method, now: float) -> None:
         answer = self._negotiation.method_received(method, now)

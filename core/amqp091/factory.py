@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from core.access.amqplain import Amqplain
 from core.access.exchange import SaslMechanism
+from core.access.login import Access, LoginPeer
 from core.access.mechanisms import Plain, offered_anonymous
-from core.access.users import Users
 from core.amqp091.connection import Connection
 from core.amqp091.errors import ReplyCode
 from core.amqp091.framing import PROTOCOL_HEADER, method_frame
@@ -70,9 +70,8 @@ def amqp091_factory(
     engine: Engine,
     topology: Topology,
     converter: Converter,
-    users: Users,
+    access: Access,
     stalls: StallWatch,
-    anonymous: bool,
     random_bytes: Callable[[int], bytes],
     traffic: Traffic | None = None,
     flow: FlowRecorder | None = None,
@@ -81,10 +80,11 @@ def amqp091_factory(
     logins = Logins() if traffic is None else traffic.logins
 
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
+        peer = LoginPeer(info.remote_host, info.loopback, notify)
         mechanisms: tuple[SaslMechanism, ...] = (
-            Plain(users, info.loopback),
-            Amqplain(users, info.loopback),
-            *offered_anonymous(users, loopback=info.loopback, anonymous=anonymous),
+            Plain(access, peer),
+            Amqplain(access, peer),
+            *offered_anonymous(access, peer),
         )
         return Amqp091FrontEnd(
             info,

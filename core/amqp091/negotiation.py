@@ -94,6 +94,8 @@ class Stage(Enum):
     HEADER = auto()
     START_OK = auto()
     SECURE_OK = auto()
+    ANSWER = auto()
+    """Nothing: the answer to its response is being computed."""
     NOTHING = auto()
     """The login was refused, and the peer will learn it later."""
     TUNE_OK = auto()
@@ -122,6 +124,7 @@ class Negotiation:
         self._settings = settings
         self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
         self._exchange: SaslExchange | None = None
+        self._put_off = False
 
     def start(self) -> ConnectionStart:
         """The protocol header has come, and it is ours."""
@@ -161,10 +164,19 @@ class Negotiation:
                     *method.ID,
                 )
 
+    def go_on(self, now: float) -> Method | None:
+        """In stage ANSWER: our next method; None while there is none."""
+        return self._response_received(b"", now)
+
     def refusal(self) -> ConnectionFault | None:
         """What a peer whose login is refused is told; None when it would not understand."""
         if self.client_capabilities.get("authentication_failure_close") is not True:
             return None
+        if self._put_off:
+            return ConnectionFault(
+                ReplyCode.RESOURCE_ERROR,
+                "Login was put off: too many logins have failed or wait. Try again in a minute.",
+            )
         return ConnectionFault(
             ReplyCode.ACCESS_REFUSED,
             f"Login was refused using authentication mechanism {self.mechanism}. For details see the broker logfile.",
@@ -192,8 +204,12 @@ class Negotiation:
         if kind == "challenge":
             self.stage = Stage.SECURE_OK
             return ConnectionSecure(challenge=data)
+        if kind == "wait":
+            self.stage = Stage.ANSWER
+            return None
         self._exchange = None
-        if kind == "failure":
+        if kind != "success":
+            self._put_off = kind == "later"
             self.stage = Stage.NOTHING
             self.refuse_at = now + self._settings.refusal_delay_s()
             return None

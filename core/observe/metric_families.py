@@ -95,6 +95,9 @@ CONNECTIONS: Sequence[Family] = (
     _counter("rabbitmq_auth_attempts_failed_total", "Of these, logins that failed", "protocol"),
     _counter("headgate_auth_failures_total", "Logins that failed, of all protocols", "mechanism"),
     _counter(
+        "headgate_logins_put_off_total", "Logins put off because too many had failed or were waiting", "mechanism"
+    ),
+    _counter(
         "headgate_decode_errors_total",
         "What clients sent and nobody understood: before authentication (pre_auth), before the open (pre_open), after"
         " it (open), or inside a message (message)",

@@ -78,6 +78,8 @@ class Logins(Protocol):
 
     @property
     def failed(self) -> Mapping[str, int]: ...
+    @property
+    def put_off(self) -> Mapping[str, int]: ...
 
 
 class Counts(Protocol):

@@ -167,10 +167,12 @@ class BrokerMetrics:
         ]
         for what, counts in by_protocol:
             yield labelled(f"rabbitmq_auth_{what}_total", [((protocol,), counts[protocol]) for protocol in counts])
-        failed: Counter[str] = Counter()
+        failed, put_off = Counter[str](), Counter[str]()
         for of in logins.values():
             failed.update(of.failed)
+            put_off.update(of.put_off)
         yield labelled("headgate_auth_failures_total", [((mechanism,), failed[mechanism]) for mechanism in failed])
+        yield labelled("headgate_logins_put_off_total", [((mechanism,), put_off[mechanism]) for mechanism in put_off])
 
     def _messages(self) -> Iterator[Metric]:
         totals = self._row(self._sources.broker, "totals")

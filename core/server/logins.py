@@ -19,6 +19,8 @@ class Logins:
     succeeded: int = 0
     failed: Counter[str] = field(default_factory=Counter)
     """By mechanism."""
+    put_off: Counter[str] = field(default_factory=Counter)
+    """Not decided, because too many had failed or were waiting; by mechanism."""
 
     def counting(self, mechanisms: Iterable[SaslMechanism]) -> list[SaslMechanism]:
         """The same mechanisms, their attempts counted here."""
@@ -51,4 +53,6 @@ class _CountedExchange:
             self.logins.succeeded += 1
         elif reply[0] == "failure":
             self.logins.failed[self.mechanism] += 1
+        elif reply[0] == "later":
+            self.logins.put_off[self.mechanism] += 1
         return reply

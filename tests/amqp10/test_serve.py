@@ -21,8 +21,6 @@ from amqp10.serve import (
     refusal,
     serve,
 )
-from core.access.passwords import hash_password
-from core.access.users import Users
 from core.clock import Now
 from core.config import Settings
 from core.config.access import UserSettings
@@ -34,6 +32,7 @@ from core.observe.stalls import Stalls
 from core.process import headgate_version
 from core.server.drain import DRAINED
 from core.server.frontends import FrontEndFactory, PeerInfo
+from tests.kit.logins import make_access, user
 
 NOW = Now(100.0, 1_700_000_000.0)
 PEER = PeerInfo("c-1", "127.0.0.1", 40000, "127.0.0.1", 5672)
@@ -163,16 +162,10 @@ def test_a_refusal_byte_by_byte():
 # --- who can
 
 
-def users(*names: str) -> Users:
-    keys = hash_password("secret", salt=b"salt for the tests")
-    configured = [UserSettings(name=name, scram=keys) for name in names]
-    return Users(configured, cache_seconds=0.0, monotonic=lambda: 0.0, random_bytes=bytes)
+SOMEBODY = user("alice", "secret")
 
 
-SOMEBODY = users("alice")
-
-
-def factory(*, anonymous: bool, users: Users = SOMEBODY) -> FrontEndFactory:
+def factory(*users: UserSettings, anonymous: bool) -> FrontEndFactory:
     broker = Broker(EngineSettings(), MessageConverter())
     stalls = Stalls(clock=lambda: NOW)
     return amqp10_factory(
@@ -180,9 +173,8 @@ def factory(*, anonymous: bool, users: Users = SOMEBODY) -> FrontEndFactory:
         broker=broker,
         control=BrokerControl(broker, version="test", pid=0, stalls=stalls),
         converter=MessageConverter(),
-        users=users,
+        access=make_access(*users, anonymous=anonymous),
         stalls=stalls,
-        anonymous=anonymous,
     )
 
 
@@ -197,17 +189,17 @@ def test_which_prefaces_are_taken():
 
 @pytest.mark.parametrize(("anonymous", "bare"), [(True, PROTOCOL_HEADER_AMQP), (False, PROTOCOL_HEADER_SASL)])
 def test_anonymous_peers_need_no_sasl_where_they_are_allowed(anonymous, bare):
-    front_end = factory(anonymous=anonymous).make(PEER, lambda: None)
+    front_end = factory(SOMEBODY, anonymous=anonymous).make(PEER, lambda: None)
     front_end.receive_data(PROTOCOL_HEADER_AMQP, NOW)
     assert front_end.data_to_send(NOW) == bare
     assert front_end.finished is not anonymous
-    front_end = factory(anonymous=anonymous).make(PEER, lambda: None)
+    front_end = factory(SOMEBODY, anonymous=anonymous).make(PEER, lambda: None)
     front_end.receive_data(PROTOCOL_HEADER_SASL, NOW)
     assert (b"ANONYMOUS" in front_end.data_to_send(NOW)) is anonymous
 
 
 def test_while_guest_is_the_only_user_a_local_peer_needs_no_name_but_sasl():
-    make = factory(anonymous=False, users=users()).make
+    make = factory(anonymous=False).make
     for peer, offered in [(PEER, True), (replace(PEER, remote_host="192.0.2.1"), False)]:
         front_end = make(peer, lambda: None)
         front_end.receive_data(PROTOCOL_HEADER_SASL, NOW)

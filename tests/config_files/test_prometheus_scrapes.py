@@ -58,6 +58,7 @@ JOINED = "sum({name} * on(instance, job) group_left(rabbitmq_cluster, rabbitmq_n
 
 NOTHING_TO_TELL = {
     "headgate_auth_failures_total",
+    "headgate_logins_put_off_total",
     "headgate_connection_read_paused_seconds_total",
     "headgate_decode_errors_total",
     "headgate_session_window_closed_seconds_total",

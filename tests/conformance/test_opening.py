@@ -21,8 +21,8 @@ from amqp10.sasl import (
 )
 from amqp10.session import SessionLimits
 from core.access.mechanisms import offered
-from core.access.users import Users
 from tests.kit.cases import case
+from tests.kit.logins import from_here, make_access
 from tests.kit.wire import InProcessBroker, WirePeer, data_message
 
 
@@ -33,8 +33,7 @@ def frame(performative: Open | Begin | Attach, channel: int = 0) -> bytes:
 
 def guests() -> list[Mechanism]:
     """What a broker without configured users offers."""
-    users = Users([], cache_seconds=0, monotonic=lambda: 0.0, random_bytes=bytes)
-    mechanisms = offered(users, loopback=True, anonymous=True, random_bytes=bytes)
+    mechanisms = offered(make_access(), from_here())
     return [Mechanism(mechanism) for mechanism in mechanisms]
 
 

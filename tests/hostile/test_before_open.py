@@ -23,7 +23,6 @@ from amqp10.sasl import (
 )
 from amqp10.types import Symbol
 from core.access.mechanisms import PASSWORD_BYTES_MAX, offered
-from core.access.users import Users
 from tests.kit.hostile import (
     Arena,
     composite,
@@ -35,6 +34,7 @@ from tests.kit.hostile import (
     nested_lists,
     zero_width_array,
 )
+from tests.kit.logins import from_here, make_access
 from tests.kit.wire import WirePeer
 
 REFUSAL_DELAY_S = 1.0
@@ -57,8 +57,7 @@ class AsksForEver:
 
 def guest_only() -> list[Mechanism]:
     """What the broker offers on loopback."""
-    users = Users([], cache_seconds=0.0, monotonic=lambda: 0.0, random_bytes=bytes)
-    return [Mechanism(mechanism) for mechanism in offered(users, loopback=True, anonymous=False, random_bytes=bytes)]
+    return [Mechanism(mechanism) for mechanism in offered(make_access(), from_here())]
 
 
 def said_after_sasl_header(peer: WirePeer, data: bytes) -> bytes:

@@ -171,7 +171,7 @@ class Facts:
             settled=Settled(
                 version="1.2.3",
                 node="headgate@here",
-                users=["guest"],
+                users=lambda: ["guest"],
                 limits=LIMITS,
                 flow_map_max=given.flow_map_max,
                 live_clients_max=given.live_clients_max,

@@ -3,7 +3,7 @@
 Clients here speak frames and have no flow control and no manners: :class:`SocketPeer`.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -29,7 +29,7 @@ from amqp10.performatives import (
 )
 from amqp10.sasl import SaslInit, encode_sasl_frame
 from amqp10.serve import amqp10_factory
-from core.access.users import Users
+from core.access.login import Access
 from core.config.server import ServerSettings
 from core.control_plane import BrokerControl
 from core.engine.broker import Broker
@@ -37,7 +37,8 @@ from core.engine.settings import EngineSettings
 from core.interface import Mailbox, QueueDeclaration, QueueTarget
 from core.message import Attributes, Run
 from core.observe.stalls import Stalls
-from core.server.run import Server, read_clocks
+from core.server.run import Background, Server, read_clocks
+from tests.kit.logins import make_access
 from tests.kit.wire import body_of, data_message, numbered
 
 P = TypeVar("P", bound=Performative)
@@ -280,13 +281,16 @@ class AttackedServer:
 
 @asynccontextmanager
 async def attacked_server(
-    front_end: FrontEndSettings | None = None, **settings: object
+    front_end: FrontEndSettings | None = None,
+    *,
+    access: Access | None = None,
+    background: Sequence[Background] = (),
+    **settings: object,
 ) -> AsyncIterator[AttackedServer]:
     """A server with a queue "q" and a bystander; at the end the bystander has lost nothing, and no front end failed."""
     converter = MessageConverter()
     broker = Broker(EngineSettings(), converter)
     broker.declare_queue(QueueDeclaration(name="q", arguments={}), None)
-    users = Users([], cache_seconds=60.0, monotonic=lambda: 0.0, random_bytes=bytes)
     stalls = Stalls(clock=read_clocks)
     control = BrokerControl(broker, version="test", pid=0, stalls=stalls)
     log = LogCapture()
@@ -299,12 +303,12 @@ async def attacked_server(
                 broker=broker,
                 control=control,
                 converter=converter,
-                users=users,
+                access=access or make_access(),
                 stalls=stalls,
-                anonymous=False,
             )
         ],
         log=structlog.wrap_logger(None, processors=[log]),
+        background=background,
     )
     control.server = server
     async with trio.open_nursery() as nursery:

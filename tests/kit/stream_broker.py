@@ -7,7 +7,7 @@ can take it down, cut connections, and make it deaf; everything else is the brok
 import errno
 import math
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -18,10 +18,8 @@ from amqp10.client import Backoff, ClientConnection, ClientSettings, connect
 from amqp10.frontend.authentication import Mechanism
 from amqp10.frontend.settings import FrontEndSettings
 from core.access.mechanisms import offered
-from core.access.passwords import hash_password
-from core.access.users import Users
 from core.clock import Now
-from core.config import UserSettings
+from tests.kit.logins import from_here, make_access, user
 from tests.kit.wire import InProcessBroker, WirePeer
 
 URL = "amqp://guest:guest@broker"
@@ -50,7 +48,7 @@ class StreamBroker:
         self.deaf = False
         """New connections are accepted, and nothing is read from them."""
         self._nursery = nursery
-        self._users = self._make_users([])
+        self._access = make_access(monotonic=trio.current_time, random_bytes=secrets.token_bytes, anonymous=True)
 
     def settings(self, **chosen: object) -> ClientSettings:
         """Settings for clients of this broker; without reconnect unless it is chosen."""
@@ -64,7 +62,7 @@ class StreamBroker:
         if self.down:
             raise OSError(errno.ECONNREFUSED, "refused")
         near, far = trio.testing.memory_stream_pair()
-        mechanisms = offered(self._users, loopback=True, anonymous=True, random_bytes=secrets.token_bytes)
+        mechanisms = offered(self._access, from_here())
         served = Served(far, WirePeer(self.broker, [Mechanism(one) for one in mechanisms]))
         if not self.deaf:
             served.hears.set()
@@ -92,8 +90,7 @@ class StreamBroker:
 
     def change_users(self) -> None:
         """Nobody has the password that they had."""
-        keys = hash_password("another", salt=secrets.token_bytes(16))
-        self._users = self._make_users([UserSettings(name="guest", scram=keys)])
+        self._access.users.replace([user("guest", "another")])
 
     def make_deaf(self) -> None:
         """Nothing is read from the connections there are; what they have got is sent."""
@@ -105,10 +102,6 @@ class StreamBroker:
         for served in self.served:
             served.hears.set()
         await settle()
-
-    @staticmethod
-    def _make_users(users: Sequence[UserSettings]) -> Users:
-        return Users(users, cache_seconds=60.0, monotonic=trio.current_time, random_bytes=secrets.token_bytes)
 
     def _tell_time(self) -> None:
         self.broker.now = Now(trio.current_time(), WALL + trio.current_time())

@@ -3,7 +3,7 @@
 The only module of the admin server that knows them; whoever serves the API knows :mod:`core.admin.api.sources` alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from core.admin.api.definitions import BrokerDefinitions
 from core.admin.api.sources import ApiSources, ControlPlane, Settled
@@ -32,7 +32,7 @@ def api_sources(
     traffic: Mapping[str, Traffic],
     lanes: Sequence[Lane],
     sampler: Sampler,
-    users: Sequence[str],
+    users: Callable[[], Sequence[str]],
     limits: Mapping[str, int],
     version: str,
     node: str,

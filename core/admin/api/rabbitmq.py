@@ -301,7 +301,7 @@ class RabbitmqReads:
     # --- access ------------------------------------------------------------------------------------------------------
 
     def _user_rows(self) -> list[Snapshot]:
-        return [{"name": name, "tags": [ADMINISTRATOR], "limits": {}} for name in self._sources.settled.users]
+        return [{"name": name, "tags": [ADMINISTRATOR], "limits": {}} for name in self._sources.settled.users()]
 
     def _user(self, call: Call) -> ASGIApp:
         for row in self._user_rows():

@@ -88,8 +88,8 @@ class Settled:
 
     version: str
     node: str
-    users: Sequence[str]
-    """Names."""
+    users: Callable[[], Sequence[str]]
+    """Names of those that there are now."""
     limits: Mapping[str, int]
     """Configured ones, by what they limit: queues, exchanges, bindings, policies, unauthenticated."""
     flow_map_max: int

@@ -203,7 +203,7 @@ class Amqp091FrontEnd:
 
     @property
     def reading(self) -> bool:
-        return not (self._held_up or self.connection.input_left)
+        return not (self._held_up or self.connection.input_left or self.connection.awaiting_answer)
 
     def snapshot(self, kind: str, now: Now) -> list[dict[str, object]]:
         match kind:

@@ -18,7 +18,7 @@ from amqp10.lifecycle import SessionState
 from amqp10.link_credit import ReceiverCredit
 from amqp10.messaging import Accepted, Source, Target
 from core.access.mechanisms import Anonymous
-from core.access.users import Users
+from tests.kit.logins import from_here, make_access
 from tests.kit.stream_broker import connected, settle
 
 
@@ -67,9 +67,8 @@ class Puppet:
     """A broker that answers an open and a begin, and otherwise does what a test has its engine do."""
 
     def __init__(self) -> None:
-        users = Users([], cache_seconds=0.0, monotonic=lambda: 0.0, random_bytes=bytes)
         handshake = ServerHandshake(
-            [Mechanism(Anonymous(users, True, True))],
+            [Mechanism(Anonymous(make_access(), from_here()))],
             bare_allowed=False,
             refusal_delay_s=lambda: 0.0,
             frame_size_max=512,

@@ -6,18 +6,12 @@ from hypothesis import strategies as st
 
 from core.access.amqplain import FIELDS_MAX, Amqplain, long_strings
 from core.access.exchange import FAILURE, Reply
+from core.access.login import Access
 from core.access.mechanisms import NAME_BYTES_MAX, PASSWORD_BYTES_MAX
-from core.access.passwords import hash_password
-from core.access.users import Users
-from core.config.access import UserSettings
+from tests.kit.logins import from_here, make_access, user
 
-
-def make_users(*configured: UserSettings) -> Users:
-    return Users(configured, cache_seconds=10.0, monotonic=lambda: 0.0, random_bytes=bytes)
-
-
-USERS = make_users(UserSettings(name="älice", scram=hash_password("wonderland", salt=b"salt for the tests")))
-GUEST_ONLY = make_users()
+USERS = make_access(user("älice", "wonderland"))
+GUEST_ONLY = make_access()
 
 
 def field(name: str, value: bytes, kind: bytes = b"S") -> bytes:
@@ -28,8 +22,8 @@ def login(name: str, password: bytes) -> bytes:
     return field("LOGIN", name.encode()) + field("PASSWORD", password)
 
 
-def answer(response: bytes, users: Users = USERS, *, loopback: bool = True) -> Reply:
-    return Amqplain(users, loopback).start().respond(response)
+def answer(response: bytes, access: Access = USERS, *, loopback: bool = True) -> Reply:
+    return Amqplain(access, from_here(loopback=loopback)).start().respond(response)
 
 
 def test_the_right_password_lets_in_whatever_the_order():
@@ -71,7 +65,7 @@ def test_everything_else_fails_without_a_reason(response):
 
 
 def test_an_empty_response_is_challenged_once():
-    exchange = Amqplain(USERS, loopback=True).start()
+    exchange = Amqplain(USERS, from_here()).start()
     assert exchange.respond(b"") == ("challenge", b"")
     assert exchange.respond(b"") == FAILURE
 

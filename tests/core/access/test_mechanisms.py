@@ -1,44 +1,33 @@
 """Each mechanism against a real client of it, and against everything that is not one."""
 
-import itertools
-from collections.abc import Callable
-
 import pytest
 import scramp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.access.exchange import FAILURE, Reply, SaslMechanism
+from core.access.exchange import FAILURE, LATER, Reply, SaslMechanism
+from core.access.login import Access
 from core.access.mechanisms import Anonymous, Plain, ScramSha256, offered
-from core.access.passwords import hash_password
-from core.access.users import Users
 from core.config.access import UserSettings
+from tests.kit.logins import from_here, make_access, user
 
-SALT = b"salt for the tests"
-ALICE = UserSettings(name="alice", scram=hash_password("wonderland", salt=SALT))
-
-
-def counting_bytes() -> Callable[[int], bytes]:
-    """Bytes that differ from call to call and not from run to run."""
-    numbers = itertools.count()
-    return lambda length: next(numbers).to_bytes(length)
-
-
-def make_users(*configured: UserSettings) -> Users:
-    return Users(configured, cache_seconds=10.0, monotonic=lambda: 0.0, random_bytes=counting_bytes())
+ALICE = user("alice", "wonderland")
+UNLIMITED = {
+    "failed_logins_per_user_and_address": 1_000_000,
+    "failed_logins_per_address": 1_000_000,
+    "failed_logins_per_user": 1_000_000,
+}
+USERS = make_access(ALICE, **UNLIMITED)
+GUEST_ONLY = make_access()
 
 
-USERS = make_users(ALICE)
-GUEST_ONLY = make_users()
+def plain(access: Access, response: bytes, *, loopback: bool = True) -> Reply:
+    return Plain(access, from_here(loopback=loopback)).start().respond(response)
 
 
-def plain(users: Users, response: bytes, *, loopback: bool = True) -> Reply:
-    return Plain(users, loopback).start().respond(response)
-
-
-def scram(users: Users, name: str, password: str, *, loopback: bool = True) -> tuple[Reply, scramp.ScramClient]:
+def scram(access: Access, name: str, password: str, *, loopback: bool = True) -> tuple[Reply, scramp.ScramClient]:
     """The whole exchange with scramp's client, up to the last reply."""
-    exchange = ScramSha256(users, loopback, counting_bytes()).start()
+    exchange = ScramSha256(access, from_here(loopback=loopback)).start()
     client = scramp.ScramClient(["SCRAM-SHA-256"], name, password)
     step, data = exchange.respond(client.get_client_first().encode())
     assert step == "challenge"
@@ -75,7 +64,7 @@ def test_plain_refuses_everybody_else_without_saying_why(response: bytes):
     assert plain(USERS, response) == FAILURE
 
 
-@pytest.mark.parametrize("mechanism", [Plain(USERS, True), ScramSha256(USERS, True, counting_bytes())])
+@pytest.mark.parametrize("mechanism", [Plain(USERS, from_here()), ScramSha256(USERS, from_here())])
 def test_a_missing_initial_response_is_asked_for_once(mechanism: SaslMechanism):
     exchange = mechanism.start()
     assert exchange.respond(b"") == ("challenge", b"")
@@ -83,7 +72,7 @@ def test_a_missing_initial_response_is_asked_for_once(mechanism: SaslMechanism):
 
 
 def test_plain_goes_on_after_being_asked():
-    exchange = Plain(USERS, True).start()
+    exchange = Plain(USERS, from_here()).start()
     exchange.respond(b"")
     assert exchange.respond(b"\0alice\0wonderland") == ("success", b"alice")
 
@@ -102,7 +91,7 @@ def test_scram_refuses_a_wrong_password_and_an_unknown_name_alike(name: str, pas
 def test_scram_shows_an_unknown_name_a_salt_that_stays_the_same():
     def challenge(name: str) -> list[str]:
         first = f"n,,n={name},r=abcdefgh".encode()
-        _, data = ScramSha256(USERS, True, counting_bytes()).start().respond(first)
+        _, data = ScramSha256(USERS, from_here()).start().respond(first)
         return data.decode().split(",")[1:]
 
     assert challenge("bob") == challenge("bob")
@@ -112,11 +101,36 @@ def test_scram_shows_an_unknown_name_a_salt_that_stays_the_same():
 
 @pytest.mark.parametrize("last", [b"x", b"\0"])
 def test_scram_ends_with_an_empty_response_only(last: bytes):
-    exchange = ScramSha256(USERS, True, counting_bytes()).start()
+    exchange = ScramSha256(USERS, from_here()).start()
     client = scramp.ScramClient(["SCRAM-SHA-256"], "alice", "wonderland")
     client.set_server_first(exchange.respond(client.get_client_first().encode())[1].decode())
     assert exchange.respond(client.get_client_final().encode())[0] == "challenge"
     assert exchange.respond(last) == FAILURE
+
+
+def test_scram_goes_no_step_further_after_one_that_was_not_passed():
+    access = make_access(ALICE, failed_logins_per_user_and_address=1)
+
+    def answers() -> list[str]:
+        exchange = ScramSha256(access, from_here()).start()
+        return [exchange.respond(response)[0] for response in (b"n,,n=alice,r=abcdefgh", b"x", b"", b"")]
+
+    assert answers() == ["challenge", "failure", "failure", "failure"]
+    assert answers() == ["later", "failure", "failure", "failure"]
+
+
+def test_a_proof_is_not_looked_at_when_others_have_failed_since_it_was_begun():
+    access = make_access(ALICE, failed_logins_per_user_and_address=1)
+    exchange = ScramSha256(access, from_here()).start()
+    client = scramp.ScramClient(["SCRAM-SHA-256"], "alice", "wonderland")
+    client.set_server_first(exchange.respond(client.get_client_first().encode())[1].decode())
+    assert plain(access, b"\0alice\0guess") == FAILURE
+    assert exchange.respond(client.get_client_final().encode()) == LATER
+
+
+def test_a_response_that_is_too_long_to_be_one_is_not_looked_at():
+    exchange = ScramSha256(make_access(ALICE), from_here()).start()
+    assert exchange.respond(b"n,,n=alice,r=" + b"r" * 1300) == FAILURE
 
 
 @settings(max_examples=300, deadline=None)
@@ -132,7 +146,7 @@ def test_scram_ends_with_an_empty_response_only(last: bytes):
     )
 )
 def test_scram_answers_anything_and_lets_in_nobody_by_luck(responses: list[bytes]):
-    exchange = ScramSha256(USERS, True, counting_bytes()).start()
+    exchange = ScramSha256(USERS, from_here()).start()
     for response in responses:
         step, _ = exchange.respond(response)
         assert step != "success"
@@ -151,54 +165,56 @@ def test_with_users_there_is_no_guest():
     assert plain(USERS, b"\0guest\0guest") == FAILURE
 
 
-def anonymous(users: Users, *, loopback: bool, allowed: bool) -> Reply:
-    return Anonymous(users, loopback, allowed).start().respond(b"trace\xff")
+def anonymous(access: Access, *, loopback: bool) -> Reply:
+    return Anonymous(access, from_here(loopback=loopback)).start().respond(b"trace\xff")
 
 
-def offered_names(users: Users, *, loopback: bool, allowed: bool) -> list[str]:
-    mechanisms = offered(users, loopback=loopback, anonymous=allowed, random_bytes=counting_bytes())
-    return [mechanism.name for mechanism in mechanisms]
+def offered_names(access: Access, *, loopback: bool) -> list[str]:
+    return [mechanism.name for mechanism in offered(access, from_here(loopback=loopback))]
 
 
 ANONYMOUS_CASES = pytest.mark.parametrize(
     ("users", "loopback", "allowed", "identity"),
     [
-        (GUEST_ONLY, True, False, "guest"),
-        (GUEST_ONLY, True, True, "guest"),
-        (GUEST_ONLY, False, False, None),
-        (GUEST_ONLY, False, True, "anonymous"),
-        (USERS, True, False, None),
-        (USERS, True, True, "anonymous"),
-        (USERS, False, True, "anonymous"),
+        ((), True, False, "guest"),
+        ((), True, True, "guest"),
+        ((), False, False, None),
+        ((), False, True, "anonymous"),
+        ((ALICE,), True, False, None),
+        ((ALICE,), True, True, "anonymous"),
+        ((ALICE,), False, True, "anonymous"),
     ],
 )
 
 
 @ANONYMOUS_CASES
 def test_anonymous_is_guest_on_this_machine_while_there_is_no_other_user(
-    users: Users, loopback: bool, allowed: bool, identity: str | None
+    users: tuple[UserSettings, ...], loopback: bool, allowed: bool, identity: str | None
 ):
     expected = FAILURE if identity is None else ("success", identity.encode())
-    assert anonymous(users, loopback=loopback, allowed=allowed) == expected
+    assert anonymous(make_access(*users, anonymous=allowed), loopback=loopback) == expected
 
 
 @ANONYMOUS_CASES
-def test_anonymous_is_offered_where_it_lets_in(users: Users, loopback: bool, allowed: bool, identity: str | None):
+def test_anonymous_is_offered_where_it_lets_in(
+    users: tuple[UserSettings, ...], loopback: bool, allowed: bool, identity: str | None
+):
     names = ["SCRAM-SHA-256", "PLAIN", "ANONYMOUS"]
-    assert offered_names(users, loopback=loopback, allowed=allowed) == names[: 2 if identity is None else 3]
+    access = make_access(*users, anonymous=allowed)
+    assert offered_names(access, loopback=loopback) == names[: 2 if identity is None else 3]
 
 
 def test_guest_goes_when_a_user_comes_and_comes_back_when_the_last_one_goes():
-    users = make_users()
-    begun = Anonymous(users, True, False).start()
-    assert users.names == ["guest"]
-    users.replace([ALICE])
-    assert users.names == ["alice"]
+    access = make_access()
+    begun = Anonymous(access, from_here()).start()
+    assert access.users.names == ["guest"]
+    access.users.replace([ALICE])
+    assert access.users.names == ["alice"]
     assert begun.respond(b"") == FAILURE, "offered before the user came"
-    assert plain(users, b"\0guest\0guest") == FAILURE
-    assert plain(users, b"\0alice\0wonderland") == ("success", b"alice")
-    assert "ANONYMOUS" not in offered_names(users, loopback=True, allowed=False)
-    users.replace([])
-    assert plain(users, b"\0alice\0wonderland") == FAILURE, "also with a password that was right a moment ago"
-    assert plain(users, b"\0guest\0guest") == ("success", b"guest")
-    assert anonymous(users, loopback=True, allowed=False) == ("success", b"guest")
+    assert plain(access, b"\0guest\0guest") == FAILURE
+    assert plain(access, b"\0alice\0wonderland") == ("success", b"alice")
+    assert "ANONYMOUS" not in offered_names(access, loopback=True)
+    access.users.replace([])
+    assert plain(access, b"\0alice\0wonderland") == FAILURE, "also with a password that was right a moment ago"
+    assert plain(access, b"\0guest\0guest") == ("success", b"guest")
+    assert anonymous(access, loopback=True) == ("success", b"guest")

@@ -1,12 +1,13 @@
-"""Passwords: right or wrong, remembered for a while, and no name betrayed."""
+"""Users: keys, passwords that were right a moment ago, and no name betrayed."""
 
 import pytest
 
 from core.access.passwords import hash_password
 from core.access.users import Users
-from core.config.access import UserSettings
+from core.config.access import ITERATIONS
+from tests.kit.logins import SALT, make_access, user
 
-SALT = b"salt for the tests"
+ALICE, SLOW = user("alice", "wonderland"), user("slow", "x", iterations=5000)
 
 
 class Clock:
@@ -19,14 +20,12 @@ class Clock:
         return self.now
 
 
-def make_users(clock: Clock, cache_seconds: float = 10.0) -> Users:
-    alice = UserSettings(name="alice", scram=hash_password("wonderland", salt=SALT))
-    slow = UserSettings(name="slow", scram=hash_password("x", salt=SALT, iterations=5000))
-    return Users([alice, slow], cache_seconds=cache_seconds, monotonic=clock, random_bytes=lambda length: bytes(length))
+def make_users(clock: Clock) -> Users:
+    return make_access(ALICE, SLOW, monotonic=clock, password_cache=10.0).users
 
 
 def test_keys_follow_the_rfc():
-    keys = hash_password("pencil", salt=bytes.fromhex("5b6d99689d12358eeca04b141236fa81"))
+    keys = hash_password("pencil", salt=bytes.fromhex("5b6d99689d12358eeca04b141236fa81"), iterations=4096)
     assert keys.render() == (
         "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:"
         "wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="
@@ -44,32 +43,45 @@ def test_a_password_with_control_characters_is_refused():
         hash_password("bell\x07", salt=SALT)
 
 
-def test_a_right_password_stays_right_and_a_wrong_one_wrong():
-    users = make_users(Clock())
-    for _ in range(2):
-        assert users.password_is_right("alice", "wonderland", loopback=False)
-        assert not users.password_is_right("alice", "Wonderland", loopback=False)
-        assert not users.password_is_right("bob", "wonderland", loopback=False)
+def test_new_keys_have_as_many_iterations_as_owasp_asks_for():
+    assert hash_password("pencil", salt=SALT).iterations == ITERATIONS == 600_000
 
 
-def test_a_remembered_password_is_of_its_user_only():
-    users = make_users(Clock())
-    assert users.password_is_right("alice", "wonderland", loopback=False)
-    assert not users.password_is_right("slow", "wonderland", loopback=False)
-    assert not users.password_is_right("alicewonder", "land", loopback=False)
-
-
-@pytest.mark.parametrize("cache_seconds", [0.0, 10.0])
-def test_a_password_is_right_also_when_it_is_no_longer_remembered(cache_seconds: float):
+def test_a_remembered_password_is_of_its_user_only_and_not_for_ever():
     clock = Clock()
-    users = make_users(clock, cache_seconds)
-    assert users.password_is_right("alice", "wonderland", loopback=False)
+    users = make_users(clock)
+    users.remember("alice", "wonderland", loopback=False)
+    assert users.remembers("alice", "wonderland", loopback=False)
+    assert not users.remembers("alice", "Wonderland", loopback=False)
+    assert not users.remembers("slow", "wonderland", loopback=False)
+    assert not users.remembers("alicewonder", "land", loopback=False)
     clock.now += 10.0
-    assert users.password_is_right("alice", "wonderland", loopback=False)
+    assert not users.remembers("alice", "wonderland", loopback=False)
 
 
-def test_an_unknown_name_costs_as_many_iterations_as_the_dearest_user():
+def test_nothing_is_remembered_of_users_that_have_changed():
     users = make_users(Clock())
-    assert users.keys("bob", loopback=False).iterations == 5000
-    assert users.keys("bob", loopback=False) == users.keys("bob", loopback=True)
-    assert len(users.keys("bob", loopback=False).salt) == 16
+    users.remember("alice", "wonderland", loopback=False)
+    users.replace([ALICE])
+    assert not users.remembers("alice", "wonderland", loopback=False)
+
+
+def test_other_keys_are_of_another_password_until_it_is_proved():
+    users = make_users(Clock())
+    users.remember("alice", "wonderland", loopback=False)
+    users.set_keys("alice", hash_password("wonderland", salt=b"another salt", iterations=4096))
+    assert not users.remembers("alice", "wonderland", loopback=False)
+
+
+def test_an_unknown_name_has_a_salt_and_a_count_like_any_user_and_always_the_same():
+    users = make_users(Clock())
+    for name in ("bob", "carol", "dave"):
+        assert users.keys(name, loopback=False) == users.keys(name, loopback=True)
+        assert len(users.keys(name, loopback=False).salt) == 16
+    counts = {users.keys(f"name-{number}", loopback=False).iterations for number in range(50)}
+    assert counts == {4096, 5000}, "a count that no user has, or that only users have, would betray names"
+
+
+def test_guest_costs_little_and_so_does_who_is_not_guest():
+    users = make_access().users
+    assert users.keys("guest", loopback=True).iterations == users.keys("bob", loopback=True).iterations == 4096

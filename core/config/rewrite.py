@@ -1,0 +1,53 @@
+"""One change that the broker makes to its configuration: keys of a password that were made anew.
+
+The file stays as people wrote it but for these keys. It is replaced as a whole: a crash leaves the old or the new one.
+"""
+
+import os
+import threading
+from pathlib import Path
+
+from core.config.access import ScramKeys
+
+
+class KeysInFile:
+    """The keys of users in a configuration file. May be called in any thread."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        """One change at a time, so that none is lost."""
+
+    def replace(self, old: ScramKeys, new: ScramKeys) -> None:
+        """Put keys in the place of others. Raises OSError, and ValueError when the old ones are not there."""
+        if self._path is None:
+            raise ValueError("there is no configuration file")
+        with self._lock:
+            path = self._path.resolve(strict=True)  # of a symbolic link, what it leads to
+            text = path.read_text(encoding="utf-8")
+            if text.count(old.render()) != 1:
+                raise ValueError(f"the line of this user is not in {path} as it was when the broker read it")
+            _replace(path, text.replace(old.render(), new.render()))
+
+
+def _replace(path: Path, text: str) -> None:
+    standing = path.stat()
+    beside = path.with_name(f".{path.name}.new")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), standing.st_mode & 0o7777)
+            if (standing.st_uid, standing.st_gid) != (os.geteuid(), os.getegid()):
+                os.fchown(file.fileno(), standing.st_uid, standing.st_gid)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink()
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,92 @@
+"""Logins without sockets: users whose passwords are hashed with few iterations, at once or when a test says so."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import structlog
+from structlog.testing import LogCapture
+
+from core.access.attempts import Attempts
+from core.access.login import Access, LoginPeer, PasswordCheck
+from core.access.passwords import hash_password
+from core.access.users import Users
+from core.config.access import ITERATIONS_MIN, AccessSettings, ScramKeys, UserSettings
+
+SALT = b"salt for the tests"
+
+
+def user(name: str, password: str, *, iterations: int = ITERATIONS_MIN) -> UserSettings:
+    """A user, with keys that cost little."""
+    return UserSettings(name=name, scram=hash_password(password, salt=SALT, iterations=iterations))
+
+
+def counting_bytes() -> Callable[[int], bytes]:
+    """Bytes that differ from call to call and not from run to run."""
+    numbers = itertools.count()
+    return lambda length: next(numbers).to_bytes(length)
+
+
+def hash_at_once(check: PasswordCheck) -> bool:
+    """What tests submit checks to that are not about waiting."""
+    work = check.begin()
+    if work is not None:
+        check.finish(work())
+    return True
+
+
+@dataclass
+class Held:
+    """Hashes that wait for the test."""
+
+    most: int = 1000
+    checks: list[PasswordCheck] = field(default_factory=list)
+
+    def submit(self, check: PasswordCheck) -> bool:
+        """See :class:`core.access.login.Access`."""
+        if len(self.checks) == self.most:
+            return False
+        self.checks.append(check)
+        return True
+
+    def run(self) -> int:
+        """Hash what waits; how many there were."""
+        checks, self.checks = self.checks, []
+        for check in checks:
+            hash_at_once(check)
+        return len(checks)
+
+
+def nothing_kept(old: ScramKeys, new: ScramKeys) -> None:
+    """Where keys are kept that nobody will look for."""
+
+
+def make_access(
+    *users: UserSettings,
+    submit: Callable[[PasswordCheck], bool] = hash_at_once,
+    monotonic: Callable[[], float] = lambda: 0.0,
+    keep: Callable[[ScramKeys, ScramKeys], None] = nothing_kept,
+    iterations: int = ITERATIONS_MIN,
+    random_bytes: Callable[[int], bytes] | None = None,
+    anonymous: bool = False,
+    log: LogCapture | None = None,
+    **settings: object,
+) -> Access:
+    """All that logins share. ``settings`` are those of ``access``."""
+    own = AccessSettings.model_validate(settings)
+    random_bytes = random_bytes or counting_bytes()
+    return Access(
+        users=Users(users, cache_seconds=own.password_cache, monotonic=monotonic, random_bytes=random_bytes),
+        attempts=Attempts(own, monotonic=monotonic),
+        submit=submit,
+        random_bytes=random_bytes,
+        log=structlog.wrap_logger(None, processors=[log or LogCapture()]),
+        iterations=iterations,
+        anonymous=anonymous,
+        keep=keep,
+    )
+
+
+def from_here(*, loopback: bool = True, host: str = "", wake: Callable[[], None] = lambda: None) -> LoginPeer:
+    """A peer on this machine, or elsewhere."""
+    return LoginPeer(host or ("127.0.0.1" if loopback else "192.0.2.1"), loopback, wake)
