@@ -13,6 +13,7 @@ from core.config.store import StoreSettings
 from core.process import new_identity
 from core.server.data import OpenData
 from core.server.run import read_clocks
+from core.store.reserve import RESERVE_FILE
 
 IDLE_STEPS = 3
 """So often in a row nothing was left to do: files go one sync after their last message."""
@@ -31,7 +32,7 @@ def compacted(folder: Path) -> Iterator[str]:
 async def _compact(folder: Path, log: structlog.typing.FilteringBoundLogger) -> None:
     data = OpenData(
         folder,
-        StoreSettings(),
+        StoreSettings(space_reserve=0),  # what is held back is for this; the next start holds it back again
         clock=read_clocks,
         log=log,
         annotations=SectionCodec(),
@@ -56,7 +57,7 @@ def _no_turn() -> None:
 
 
 def _bytes_in(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and path.name != RESERVE_FILE)
 
 
 def _drop(*event: object) -> dict[str, object]:

@@ -226,6 +226,7 @@ WHEN_REACHED: Mapping[str, str] = {
     "store.msg_store_file_size_limit": "the next file of the message store is begun",
     "store.command_log_file_size_limit": "the next file of the command log is begun",
     "store.inline_write_max": "the batch is written by the lane's worker thread",
+    "store.space_reserve": "there is less than twice as much space: half of it is given back to the disk",
     "store.open_files_max": "the file that was not used for longest is closed",
     "alarms.memory_watermark": "publishers wait",
     "alarms.disk_free_limit": "publishers wait, and nothing is paged out to disk",

@@ -32,6 +32,10 @@ class StoreSettings(Section):
     no_space_retry: Seconds = Field(default=0.25, ge=0.01)
     """How long to wait before a write that found no space is tried again."""
 
+    space_reserve: Bytes = Field(default=8 * 2**20, ge=0)
+    """What the file reserve holds back on the disk: one half for starts, one for brokers that run on a full disk. 0: no
+    such file, and no start on a full disk."""
+
     open_files_max: Annotated[int, Unit("files")] = Field(default=256, ge=8)
     """Files that are kept open at once; fewer when sockets need the descriptors."""
 

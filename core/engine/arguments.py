@@ -24,7 +24,7 @@ x-queue-mode                       ``default`` ``lazy``                c       y
 x-queue-version                    1 2                                 c       never: one kind of index
 x-queue-master-locator             string                              c       never: one node
 x-dead-letter-strategy             ``at-most-once`` ``at-least-once``  q       yes
-x-delivery-limit, x-deliver-limit  integer >= -1; -1 is no limit       q       yes, the second never
+x-delivery-limit, x-deliver-limit  integer >= -1; -1 is no limit       q       yes
 x-quorum-initial-group-size,       integer > 0                         q       never: one node
 x-quorum-target-group-size
 x-max-in-memory-length,            integer >= 0                        q       never: memory is the broker's to
@@ -40,7 +40,7 @@ x-delayed-type                     string                              exchanges
 
 Types: c classic, q quorum, s stream. The units of an age are those of RabbitMQ: Y years, M months, D days, h hours,
 m minutes, s seconds. ``x-deliver-limit`` and ``x-initial-group-size`` are what RabbitMQ's Python client says for
-``x-delivery-limit`` and ``x-initial-cluster-size``; to RabbitMQ too they mean nothing.
+``x-delivery-limit`` and ``x-initial-cluster-size``; to RabbitMQ they mean nothing.
 
 Other arguments with the prefix ``x-`` are refused, because whoever sets one expects something of it. Arguments
 without the prefix are the client's own and are kept.

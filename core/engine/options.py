@@ -17,6 +17,9 @@ from core.message import DEFAULT_PRIORITY
 DELIVERY_LIMIT_DEFAULT = 20
 """Failed deliveries of a message in a quorum queue before it is dead-lettered or dropped: as RabbitMQ since 4.0."""
 
+DELIVER_LIMIT = "x-deliver-limit"
+"""How RabbitMQ's client for Python spells ``x-delivery-limit``."""
+
 QUORUM_LEVELS = 2
 """Quorum queues tell two priorities apart, up to the default one and above it, as RabbitMQ since 4.0."""
 
@@ -88,6 +91,8 @@ class QueueOptions:
 def effective(declaration: QueueDeclaration, policy: Mapping[str, object]) -> QueueOptions:
     """Arguments and policy definition joined; both were checked when they were made."""
     arguments = declaration.arguments
+    if DELIVER_LIMIT in arguments:
+        arguments = {"x-delivery-limit": arguments[DELIVER_LIMIT], **arguments}
     kind = QueueType(str(arguments.get("x-queue-type", QueueType.CLASSIC.value)))
     choose = _Choice(arguments, policy)
     overflow = choose.first("overflow", str)

@@ -4,6 +4,7 @@ Opening it may take long after an unclean stop, and happens before anybody is li
 whoever reads the log after a crash learns what survived.
 """
 
+import errno
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
@@ -27,15 +28,19 @@ from core.server.worker_threads import WorkerThreads
 from core.store.command_log import LocalCommandLog
 from core.store.definitions import SCHEMA_VERSION, DefinitionsDatabase
 from core.store.disk import FolderDisk
+from core.store.errors import StoreFailure
 from core.store.folder import LOCK_FILE, open_folder
 from core.store.lane import Lane, last_synced
 from core.store.recovery import Report
+from core.store.reserve import SpaceReserve
 from core.store.store import STREAMS, open_store
 
 NO_SPACE = "no space in the store"
 """The source of a disk alarm that a write has raised, whatever the measured space is."""
 HOUSEKEEPING_SECONDS = 0.1
 """How often it is seen whether there is garbage. A step is 1 MiB of copying, and others get their turn between two."""
+RESERVE_SECONDS = 1.0
+"""How often the reserve is looked after. A lane that finds no space has half of it that soon."""
 PROGRESS_SECONDS = 5.0
 """How often a long recovery says how far it has come."""
 
@@ -65,6 +70,7 @@ class OpenData:
         self._log = log
         self._said_at = clock().monotonic
         self._folder = open_folder(path, encodings)
+        self._reserve = SpaceReserve(path, settings.space_reserve)
         self._disk = FolderDisk(path, settings.open_files_max, marker=LOCK_FILE)
         self._definitions = DefinitionsDatabase(self._folder.definitions, new_identity=new_identity)
         if self._definitions.upgraded_from is not None:
@@ -107,6 +113,7 @@ class OpenData:
         quorum.retain([number for number, kind in ids.items() if kind == "quorum"])
         self._remove_unknown_streams({str(number) for number, kind in ids.items() if kind == "stream"})
         store.report.seconds = self._clock().monotonic - began
+        self._reserve.adjust()
         self._say_found(store.report, quorum.problems)
         return Storage(
             found=found,
@@ -126,7 +133,7 @@ class OpenData:
 
     def tasks(self, alarms: AlarmRegistry) -> list[Callable[[Callable[[], None]], Awaitable[None]]]:
         """What drives the lanes beside the peers; see :data:`core.server.run.Background`."""
-        return [*(partial(self._drive, lane, alarms) for lane in self.lanes), self._keep_house]
+        return [*(partial(self._drive, lane, alarms) for lane in self.lanes), self._keep_house, self._keep_reserve]
 
     async def _keep_house(self, turn: Callable[[], None]) -> None:
         """Compact the message store bit by bit, and let go of what is written."""
@@ -134,6 +141,12 @@ class OpenData:
             await trio.sleep(HOUSEKEEPING_SECONDS)
             while self.storage.store.compact_step():
                 await trio.lowlevel.checkpoint()
+
+    async def _keep_reserve(self, turn: Callable[[], None]) -> None:
+        """Hold space back while there is enough, and give half of it to the lanes when there is not."""
+        while True:
+            await trio.sleep(RESERVE_SECONDS)
+            await trio.to_thread.run_sync(self._reserve.adjust)
 
     async def _drive(self, lane: Lane, alarms: AlarmRegistry, turn: Callable[[], None]) -> None:
         source = f"{NO_SPACE} ({lane.name})"
@@ -175,18 +188,26 @@ class OpenData:
     # --- the end
 
     async def leave_in_order(self, progressed: Callable[[], None]) -> None:
-        """Write and sync what is left, and what makes the next start quick. Raises StoreFailure, NoSpace, OSError."""
+        """Write and sync what is left, and what makes the next start quick. Raises StoreFailure, NoSpace."""
         storage = self.storage
         run_blocking = WorkerThreads()
+        self._reserve.give_up()
         for lane in self.lanes:
             await drain(lane, self._disk, run_blocking=run_blocking, clock=self._clock, progressed=progressed)
-        storage.quorum.put_snapshot()
-        storage.store.close_checkpoint()
+        try:
+            storage.quorum.put_snapshot()
+            storage.store.close_checkpoint()
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise StoreFailure("write", str(error.filename or "checkpoint"), error) from error
+            self._log.warning("store-not-left-clean", reason=f"the checkpoint cannot be written: {error.strerror}")
+        self._reserve.adjust()
 
     def close(self) -> None:
         """Let others use the folder."""
         self._definitions.close()
         self._disk.close()
+        self._reserve.close()
         self._folder.close()
 
     # --- the log

@@ -36,5 +36,20 @@ class StoreRefused(Exception):
     """The data folder cannot be used: it is another's, newer, locked or unreadable. It was left as it was."""
 
 
+class StoreUnavailable(StoreRefused):
+    """It cannot be used now, and a later start may find it usable: another process has it, or the disk is full or
+    fails."""
+
+
+def refusal(error: OSError, text: str) -> StoreRefused:
+    """What a start says that an error of the operating system has stopped."""
+    lasting = (PermissionError, NotADirectoryError, IsADirectoryError)
+    return StoreRefused(text) if isinstance(error, lasting) or error.errno in _LASTING else StoreUnavailable(text)
+
+
+_LASTING = frozenset({errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
+"""What stays so until somebody changes it."""
+
+
 class StoreDamaged(Exception):
     """Records that were synced are damaged. With ``store.salvage`` the broker starts without them."""

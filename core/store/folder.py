@@ -12,6 +12,7 @@ name                        what
 ``msg_store_persistent/``   bodies that several queues share
 ``msg_store_transient/``    bodies of messages that do not outlive the broker; emptied at each start
 ``quorum/``, ``streams/``   the logs of quorum queues and streams
+``reserve``                 see :mod:`core.store.reserve`
 ``classic/``                how far the lane of classic messages was synced
 ==========================  ===========================================================================================
 
@@ -22,6 +23,7 @@ it is, to the byte. Everything is looked at before the first change, and once mo
 same generation.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -33,8 +35,9 @@ from typing import NamedTuple
 
 from core.message import Origin
 from core.store.definitions import check_definitions
-from core.store.errors import StoreRefused
+from core.store.errors import StoreRefused, StoreUnavailable, refusal
 from core.store.places import PERSISTENT, QUEUES, TRANSIENT
+from core.store.reserve import give_up_reserve
 
 FORMAT = 1
 PRODUCT = "headgate"
@@ -99,6 +102,7 @@ def open_folder(path: Path, encodings: Iterable[Origin] = tuple(Origin)) -> Data
             found = _format_so_far(path)
             _check_encodings(path, found, known)
             generation = found.starts + 1
+            give_up_reserve(path)
             os.ftruncate(lock, 0)
             os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
             _write_format(path, _Format(generation, found.encodings | known))
@@ -188,7 +192,7 @@ def _lock(path: Path, lock: int) -> int:
     except BlockingIOError:
         holder = os.pread(lock, 32, 0).decode(errors="replace").strip()
         os.close(lock)
-        raise StoreRefused(
+        raise StoreUnavailable(
             f"data folder {path} is in use by {f'process {holder}' if holder else 'another process'}; "
             "end that one first, or name another folder with data.folder or --data"
         ) from None
@@ -207,10 +211,12 @@ def _explained(path: Path) -> Iterator[None]:
         about = f"data folder {path}"
         if error.filename is not None and Path(os.fsdecode(error.filename)) != path:
             about += f": {os.path.relpath(os.fsdecode(error.filename), path)}"
-        raise StoreRefused(
-            f"{about} cannot be used: {error.strerror}; check who may read and write it, or name another folder with "
-            "data.folder or --data"
-        ) from None
+        remedy = (
+            "make room on its disk"
+            if error.errno in (errno.ENOSPC, errno.EDQUOT)
+            else "check who may read and write it, or name another folder with data.folder or --data"
+        )
+        raise refusal(error, f"{about} cannot be used: {error.strerror}; {remedy}") from None
 
 
 # --- what is in it -----------------------------------------------------------------------------------------------

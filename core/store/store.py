@@ -13,7 +13,7 @@ from core.config.store import StoreSettings
 from core.store.checkpoint import Checkpoint, IndexKey, read_checkpoint, remove_checkpoint, write_checkpoint
 from core.store.compaction import Compactor
 from core.store.disk import Disk
-from core.store.errors import StoreRefused
+from core.store.errors import refusal
 from core.store.lane import Lane, last_synced
 from core.store.message_store import MessageStore, MessageStores
 from core.store.places import PERSISTENT, QUEUES, TRANSIENT, index_folder
@@ -128,7 +128,8 @@ def open_store(
         return _open(disk, settings, generation, sorted(queue_ids), progress)
     except OSError as error:
         about = f" {error.filename!r}" if error.filename else ""
-        raise StoreRefused(f"the store cannot be read:{about} {error.strerror}; check the data folder") from error
+        text = f"the store cannot be opened:{about} {error.strerror}; check the data folder and its disk"
+        raise refusal(error, text) from error
 
 
 def _open(
