@@ -413,7 +413,8 @@ class Amqp10FrontEnd:
                 batch=self.settings.max_queue_credit,
                 traffic=self.traffic,
             )
-            is_stream = self._topology.queue_info(queue_name, self).type == "stream"
+            queue = self._topology.queue_info(queue_name, self)
+            is_stream = queue.type == "stream"
             termini.check_distribution_mode(source, copies=is_stream)
             if is_stream:
                 stream = stream_filters(source.filter, now.wall)
@@ -441,6 +442,7 @@ class Amqp10FrontEnd:
             snd_settle_mode=1 if settled else 0,
             rcv_settle_mode=0 if settled else attach.rcv_settle_mode,
             max_message_size=attach.max_message_size,
+            properties={termini.QUEUE_IDENTITY: queue.identity},
         )
         user.flow = self._flow.recorder_of(user)
 

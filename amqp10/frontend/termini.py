@@ -36,6 +36,10 @@ _LIFETIME_POLICIES = {
 }
 """All there are [3.5.10 to 3.5.13], by descriptor."""
 
+QUEUE_IDENTITY = "headgate:queue-identity"
+"""A property of the attach to a consumer: the identity of the queue's declaration. A queue that was deleted and
+declared again has another one, and neither offsets nor sequence numbers of the former mean anything in it."""
+
 
 def check_fresh(attach: Attach) -> None:
     """Raises LinkFault for an attach that wants to resume deliveries: there is nothing to resume here yet."""

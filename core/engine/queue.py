@@ -166,6 +166,7 @@ class Queue:
             **asdict(self.counters),
             **self._letters.counts(),
             **states,
+            "next_sequence": self._next_sequence,
             "returned_ready": returned,
             "messages_moving": 0 if move is None else move.under_way,
             "last_move": None if move is None else move.shown(),

@@ -95,10 +95,12 @@ class Snapshots:
                 yield queue.name, len(consumers) > 0 and queue.ready > 0 and consumers.first_level() is None
 
     def _queue(self, queue: AnyQueue) -> Snapshot:
-        declaration = self.topology.queues[queue.name].declaration
+        definition = self.topology.queues[queue.name]
+        declaration = definition.declaration
         reading = queue.stage_credit.reading(self.now())
         return {
             "name": queue.name,
+            "queue_identity": definition.identity,  # "identity" would tell rows apart, and the name does that
             "type": queue.options.type.value,
             "durable": declaration.durable,
             "exclusive": declaration.exclusive,

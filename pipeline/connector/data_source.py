@@ -40,7 +40,7 @@ from pyspark.sql.types import (
 )
 
 from pipeline.connector.errors import BadOption
-from pipeline.connector.offsets import Json, OffsetRange, stream_json
+from pipeline.connector.offsets import Json, OffsetRange
 from pipeline.connector.options import SourceOptions
 from pipeline.connector.queue_source import QueueSource, read_again
 from pipeline.connector.rows import HEADER_COLUMNS
@@ -153,7 +153,7 @@ class BatchReader(DataSourceReader):
         source = StreamSource(self._options)
         try:
             start, end = source.range()
-            return [Range(one) for one in source.ranges(stream_json(start), stream_json(end))]
+            return [Range(one) for one in source.ranges(start, end)]
         finally:
             source.close()
 
@@ -175,7 +175,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> Json:
         """Where a query without a checkpoint begins."""
-        return stream_json(self._source.first())
+        return self._source.first()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """``maxRowsPerTrigger``; ``maxBytesPerTrigger`` is applied besides."""

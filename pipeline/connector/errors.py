@@ -66,7 +66,8 @@ class BadOffset(ConnectorError):
 
 
 class DataLost(ConnectorError):
-    """Messages that a query still needs are gone: retention, expiry, or another consumer took them."""
+    """Messages that a query still needs are gone: retention, expiry, another consumer took them, or their queue or
+    stream was deleted and declared anew."""
 
 
 def told(what: str, error: Error | None) -> tuple[str, str | None]:

@@ -40,6 +40,8 @@ REFUSALS = frozenset(
     )
 )
 """RabbitMQ answers an attach that it does not want by ending the session. With one of these it would do so again."""
+IDENTITY_PROPERTY = "headgate:queue-identity"
+"""Of an attach: the identity of the queue's declaration. Headgate tells it, other brokers do not."""
 REASON_PROPERTY = "headgate:reason"
 """Of a flow: why the sender waits; null when it need not wait any more. Headgate tells it, other brokers do not."""
 
@@ -175,6 +177,12 @@ class ReceivingLink:
             echoes = self._echoes
             self._link.grant(self._link.credit.link_credit, echo=True)
             self._wait(lambda: self._echoes > echoes, within_s, "the answer to an echo")
+
+    @property
+    def queue_identity(self) -> str | None:
+        """What tells the queue from others that had or will have its name; None: the broker does not say."""
+        identity = None if self.answer is None else (self.answer.properties or {}).get(IDENTITY_PROPERTY)
+        return identity if isinstance(identity, str) else None
 
     @property
     def attached(self) -> bool:

@@ -6,6 +6,9 @@ are sorted. Each carries a version and the mode, so that a checkpoint of another
 *Streams*: the next offset to be read of each address. A range is from one, inclusive, to the other, exclusive. Offsets
 may leap, so their difference is an upper bound of rows and never a count.
 
+Beside the offsets stand the identities of the streams and queues that they belong to, as far as the broker tells them:
+one that was deleted and declared anew begins to count anew, and is another. Checkpoints of earlier versions have none.
+
 *Queues*: which sequence numbers of each address are committed, as ranges. One number would not do: a message that
 another consumer gave back, or that overtook others by its priority, has a number below some that are committed, and is
 not a repetition. At most :data:`RANGES_MAX` ranges are kept; the oldest go first, and what comes again of them is taken
@@ -32,6 +35,29 @@ class OffsetRange(NamedTuple):
     address: str
     first: int
     end: int
+    identity: str | None = None
+    """Of the stream's declaration, where it is known."""
+
+
+# --- both ----------------------------------------------------------------------------------------------------------
+
+
+def with_identities(json: Json, identities: Mapping[str, str]) -> Json:
+    """Offsets, and to which declarations of their streams or queues they belong."""
+    return json | {"identities": dict(sorted(identities.items()))} if identities else json
+
+
+def identities_in(json: Mapping[str, object]) -> dict[str, str]:
+    """The identities beside offsets; of what is missing nothing was known. Raises BadOffset for what cannot be."""
+    identities = json.get("identities", {})
+    if not isinstance(identities, dict) or not all(isinstance(one, str) for one in identities.values()):
+        raise BadOffset(f"the checkpoint has the identities {identities!r}; they must be texts")
+    return dict(identities)
+
+
+def are_two(one: str | None, other: str | None) -> bool:
+    """True when both identities are known and not the same."""
+    return one is not None and other is not None and one != other
 
 
 # --- streams -------------------------------------------------------------------------------------------------------
@@ -100,7 +126,7 @@ def split(ranges: Sequence[OffsetRange], partitions: int | None) -> list[OffsetR
         size = one.end - one.first
         count = min(size, max(1, -(-partitions * size // total)))
         cuts = [one.first + size * index // count for index in range(count + 1)]
-        pieces += [OffsetRange(one.address, low, high) for low, high in pairwise(cuts)]
+        pieces += [one._replace(first=low, end=high) for low, high in pairwise(cuts)]
     return pieces
 
 

@@ -34,6 +34,11 @@ class QueueDepths:
         """``probe``: look at flows also where the broker has a request for it."""
         self._facts = QueueFacts(connection, ask=not probe)
 
+    def next_sequence(self, address: str) -> int | None:
+        """The number that the next message of a queue will get; None: the broker does not say."""
+        number = (self._facts.of(address) or {}).get("next_sequence")
+        return number if isinstance(number, int) else None
+
     def of(self, link: ReceivingLink, mean_bytes: float) -> Depth:
         """What is left in the queue of a link. ``mean_bytes``: of a message, for brokers that tell no bytes.
 

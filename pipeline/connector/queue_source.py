@@ -25,11 +25,21 @@ from amqp10.errors import ErrorCondition
 from amqp10.messaging import ACCEPTED, Error, Modified, Outcome, Rejected
 from pipeline.connector.errors import BadOption, ConnectionLost, ConnectorError, DataLost
 from pipeline.connector.links import Deliveries, ReceivingLink
-from pipeline.connector.offsets import RANGES_MAX, Json, Numbers, QueueOffset, queue_json, queue_offsets
+from pipeline.connector.offsets import (
+    RANGES_MAX,
+    Json,
+    Numbers,
+    QueueOffset,
+    are_two,
+    identities_in,
+    queue_json,
+    queue_offsets,
+    with_identities,
+)
 from pipeline.connector.options import SourceOptions
 from pipeline.connector.queue_depths import UNKNOWN, QueueDepths, lag_of
 from pipeline.connector.rows import OFFSET_ANNOTATION, Rows
-from pipeline.connector.stream_source import BATCH_ROWS, check_bad
+from pipeline.connector.stream_source import BATCH_ROWS, check_bad, is_another, lost
 from pipeline.connector.wire import BlockingConnection
 
 FIRST_FETCH: Final = 500
@@ -67,6 +77,8 @@ class QueueSource:
         self._links: dict[str, ReceivingLink] = {}
         self._depths: QueueDepths | None = None
         self._batches: list[Batch] = []
+        self._identities: dict[str, str] = {}
+        """Of the queues as they were seen last."""
         self._mean_bytes = 0.0
         """Of the messages fetched last; 0: none have been."""
         self._left: dict[str, int] = {}
@@ -123,14 +135,20 @@ class QueueSource:
     # --- inside ----------------------------------------------------------------------------------------------------
 
     def _fetch(self, start: Json, begins: dict[str, QueueOffset]) -> tuple[list[pa.RecordBatch], Json]:
+        written = identities_in(start)
+        self._identities |= written
         batch = Fetch(self._options)
         ends = {address: self._fetch_from(address, begin, batch) for address, begin in begins.items()}
         columns = batch.columns(self._schema)
         for settlement in batch.at_once:
             settlement.link.settle(*settlement[1:])
         end = start
-        if ends != begins:
-            end = queue_json(ends, self._lag())
+        if ends != begins or any(
+            self._identities.get(address) != written.get(address)
+            for address, begin in begins.items()
+            if address in written or begin.committed.ranges
+        ):
+            end = with_identities(queue_json(ends, self._lag()), self._identities)
             self._batches.append(Batch(end, batch.settlements))
             if self._options.settle == "fetch":
                 self.committed(end)
@@ -141,17 +159,46 @@ class QueueSource:
 
     def _lag(self) -> Json:
         """What is left in the queues. A broker that fails to say it ends no query: the next fetch tells the reason."""
+        try:
+            depths = self._asking()
+            return lag_of([depths.of(link, self._mean_bytes) for link in self._links.values()])
+        except ConnectorError:
+            return lag_of([UNKNOWN])
+
+    def _asking(self) -> QueueDepths:
         assert self._connection is not None
         if self._depths is None:
             self._depths = QueueDepths(self._connection)
-        try:
-            return lag_of([self._depths.of(link, self._mean_bytes) for link in self._links.values()])
-        except ConnectorError:
-            return lag_of([UNKNOWN])
+        return self._depths
+
+    def _begin(self, link: ReceivingLink, begin: QueueOffset) -> QueueOffset:
+        """How far the queue that is there now has been read: not at all, if it is not the one that was.
+
+        An offset of an earlier version has no identity. It is taken as one of this queue, unless it has numbers that
+        the queue has not given yet. Raises DataLost.
+        """
+        address, told = link.address, link.queue_identity
+        if told is None:
+            return begin
+        known = self._identities.get(address)
+        anew = is_another(self._options, address, known, told)
+        if known is None and begin.committed.ranges:
+            following, last = self._asking().next_sequence(address), begin.committed.ranges[-1][1]
+            anew = following is not None and following <= last
+            if anew:
+                lost(
+                    self._options,
+                    f"{address} was deleted and declared anew: the query has read the number {last}, and the queue "
+                    f"that is there now, with the identity {told}, has given {following} numbers; another "
+                    "checkpointLocation begins a new query",
+                )
+        self._identities[address] = told
+        return begin._replace(committed=Numbers()) if anew else begin
 
     def _fetch_from(self, address: str, begin: QueueOffset, batch: "Fetch") -> QueueOffset:
         """Fetch from one queue until it is empty or the batch is full; how far it has been read then."""
         link = self._link(address)
+        begin = self._begin(link, begin)
         taken, new = Taken(begin.committed), 0
         while (wanted := self._wanted(address, new, batch)) > 0:
             runs = link.fetch(wanted, within_s=self._options.drain_time_out_s)
@@ -314,11 +361,16 @@ def read_again(options: SourceOptions, start: Json, end: Json, schema: pa.Schema
     as long as ``drainTimeout`` says. Raises DataLost for those that do not come.
     """
     begins, ends = queue_offsets(start, options.addresses), queue_offsets(end, options.addresses)
+    before, known = identities_in(start), identities_in(end)
     with BlockingConnection.open(options.login, container_id=options.container_id) as connection:
         for address in options.addresses:
             rows = Rows(address)
             link = ReceivingLink.open(connection, address, name=_link_name(options, address))
-            wanted = ends[address].committed - begins[address].committed
+            if is_another(options, address, known.get(address), link.queue_identity):
+                link.close()
+                continue
+            anew = are_two(before.get(address), known.get(address))
+            wanted = ends[address].committed - (Numbers() if anew else begins[address].committed)
             if wanted.ranges:
                 entries = _with_numbers(options, connection, link, wanted)
             else:

@@ -35,6 +35,8 @@ class Ends(NamedTuple):
     """The offset behind the newest."""
     row_bytes: float
     """Of a message, on the average; 0 when that is not known."""
+    identity: str | None = None
+    """Of the stream's declaration; None: the broker does not say."""
 
 
 class StreamEnds:
@@ -53,14 +55,14 @@ class StreamEnds:
         asked = self._asked(address)
         if asked is not None:
             return asked
-        newest = self._probed(address, "last")
+        newest, identity = self._probed(address, "last")
         end = max(_numbers(newest), default=-1) + 1
-        first = min(_numbers(self._probed(address, "first", 1)), default=end)
-        return Ends(first, max(first, end), sum(map(len, newest)) / len(newest) if newest else 0.0)
+        first = min(_numbers(self._probed(address, "first", 1)[0]), default=end)
+        return Ends(first, max(first, end), sum(map(len, newest)) / len(newest) if newest else 0.0, identity)
 
     def at(self, address: str, time_ms: int, ends: Ends) -> int:
         """The offset of the first message that is not older, as far as the broker knows; the end when there is none."""
-        return min(_numbers(self._probed(address, Timestamp(time_ms), 1)), default=ends.end)
+        return min(_numbers(self._probed(address, Timestamp(time_ms), 1)[0]), default=ends.end)
 
     def _asked(self, address: str) -> Ends | None:
         shown = None if address in self._without_ends else self._facts.of(address)
@@ -72,12 +74,17 @@ class StreamEnds:
         if not isinstance(first, int):
             self._without_ends.add(address)
             return None
+        told = shown.get("queue_identity")
+        identity = told if isinstance(told, str) else None
         if not isinstance(last, int):
-            return Ends(first, first, 0.0)
-        return Ends(first, last + 1, size / (last + 1 - first) if isinstance(size, int) else 0.0)
+            return Ends(first, first, 0.0, identity)
+        return Ends(first, last + 1, size / (last + 1 - first) if isinstance(size, int) else 0.0, identity)
 
-    def _probed(self, address: str, where: object, link_credit: int = PROBE_LINK_CREDIT) -> list[bytes]:
-        """The first and the last message of each run from there on, as many as are there or the link credit allows."""
+    def _probed(
+        self, address: str, where: object, link_credit: int = PROBE_LINK_CREDIT
+    ) -> tuple[list[bytes], str | None]:
+        """The first and the last message of each run from there on, as many as are there or the link credit allows; and
+        the identity of the stream."""
         link = open_stream(self._connection, address, where, settled=False)
         try:
             runs = link.fetch(link_credit, within_s=self._drain_time_out_s)
@@ -86,7 +93,7 @@ class StreamEnds:
         entries = [entry for run in runs for entry in (run.entries[0], run.entries[-1])]
         if not all(OFFSET_ANNOTATION.encode() in entry for entry in entries):
             raise _no_stream(address)
-        return entries
+        return entries, link.queue_identity
 
 
 def _numbers(entries: Iterable[bytes]) -> list[int]:

@@ -19,7 +19,17 @@ import pyarrow as pa
 
 from pipeline.connector.errors import BadMessage, DataLost, TimedOut
 from pipeline.connector.links import ReceivingLink
-from pipeline.connector.offsets import Json, OffsetRange, admitted, split, stream_json, stream_offsets
+from pipeline.connector.offsets import (
+    Json,
+    OffsetRange,
+    admitted,
+    are_two,
+    identities_in,
+    split,
+    stream_json,
+    stream_offsets,
+    with_identities,
+)
 from pipeline.connector.options import Position, SourceOptions
 from pipeline.connector.rows import Rows, number_in
 from pipeline.connector.stream_ends import Ends, StreamEnds, open_stream
@@ -51,18 +61,18 @@ class StreamSource:
         self._reached: dict[str, int] = {}
         self._lags: dict[str, Lag] = {address: Lag() for address in options.addresses}
 
-    def first(self) -> dict[str, int]:
+    def first(self) -> Json:
         """Where a query without a checkpoint begins, as ``startingOffsets`` or ``startingTimestamp`` say."""
         options = self._options
-        return self._where(options.starting_offsets, options.starting_timestamp_ms, "latest")
+        return self._json(self._where(options.starting_offsets, options.starting_timestamp_ms, "latest"))
 
-    def range(self) -> tuple[dict[str, int], dict[str, int]]:
+    def range(self) -> tuple[Json, Json]:
         """What a batch query reads: from where, and up to where."""
         options = self._options
         start = self._where(options.starting_offsets, options.starting_timestamp_ms, "earliest")
         end = self._where(options.ending_offsets, options.ending_timestamp_ms, "latest")
         self._check_kept(start)
-        return start, end
+        return self._json(start), self._json(end)
 
     def stop_at_end(self) -> None:
         """Behave as if nothing came after what is there now."""
@@ -71,7 +81,9 @@ class StreamSource:
     def latest(self, start: Json, rows_max: int | None, bytes_max: int | None) -> Json:
         """Where the micro-batch ends that begins at ``start``."""
         begins = stream_offsets(start, self._options.addresses)
+        known = identities_in(start)
         ends = self._ask()
+        self._check_same(begins, known)
         self._check_kept(begins)
         latest = {address: one.end for address, one in ends.items()}
         if self._target is not None:
@@ -85,21 +97,23 @@ class StreamSource:
             if row_bytes:
                 limit = min(max(1, int(bytes_max / row_bytes)), rows_max or bytes_max)
         self._reached = admitted(begins, latest, limit)
-        return stream_json(self._reached)
+        return self._json(self._reached, known)
 
     def ranges(self, start: Json, end: Json) -> list[OffsetRange]:
         """The tasks of a micro-batch."""
         begins = stream_offsets(start, self._options.addresses)
-        ends = stream_offsets(end, self._options.addresses)
-        return split(
-            [OffsetRange(one, begins[one] if begins[one] <= ends[one] else 0, ends[one]) for one in sorted(ends)],
-            self._options.min_partitions,
-        )
+        before, after = identities_in(start), identities_in(end)
+        ranges: list[OffsetRange] = []
+        for address, last in sorted(stream_offsets(end, self._options.addresses).items()):
+            identity = after.get(address)
+            anew = begins[address] > last or are_two(before.get(address), identity)  # and data loss is allowed
+            ranges.append(OffsetRange(address, 0 if anew else begins[address], last, identity))
+        return split(ranges, self._options.min_partitions)
 
     def lag(self) -> Json:
         """Where the streams end now, and how far behind what has been planned so far is."""
         ends = self._ask()
-        report = stream_json({address: one.end for address, one in ends.items()})
+        report = self._json({address: one.end for address, one in ends.items()})
         lags = [
             self._lags[address].of(self._reached.get(address, one.end), one, self._clock())
             for address, one in ends.items()
@@ -145,6 +159,18 @@ class StreamSource:
                 places[address] = one.first if position == "earliest" else one.end
         return places
 
+    def _json(self, offsets: Mapping[str, int], known: Mapping[str, str] | None = None) -> Json:
+        """Offsets with the identities that the broker tells, or that were ``known`` where it tells none."""
+        told = {address: one.identity for address, one in self._ends.items() if one.identity is not None}
+        return with_identities(stream_json(offsets), {**(known or {}), **told})
+
+    def _check_same(self, begins: dict[str, int], known: Mapping[str, str]) -> None:
+        """A stream that is not the one that was read begins at its beginning, where data loss is allowed."""
+        for address, one in self._ends.items():
+            if is_another(self._options, address, known.get(address), one.identity):
+                begins[address] = one.first
+                self._lags[address] = Lag()
+
     def _check_kept(self, begins: Mapping[str, int]) -> None:
         for address, begin in begins.items():
             ends = self._ends[address]
@@ -188,6 +214,19 @@ def lost(options: SourceOptions, what: str) -> None:
     log.warning("%s; going on with what is left", what)
 
 
+def is_another(options: SourceOptions, address: str, known: str | None, told: str | None) -> bool:
+    """True when a queue or stream is not the one that was read, as their identities show. Then what was read of it, and
+    how far, says nothing of what is there now. Raises DataLost, as ``failOnDataLoss`` says."""
+    if not are_two(known, told):
+        return False
+    lost(
+        options,
+        f"{address} was deleted and declared anew: the query has read the one with the identity {known}, and the one "
+        f"that is there now has {told}; another checkpointLocation begins a new query",
+    )
+    return True
+
+
 # --- a task --------------------------------------------------------------------------------------------------------
 
 
@@ -195,6 +234,8 @@ def read_range(options: SourceOptions, wanted: OffsetRange, schema: pa.Schema) -
     """The rows of a range of offsets, as Arrow batches. Connects for itself: it runs in a process of its own."""
     with BlockingConnection.open(options.login, container_id=options.container_id) as connection:
         link = open_stream(connection, wanted.address, wanted.first, name=options.link_name)
+        if is_another(options, wanted.address, wanted.identity, link.queue_identity):
+            return
         link.stream(options.link_credit, messages=wanted.end - wanted.first)
         rows, held, first = Rows(wanted.address), 0, True
         for entries in _entries(options, connection, link, wanted):

@@ -65,7 +65,9 @@ def test_ranges_are_split_without_gap_or_overlap(bounds: list[tuple[int, int]], 
     pieces = split(ranges, partitions)
     assert all(piece.end > piece.first for piece in pieces)
     for one in ranges:
-        covered = [offset for piece in pieces if piece.address == one.address for offset in range(*piece[1:])]
+        covered = [
+            offset for piece in pieces if piece.address == one.address for offset in range(piece.first, piece.end)
+        ]
         assert covered == list(range(one.first, one.end))
     total = sum(one.end - one.first for one in ranges)
     assert len(pieces) >= min(partitions, total)

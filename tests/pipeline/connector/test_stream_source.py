@@ -11,7 +11,7 @@ from amqp10.sections import APPLICATION_PROPERTIES, DATA, encode_section
 from pipeline.connector.errors import BadMessage, BadOffset, BadOption, DataLost, LinkRefused
 from pipeline.connector.links import SendingLink
 from pipeline.connector.login import Login
-from pipeline.connector.offsets import OffsetRange, stream_json, stream_offsets
+from pipeline.connector.offsets import Json, OffsetRange, stream_json, stream_offsets
 from pipeline.connector.options import SourceOptions
 from pipeline.connector.rows import SCHEMA
 from pipeline.connector.stream_ends import Ends
@@ -60,6 +60,11 @@ def messages(n: int) -> list[bytes]:
     return [encode_section(DATA, b"%d" % number) for number in range(n)]
 
 
+def offsets(*jsons: Json) -> list[object]:
+    """What offsets say of places; a broker may tell identities besides."""
+    return [json["offsets"] for json in jsons]
+
+
 def rows(options: SourceOptions, address: str, first: int, end: int) -> list[dict[str, Any]]:
     batches = read_range(options, OffsetRange(address, first, end), SCHEMA)
     return [row for batch in batches for row in batch.to_pylist()]
@@ -76,14 +81,12 @@ def test_a_range_is_read_exactly(stream: str, publish: Any, options: Any):
 def test_a_micro_batch_ends_at_its_limit_and_then_at_the_end(stream: str, publish: Any, options: Any):
     publish(stream, messages(50))
     source = StreamSource(options(stream, startingOffsets="earliest"))
-    start = stream_json(source.first())
-    assert start == stream_json({stream: 0})
+    start = source.first()
     middle = source.latest(start, 30, None)
-    assert middle == stream_json({stream: 30})
     end = source.latest(middle, 30, None)
-    assert end == stream_json({stream: 50})
+    assert offsets(start, middle, end) == [{stream: 0}, {stream: 30}, {stream: 50}]
     assert source.latest(end, 30, None) == end, "nothing new has the same offset"
-    assert source.ranges(start, middle) == [OffsetRange(stream, 0, 30)]
+    assert [one[:3] for one in source.ranges(start, middle)] == [(stream, 0, 30)]
     source.close()
 
 
@@ -105,17 +108,17 @@ def test_a_query_begins_at_the_end_unless_it_says_otherwise(stream: str, publish
         ({"startingTimestamp": "2100-01-01"}, 5),
     ):
         source = StreamSource(options(stream, **given))
-        assert source.first() == {stream: offset}, given
+        assert offsets(source.first()) == [{stream: offset}], given
         source.close()
 
 
 def test_a_batch_query_reads_from_the_first_to_the_last(stream: str, publish: Any, options: Any):
     publish(stream, messages(5))
     source = StreamSource(options(stream))
-    assert source.range() == ({stream: 0}, {stream: 5})
+    assert offsets(*source.range()) == [{stream: 0}, {stream: 5}]
     source.close()
     source = StreamSource(options(stream, startingOffsets=f'{{"{stream}": 1}}', endingOffsets=f'{{"{stream}": 4}}'))
-    assert source.range() == ({stream: 1}, {stream: 4})
+    assert offsets(*source.range()) == [{stream: 1}, {stream: 4}]
     source.close()
 
 
@@ -127,7 +130,7 @@ def test_available_now_ends_where_the_streams_ended(declare: Declare, publish: A
     publish(addresses[0], messages(5))
     publish(addresses[1], messages(5))
     end = source.latest(stream_json(dict.fromkeys(addresses, 0)), None, None)
-    assert end == stream_json({addresses[0]: 5, addresses[1]: 0})
+    assert offsets(end) == [{addresses[0]: 5, addresses[1]: 0}]
     source.close()
 
 
@@ -203,8 +206,9 @@ def test_a_stream_that_was_declared_anew_is_noticed(stream: str, publish: Any, o
     lossy = options(stream, failOnDataLoss="false")
     source = StreamSource(lossy)
     end = source.latest(stream_json({stream: 9}), None, None)
-    assert end == stream_json({stream: 5})
-    assert source.ranges(stream_json({stream: 9}), end) == [OffsetRange(stream, 0, 5)], "from its beginning"
+    assert offsets(end) == [{stream: 5}]
+    ranges = source.ranges(stream_json({stream: 9}), end)
+    assert [one[:3] for one in ranges] == [(stream, 0, 5)], "from its beginning"
     source.close()
 
 
@@ -261,9 +265,9 @@ def test_ends_are_found_without_asking_the_management_node(stream: str, publish:
     """As of any broker but ours: by attaching, at the first message and at the last."""
     publish(stream, messages(300))
     source = StreamSource(options(stream), probe=True)
-    assert source.first() == {stream: 300}
-    assert source.range() == ({stream: 0}, {stream: 300})
-    assert source.latest(stream_json({stream: 7}), None, None) == stream_json({stream: 300})
+    assert offsets(source.first()) == [{stream: 300}]
+    assert offsets(*source.range()) == [{stream: 0}, {stream: 300}]
+    assert offsets(source.latest(stream_json({stream: 7}), None, None)) == [{stream: 300}]
     source.close()
 
 
