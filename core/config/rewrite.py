@@ -24,22 +24,22 @@ class KeysInFile:
             raise ValueError("there is no configuration file")
         with self._lock:
             path = self._path.resolve(strict=True)  # of a symbolic link, what it leads to
-            text = path.read_text(encoding="utf-8")
-            if text.count(old.render()) != 1:
+            content, line = path.read_bytes(), old.render().encode()
+            if content.count(line) != 1:
                 raise ValueError(f"the line of this user is not in {path} as it was when the broker read it")
-            _replace(path, text.replace(old.render(), new.render()))
+            _replace(path, content.replace(line, new.render().encode()))
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, content: bytes) -> None:
     standing = path.stat()
     beside = path.with_name(f".{path.name}.new")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        with os.fdopen(descriptor, "wb") as file:
             os.fchmod(file.fileno(), standing.st_mode & 0o7777)
             if (standing.st_uid, standing.st_gid) != (os.geteuid(), os.getegid()):
                 os.fchown(file.fileno(), standing.st_uid, standing.st_gid)
-            file.write(text)
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parents[2]
-READY = re.compile(r"is ready at amqp://guest:guest@(?P<host>[^:]+):(?P<port>\d+) \(pid (?P<pid>\d+)\)")
+READY = re.compile(r"is ready at amqp://(?:guest:guest@)?(?P<host>[^:]+):(?P<port>\d+) \(pid (?P<pid>\d+)\)")
 STOP_SECONDS = 10.0
 
 

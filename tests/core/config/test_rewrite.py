@@ -18,10 +18,10 @@ NEW = hash_password("wonderland", salt=b"another salt for it", iterations=5000)
 
 def configured(folder: Path) -> Path:
     file = folder / "broker.toml"
-    text = "# ours, since 2026 é\n"
+    text = "# ours, since 2026 é\r\n"
     for one in (ALICE, BOB):
         text += f'\n[[users]]\nname = "{one.name}"   # kept\nscram = "{one.scram.render()}"\n'
-    file.write_text(text, encoding="utf-8")
+    file.write_bytes(text.encode())
     file.chmod(0o640)
     return file
 
@@ -32,10 +32,10 @@ def keys(file: Path) -> dict[str, ScramKeys]:
 
 def test_the_keys_of_one_user_change_and_nothing_else(tmp_path: Path):
     file = configured(tmp_path)
-    before = file.read_text(encoding="utf-8")
+    before = file.read_bytes()
     KeysInFile(file).replace(ALICE.scram, NEW)
     assert keys(file) == {"alice": NEW, "bob": BOB.scram}
-    assert file.read_text(encoding="utf-8") == before.replace(ALICE.scram.render(), NEW.render())
+    assert file.read_bytes() == before.replace(ALICE.scram.render().encode(), NEW.render().encode())
     assert file.stat().st_mode & 0o777 == 0o640
     assert os.listdir(tmp_path) == ["broker.toml"]
 

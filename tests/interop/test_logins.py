@@ -1,0 +1,82 @@
+"""Users of one's own, with whole processes: proton and pika log in with PLAIN, our command with SCRAM, old keys are
+made anew, and a stop does not wait for a hash."""
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from amqp10.framing import PROTOCOL_HEADER_SASL
+from amqp10.sasl import SaslInit, encode_sasl_frame
+from core.config import load
+from core.config.access import ITERATIONS, ITERATIONS_MIN, ScramKeys, UserSettings
+from tests.kit.broker_process import BrokerAddress, broker_process
+from tests.kit.command_line import HEADGATE, run_process
+from tests.kit.logins import user
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+
+
+def configured(folder: Path, *users: UserSettings) -> Path:
+    file = folder / "broker.toml"
+    file.write_text("".join(f'[[users]]\nname = "{one.name}"\nscram = "{one.scram.render()}"\n' for one in users))
+    return file
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Users whose keys are those of an earlier version."""
+    return configured(tmp_path_factory.mktemp("config"), user("alice", "wonderland"), user("bob", "builder"))
+
+
+@pytest.fixture(scope="module")
+def broker(config: Path) -> Iterator[BrokerAddress]:
+    """A broker with them."""
+    with broker_process("--config", str(config)) as address:
+        yield address
+
+
+def iterations(config: Path, name: str) -> int:
+    (found,) = [one.scram.iterations for one in load(config).users if one.name == name]
+    return found
+
+
+def test_scram_lets_in_with_old_keys_and_leaves_them(broker, config):
+    ran = run_process(*HEADGATE, "status", url=broker.url("bob:builder"))
+    assert ran.code == 0, ran.err
+    assert iterations(config, "bob") == ITERATIONS_MIN
+
+
+def test_protons_plain_makes_old_keys_anew_and_scram_goes_on_with_them(connect, broker, config):
+    assert iterations(config, "alice") == ITERATIONS_MIN
+    connect(broker.url("alice:wonderland"), allowed_mechs="PLAIN").opened()
+    assert iterations(config, "alice") == ITERATIONS
+    assert run_process(*HEADGATE, "status", url=broker.url("alice:wonderland")).code == 0
+
+
+def test_pikas_plain_and_its_wrong_password(broker):
+    pika = pytest.importorskip("pika")
+
+    def opened(password: str):
+        credentials = pika.PlainCredentials("alice", password)
+        return pika.BlockingConnection(pika.ConnectionParameters(broker.host, broker.port, credentials=credentials))
+
+    opened("wonderland").close()
+    with pytest.raises(pika.exceptions.ProbableAuthenticationError, match="403"):
+        opened("Wonderland")
+
+
+def test_a_stop_does_not_wait_for_a_hash(tmp_path):
+    slow = ScramKeys(5_000_000, b"salt for the tests", bytes(32), bytes(32))
+    config = configured(tmp_path, UserSettings(name="slow", scram=slow))
+    init = encode_sasl_frame(SaslInit(mechanism="PLAIN", initial_response=b"\0slow\0guess"))
+    with (
+        broker_process("--config", str(config)) as broker,
+        socket.create_connection((broker.host, broker.port)) as peer,
+    ):
+        peer.sendall(PROTOCOL_HEADER_SASL + init)
+        assert peer.recv(8) == PROTOCOL_HEADER_SASL
+        began = time.monotonic()
+    assert time.monotonic() - began < 9.0, "with exit code 0: broker_process looks"
