@@ -230,8 +230,6 @@ class AllProtocols:
         self.control.server, self.control.sampler = server, sampler
 
 
-async def serve(
-    settings: Settings, *, ready: Callable[[Sequence[tuple[str, int]]], None], config: Path | None = None
-) -> None:
+async def serve(settings: Settings, *, ready: process.Ready, config: Path | None = None) -> None:
     """Run the whole broker; see :func:`core.process.serve`."""
     await process.serve(settings, AllProtocols(), ready=ready, config=config)

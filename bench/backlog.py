@@ -195,7 +195,8 @@ class OwnBroker:
         log = self.data.with_suffix(".log")
         began = time.monotonic()
         with log.open("ab") as output:
-            words = [sys.executable, "-m", "amqp10", "serve", "--listen", f"127.0.0.1:{port}", "--data", str(self.data)]
+            words = [sys.executable, "-m", "amqp10", "serve", "--listen", f"127.0.0.1:{port}", "--admin", "off"]
+            words += ["--data", str(self.data)]
             self._process = subprocess.Popen(words, stdout=output, stderr=output, cwd=ROOT)
         await_listening(self._process, port, log, 3600.0)
         took = time.monotonic() - began

@@ -41,7 +41,9 @@ WARM_UP_SECONDS = 1.0
 WARM_UP_MESSAGES = 100_000
 PAUSE_SECONDS = 0.3
 """Between two runs: brokers clean up behind a deleted queue."""
-HEADGATE = "{python} -m amqp10 serve --listen 127.0.0.1:{port} --data {data}"
+SERVE = "{python} -m amqp10 serve --listen 127.0.0.1:{port} --data {data}"
+HEADGATE = f"{SERVE} --admin off"
+"""Without an admin server: bench.watched measures what it costs."""
 
 OpenBroker = Callable[[], AbstractContextManager[Broker]]
 

@@ -30,7 +30,7 @@ from tempfile import TemporaryDirectory
 
 from bench.broker import ROOT, SCRATCH, Broker, free_port, started
 from bench.environment import sync_p50_ms
-from bench.run import HEADGATE, PAUSE_SECONDS, queue_names, warm_up
+from bench.run import HEADGATE, PAUSE_SECONDS, SERVE, queue_names, warm_up
 from bench.scenario import Scenario, load_scenarios
 from bench.trial import run_once
 
@@ -45,7 +45,7 @@ ANSWER_SECONDS = 10.0
 def settings(by: str, admin_port: int) -> str:
     """The watched broker's configuration."""
     if by == "flow-events":
-        return "[flow_events]\nenabled = true\n"
+        return "[admin]\nenabled = false\n[flow_events]\nenabled = true\n"
     return f'[admin]\nenabled = true\nlisten = ["127.0.0.1:{admin_port}"]\n'
 
 
@@ -142,7 +142,7 @@ def run(given: argparse.Namespace, folder: Path) -> bool:
     scenarios = load_scenarios()
     port, file, met = free_port(), folder / "watched.toml", True
     file.write_text(settings(given.by, port))
-    with started(HEADGATE) as plain, started(f"{HEADGATE} --config {file}") as watched:
+    with started(HEADGATE) as plain, started(f"{SERVE} --config {file}") as watched:
         for name in given.scenarios:
             for scenario in scenarios[name]:
                 load = replace(scenario, traffic=replace(scenario.traffic, seconds=given.seconds))

@@ -114,9 +114,9 @@ def broker(
         _give_up(DISK_FAILED, _text(group))
 
 
-def _ready(addresses: Sequence[tuple[str, int]]) -> None:
+def _ready(addresses: Sequence[tuple[str, int]], console: str) -> None:
     shown = " and ".join(f"{host}:{port}" for host, port in addresses)
-    print(f"Headgate for AMQP 0.9.1 is ready at {shown}", flush=True)
+    print(f"Headgate for AMQP 0.9.1 is ready at {shown}{console and f', {console}'}", flush=True)
 
 
 def _text(group: BaseExceptionGroup[BaseException]) -> str:

@@ -91,6 +91,11 @@ def engine_settings(settings: Settings) -> EngineSettings:
     )
 
 
+Ready = Callable[[Sequence[tuple[str, int]], str], None]
+"""Hears the addresses once connections are accepted, and where the console is or why there is none; empty when none is
+wanted."""
+
+
 class Protocols(Protocol):
     """What a broker speaks: whoever composes a process brings this."""
 
@@ -130,7 +135,7 @@ async def serve(
     settings: Settings,
     protocols: Protocols,
     *,
-    ready: Callable[[Sequence[tuple[str, int]]], None],
+    ready: Ready,
     config: Path | None = None,
 ) -> None:
     """Run the broker until SIGTERM or SIGINT. ``ready`` hears the addresses once connections are accepted; ``config``
@@ -165,7 +170,7 @@ async def _serve(
     data: OpenData,
     clock: Callable[[], Now],
     log: FilteringBoundLogger,
-    ready: Callable[[Sequence[tuple[str, int]]], None],
+    ready: Ready,
     config: Path | None,
 ) -> None:
     broker = Broker(engine_settings(settings), protocols.converter, storage=data.storage, new_identity=new_identity)
@@ -203,32 +208,59 @@ async def _serve(
         store=data.write_inline,
     )
     protocols.started(server, sampler)
-    gc.collect()  # what the start has left behind is a few MiB
-    gc.freeze()  # what is there now stays: looking for cycles in it was 3 % of a quorum queue's CPU time
-    gc.set_threshold(GC_THRESHOLD)  # not before: it would set off a collection of what the start is still making
-    give_back()
+    open_admin = partial(
+        _open_admin,
+        settings,
+        broker=broker,
+        server=server,
+        data=data,
+        sampler=sampler,
+        stalls=stalls,
+        idle=idle,
+        control=protocols.control,
+        traffic=protocols.traffic,
+        users=access.users,
+        log=log,
+    )
     try:
-        if settings.admin.enabled:
-            admin = await _open_admin(
-                settings,
-                broker=broker,
-                server=server,
-                data=data,
-                sampler=sampler,
-                stalls=stalls,
-                idle=idle,
-                control=protocols.control,
-                traffic=protocols.traffic,
-                users=access.users,
-                log=log,
-            )
-        await run_server(server, ready, before_stop=_last_work(settings, protocols.control, server))
+        said, admin = await console(settings, open_admin, log)
+        _settle_memory(give_back)
+        last_work = _last_work(settings, protocols.control, server)
+        await run_server(server, lambda addresses: ready(addresses, said), before_stop=last_work)
         broker.conclude()
         await data.leave_in_order(server.turn)
     finally:
         if admin is not None:
             admin.close()
         resident.close()
+
+
+def _settle_memory(give_back: Callable[[], None]) -> None:
+    """What the start has made is either garbage, or stays."""
+    gc.collect()  # what the start has left behind is a few MiB
+    gc.freeze()  # what is there now stays: looking for cycles in it was 3 % of a quorum queue's CPU time
+    gc.set_threshold(GC_THRESHOLD)  # not before: it would set off a collection of what the start is still making
+    give_back()
+
+
+async def console(
+    settings: Settings, open_admin: Callable[[], Awaitable["AdminServer"]], log: FilteringBoundLogger
+) -> tuple[str, "AdminServer | None"]:
+    """What to say of the console, and the admin server, listening; or nothing and none, where none is wanted.
+
+    Raises OSError, Invalid for one that was asked for. One that nothing was set about is done without where its
+    address is taken: a second broker on a machine, and one beside a RabbitMQ with its metrics, must start.
+    """
+    if not settings.admin.enabled:
+        return "", None
+    try:
+        admin = await open_admin()
+    except OSError as error:
+        if settings.admin.asked_for:
+            raise
+        log.warning("admin-not-listening", reason=error.strerror)
+        return f"no console: {error.strerror}", None
+    return f"console at {' and '.join(f'http://{place}/' for place in admin.places)}", admin
 
 
 def _measures(

@@ -102,7 +102,7 @@ def _become(command: str, options: tuple[str, ...], *, on_spark: bool = False) -
         raise CommandError(
             Exit.USAGE,
             f"the pipeline needs {' and '.join(missing)}, which is not installed; "
-            "install it with: pip install 'headgate[pipeline]'",
+            "install it in a checkout of Headgate with: pip install -e '.[pipeline]'",
         )
     problem = java_problem(os.environ) if on_spark else None
     if problem is not None:

@@ -32,27 +32,40 @@ def serve_command(
         ),
     ] = (),
     data: Annotated[Path | None, Parameter(env_var="HEADGATE_DATA", help="The data folder.")] = None,
+    admin: Annotated[
+        str | None,
+        Parameter(
+            env_var="HEADGATE_ADMIN",
+            help="HOST:PORT of the admin server with the console and the metrics (default 127.0.0.1:15692), or off.",
+        ),
+    ] = None,
 ) -> None:
     """Run the broker until it is interrupted or terminated.
 
-    One line on standard output says that connections are accepted, and where. The log goes to standard error. Options
-    go before environment variables, and these before what the configuration says.
+    One line on standard output says that connections are accepted, and where, and where the console is. The log goes to
+    standard error. Options go before environment variables, and these before what the configuration says.
 
     For example:
 
         headgate serve
         headgate serve --config broker.toml
         headgate serve --listen 127.0.0.1:0 --data /tmp/headgate
+        headgate serve --admin 127.0.0.1:8080
+        headgate serve --admin off
     """
     overrides: dict[str, object] = {}
     if listen:
         overrides["server.listen"] = list(listen)
     if data is not None:
         overrides["data.folder"] = str(data)
+    if admin is not None:
+        overrides["admin.enabled"] = admin != "off"
+        if admin != "off":
+            overrides["admin.listen"] = [admin]
     settings = read_settings(config, overrides)
 
-    def ready(addresses: Sequence[tuple[str, int]]) -> None:
-        print(ready_line(settings, addresses, pid=os.getpid()), flush=True)
+    def ready(addresses: Sequence[tuple[str, int]], console: str) -> None:
+        print(ready_line(settings, addresses, pid=os.getpid(), console=console), flush=True)
 
     try:
         trio.run(partial(serve, settings, ready=ready, config=config))
@@ -70,8 +83,9 @@ def serve_command(
                 raise
 
 
-def ready_line(settings: Settings, addresses: Sequence[tuple[str, int]], *, pid: int) -> str:
-    """What says that the broker is ready: a URL for each address, with guest in it when guest may connect."""
+def ready_line(settings: Settings, addresses: Sequence[tuple[str, int]], *, pid: int, console: str = "") -> str:
+    """What says that the broker is ready: a URL for each address, with guest in it when guest may connect, and what
+    there is to say of the console."""
     login = "" if settings.users else f"{GUEST}:{GUEST}@"
     urls = [f"amqp://{login}{f'[{host}]' if ':' in host else host}:{port}" for host, port in addresses]
-    return f"Headgate {headgate_version()} is ready at {' and '.join(urls)} (pid {pid})"
+    return f"Headgate {headgate_version()} is ready at {' and '.join(urls)} (pid {pid}){console and f', {console}'}"

@@ -22,7 +22,7 @@ TokenFile = Annotated[
 def top_command(*, url: AdminUrl = DEFAULT_ADMIN_URL, token_file: TokenFile = None) -> None:
     """Show the links of a broker, those first that wait, and why: again each second, until q is pressed.
 
-    The broker needs admin.enabled in its configuration. For example:
+    The broker needs its admin server, which is on unless admin.enabled is false. For example:
 
         headgate top
         headgate top --url http://broker.example.org:15692 --token-file token
@@ -34,13 +34,14 @@ def top_command(*, url: AdminUrl = DEFAULT_ADMIN_URL, token_file: TokenFile = No
         if (error.name or "").partition(".")[0] != "textual":
             raise
         raise CommandError(
-            Exit.USAGE, "top needs textual, which is not installed; install it with: pip install 'headgate[top]'"
+            Exit.USAGE, "top needs textual, which is not installed; install it with: pip install 'textual>=1.0'"
         ) from error
     try:
         admin.get("status")
     except AdminError as error:
         code = Exit.NOT_LET_IN if error.status in (401, 403) else Exit.UNREACHABLE
-        raise CommandError(code, f"{error}; is admin.enabled set?" if error.status == 0 else str(error)) from error
+        hint = "; is its admin server on (admin.enabled)?" if error.status == 0 else ""
+        raise CommandError(code, f"{error}{hint}") from error
     TopApp(admin).run()
 
 

@@ -13,7 +13,7 @@ from bench.broker import SCRATCH, Broker, connect, started
 from bench.load.plan import Protocol
 from bench.together.job import Client
 
-START = "{python} -m amqp10 serve --listen 127.0.0.1:{port} --data {data}"
+START = "{python} -m amqp10 serve --listen 127.0.0.1:{port} --data {data} --admin off"
 SYNC_DELAYS_MS = (0.0, 5.0, 20.0)
 CLIENT_SPEAKS: dict[Client, tuple[Protocol, ...]] = {"own": ("0.9.1", "1.0"), "pika": ("0.9.1",), "proton": ("1.0",)}
 

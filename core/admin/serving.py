@@ -19,6 +19,8 @@ from core.config.admin import AdminSettings
 from core.server.descriptors import too_few_left
 from core.server.listener import open_listeners
 
+REMEDY = "give it another address with admin.listen or --admin HOST:PORT, or turn it off with --admin off"
+
 BACKLOG = 64
 """Connections that the operating system keeps waiting."""
 
@@ -64,14 +66,21 @@ class AdminServer:
         """Host and port of every listening socket."""
         return [listening.getsockname()[:2] for listening in self._sockets]
 
+    @property
+    def places(self) -> Sequence[str]:
+        """HOST:PORT of every listening socket, as a URL has it."""
+        return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.listening_on]
+
     async def open(self) -> None:
         """Listen. Raises OSError when an address cannot be listened on."""
-        self._sockets = await open_listeners(self._settings.listen, BACKLOG)
+        try:
+            self._sockets = await open_listeners(self._settings.listen, BACKLOG)
+        except OSError as error:
+            raise OSError(error.errno, f"admin server: {error.strerror}; {REMEDY}") from error
 
     async def run(self) -> None:
         """Serve until cancelled; then everybody is cut off."""
-        addresses = [f"{host}:{port}" for host, port in self.listening_on]
-        self._log.info("admin-listening", addresses=", ".join(addresses))
+        self._log.info("admin-listening", addresses=", ".join(self.places))
         async with trio.open_nursery() as nursery:
             for task in self._background:
                 nursery.start_soon(self._keep_running, task)

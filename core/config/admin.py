@@ -18,8 +18,10 @@ def _parse_path(value: object) -> object:
 class AdminSettings(Section):
     """Metrics, health checks, the API and the console over HTTP, on a port of their own."""
 
-    enabled: bool = False
-    """Whether there is an admin server. Without it, its code is not even loaded."""
+    enabled: bool = True
+    """Whether there is an admin server. Without it, its code is not even loaded, which saves some 20 MiB. When nothing
+    is set in this table and its address is taken, the broker starts without it and says so; once anything is set, that
+    is an error."""
 
     token_file: Annotated[Path | None, BeforeValidator(_parse_path)] = None
     """A file with the token, of 16 characters or more, that requests must bring: Authorization: Bearer TOKEN. Health
@@ -58,6 +60,11 @@ class AdminSettings(Section):
 
     flow_map_max: Annotated[int, Unit("edges")] = Field(default=500, ge=1, le=10_000)
     """Edges that the flow map shows: the most blocked first, then the busiest."""
+
+    @property
+    def asked_for(self) -> bool:
+        """Anything of it was set, so a start without it would not be what was asked for."""
+        return bool(self.model_fields_set)
 
     @field_validator("read_token_file")
     @classmethod

@@ -215,12 +215,13 @@ async def test_the_whole_broker_serves_on_a_socket(tmp_path):
             "server": {"listen": ["127.0.0.1:0"]},
             "access": {"anonymous": True},
             "data": {"folder": str(tmp_path / "data")},
+            "admin": {"enabled": False},
         }
     )
     addresses: list[tuple[str, int]] = []
     ready = trio.Event()
 
-    def listening(where) -> None:
+    def listening(where, _) -> None:
         addresses.extend(where)
         ready.set()
 

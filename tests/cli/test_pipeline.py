@@ -83,7 +83,7 @@ def test_pyspark_need_not_be_installed():
     assert ran.returncode == Exit.USAGE
     assert ran.stderr == (
         "headgate: the pipeline needs pyspark, which is not installed; "
-        "install it with: pip install 'headgate[pipeline]'\n"
+        "install it in a checkout of Headgate with: pip install -e '.[pipeline]'\n"
     )
 
 

@@ -23,7 +23,7 @@ def test_textual_need_not_be_installed():
     ran = subprocess.run([sys.executable, "-c", WITHOUT_TEXTUAL], cwd=ROOT, capture_output=True, text=True, timeout=30)
     assert ran.returncode == Exit.USAGE
     assert ran.stderr == (
-        "headgate: top needs textual, which is not installed; install it with: pip install 'headgate[top]'\n"
+        "headgate: top needs textual, which is not installed; install it with: pip install 'textual>=1.0'\n"
     )
 
 
@@ -35,7 +35,7 @@ def test_no_other_command_loads_textual():
 
 def test_an_admin_server_that_is_not_there(capsys: pytest.CaptureFixture[str]):
     assert run(["top", "--url", "http://127.0.0.1:1"]) is Exit.UNREACHABLE
-    assert "is admin.enabled set?" in capsys.readouterr().err
+    assert "is its admin server on (admin.enabled)?" in capsys.readouterr().err
 
 
 def test_a_token_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

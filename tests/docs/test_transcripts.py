@@ -25,12 +25,14 @@ SECONDS_MAX = 30
 SVG = "{http://www.w3.org/2000/svg}"
 
 PAGES = [
+    ROOT / "README.md",
     *sorted(TUTORIALS.glob("*.md")),
     OPERATING / "troubleshooting.md",
     OPERATING / "policies.md",
     OPERATING / "definitions.md",
     OPERATING / "alarms.md",
 ]
+"""In the order in which they are read: all of them on one broker."""
 PROGRAMS = {"headgate": [sys.executable, "-m", "amqp10"], "python": [sys.executable]}
 
 
@@ -74,7 +76,8 @@ def to_run(page: Path) -> object:
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The environment of a user whose broker runs."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "100"}
-    serve = [*PROGRAMS["headgate"], "serve", "--listen", "127.0.0.1:0", "--data", str(tmp_path_factory.mktemp("data"))]
+    serve = [*PROGRAMS["headgate"], "serve", "--listen", "127.0.0.1:0", "--admin", "off"]
+    serve += ["--data", str(tmp_path_factory.mktemp("data"))]
     with subprocess.Popen(
         serve, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as broker:
@@ -92,7 +95,7 @@ def test_commands_answer_as_the_page_says(page: Path, environment: dict[str, str
     found = list(steps(page))
     assert found
     for step in found:
-        program, *arguments = shlex.split(step.command)
+        program, *arguments = shlex.split(step.command.removeprefix(".venv/bin/"))
         done = subprocess.run(
             [*PROGRAMS[program], *arguments],
             cwd=ROOT,

@@ -65,7 +65,9 @@ def main() -> None:
     limit, used_up = (int(argument) for argument in sys.argv[2:])
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     held = [os.open(os.devnull, os.O_RDONLY) for _ in range(used_up)]
-    settings = read_settings(None, {"server.listen": ["127.0.0.1:0"], "data.folder": sys.argv[1], "log.form": "json"})
+    settings = read_settings(
+        None, {"server.listen": ["127.0.0.1:0"], "data.folder": sys.argv[1], "log.form": "json", "admin.enabled": False}
+    )
     protocols = AllProtocols()
     trio.run(partial(process.serve, settings, protocols, ready=say_port))
     assert protocols._control is not None
@@ -75,7 +77,7 @@ def main() -> None:
         os.close(descriptor)
 
 
-def say_port(addresses: Sequence[tuple[str, int]]) -> None:
+def say_port(addresses: Sequence[tuple[str, int]], _: str) -> None:
     """The first line of output."""
     print(addresses[0][1], flush=True)
 

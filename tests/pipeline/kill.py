@@ -115,7 +115,7 @@ class Broker:
         return BlockingConnection.open(Login.parse(self.url, user="guest", password_file=str(self.password_file)))
 
     def _started(self) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "amqp10", "serve", "--data", str(self._folder)]
+        command = [sys.executable, "-m", "amqp10", "serve", "--data", str(self._folder), "--admin", "off"]
         process = subprocess.Popen(
             [*command, "--listen", f"127.0.0.1:{self.port}"], cwd=ROOT, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, text=True,

@@ -23,7 +23,7 @@ from pipeline.connector.requests import Management
 from pipeline.connector.wire import BlockingConnection
 
 BODY_BYTES = 100
-SERVE = "{python} -m amqp10 serve --listen 127.0.0.1:{port} --data {data}"
+SERVE = "{python} -m amqp10 serve --listen 127.0.0.1:{port} --data {data} --admin off"
 CASES = ("stream", "queue")
 WITHIN_S = 60.0
 SPARK: dict[str, bool | float | int | str | None] = {

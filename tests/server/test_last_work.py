@@ -39,7 +39,7 @@ def broker(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A process that begins its stop with a drain, and its URL."""
     (folder / "broker.toml").write_text('[server]\ndrain_time = "20s"\n')
     options = ["--config", str(folder / "broker.toml"), "--data", str(folder / "data")]
-    command = [sys.executable, "-m", "amqp10", "serve", "--listen", "127.0.0.1:0", *options]
+    command = [sys.executable, "-m", "amqp10", "serve", "--listen", "127.0.0.1:0", "--admin", "off", *options]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

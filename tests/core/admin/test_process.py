@@ -1,5 +1,6 @@
 """A whole broker with an admin server: it answers, tells of an alarm and of the stop, and ends with the broker."""
 
+import errno
 import json
 import re
 import signal
@@ -13,10 +14,16 @@ from pathlib import Path
 
 import httpx
 import pytest
+import structlog
 from proton.utils import BlockingConnection
+from structlog.testing import LogCapture
 
 from amqp10.cli.exits import Exit
 from amqp10.cli.main import run
+from core.admin.serving import AdminServer
+from core.config import Settings
+from core.config.address import is_loopback, parse_address
+from core.process import console
 from tests.kit.broker_process import READY, ROOT, STOP_SECONDS
 
 TOKEN = "a-token-for-a-test"
@@ -117,6 +124,48 @@ def status_after_stop(admin: httpx.Client) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("admin", "said"), [("127.0.0.1:0", r", console at (http://127\.0\.0\.1:\d+/)"), ("off", "()")]
+)
+def test_the_line_of_the_start_names_the_console(admin: str, said: str, tmp_path: Path):
+    options = ["--admin", admin, "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data")]
+    command = [sys.executable, "-m", "amqp10", "serve", *options]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            ready = re.search(rf"\(pid \d+\){said}\n", process.stdout.readline())
+            assert ready is not None
+            if ready[1]:
+                assert "<title>" in httpx.get(ready[1]).text
+        finally:
+            process.kill()
+
+
+async def taken() -> AdminServer:
+    """What opening an admin server on an address that is taken does."""
+    raise OSError(errno.EADDRINUSE, "cannot listen on 127.0.0.1:15692: Address already in use")
+
+
+def test_the_console_is_on_unless_something_else_is_set():
+    assert Settings().admin.enabled
+    assert all(is_loopback(parse_address(address)[0]) for address in Settings().admin.listen)
+
+
+async def test_a_broker_for_which_nothing_was_set_starts_without_a_console_and_says_why():
+    log = LogCapture()
+    said, admin = await console(Settings(), taken, structlog.wrap_logger(None, processors=[log]))
+    assert (said, admin) == ("no console: cannot listen on 127.0.0.1:15692: Address already in use", None)
+    assert [(line["event"], line["log_level"]) for line in log.entries] == [("admin-not-listening", "warning")]
+
+
+@pytest.mark.parametrize("told", [{"enabled": True}, {"listen": ["127.0.0.1:15692"]}])
+async def test_a_console_that_was_asked_for_is_there_or_the_start_fails(told: dict[str, object]):
+    settings = Settings.model_validate({"admin": told})
+    with pytest.raises(OSError, match="already in use"):
+        await console(settings, taken, structlog.wrap_logger(None, processors=[]))
+
+
+@pytest.mark.slow
 def test_a_port_in_use_is_named_before_anybody_is_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -125,7 +174,10 @@ def test_a_port_in_use_is_named_before_anybody_is_served(tmp_path: Path, capsys:
             run(["serve", "--config", file, "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data")]) is Exit.USAGE
         )
     told = capsys.readouterr()
-    assert told.err.splitlines()[-1] == f"headgate: cannot listen on {place}: Address already in use"
+    assert told.err.splitlines()[-1] == (
+        f"headgate: admin server: cannot listen on {place}: Address already in use; give it another address with "
+        "admin.listen or --admin HOST:PORT, or turn it off with --admin off"
+    )
     assert told.out == ""
 
 

@@ -36,7 +36,7 @@ export function flowMapPage({ why }) {
     { title: "has to change", of: (edge) => edge.culprit ?? "", wide: true },
     { title: "", of: (edge) => ({ buttons: [["why", (event) => why.show(...asked(edge), event.currentTarget), `why ${edge.identity} waits`]] }) },
   ], { key: keyOf, order: ["blocked", "descending"] });
-  const none = empty("Nothing is attached", "Publishers and consumers appear here as soon as they attach a link. To try it: headgate publish QUEUE hello");
+  const none = empty("Nothing is attached", "Publishers and consumers appear here as soon as they attach a link. To try it: headgate publish /queues/QUEUE hello");
   const more = element("p", { class: "faint inside", hidden: true });
   const drawing = card(null, element("div", { class: "scroll inside", role: "region", "aria-label": "Flow map" }, map.node), key(), more);
   const rows = card("The same as a list", table.node);

@@ -14,7 +14,7 @@ export function policiesPage() {
     { title: "applies to", of: (row) => plain(row.apply_to) },
     { title: "says", of: (row) => Object.entries(row.definition).map(([key, value]) => `${key} = ${plain(value)}`).join(", ") },
   ], { key: (row) => row.name, order: ["priority", "descending"] });
-  const none = empty("No policies", "A policy sets limits for all queues whose name fits a pattern. Make one: headgate policies set NAME PATTERN max-length=1000");
+  const none = empty("No policies", `A policy sets limits for all queues whose name fits a pattern. Make one: headgate policies set NAME PATTERN '{"max-length": 1000}'`);
   const governed = new Table("Queues that a policy holds for", [
     { title: "queue", of: (row) => ({ text: row.name, href: queueHref(row.name) }), sort: (row) => row.name },
     { title: "policy", of: (row) => row.policy, sort: (row) => row.policy },

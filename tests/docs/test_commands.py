@@ -1,0 +1,87 @@
+"""Every ``headgate`` command that a page, the console or a text of the broker shows is one that the command line takes.
+
+Words in capitals stand for names, as they do in the help. A command that is only named, without what it needs, is told
+of and not shown. What has ``…`` in it is not looked at.
+"""
+
+import itertools
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cyclopts import App, CycloptsError
+
+from amqp10.cli.main import command_line
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CONSOLE = sorted((ROOT / "core" / "admin" / "console" / "page").rglob("*.js"))
+SOURCES = sorted(path for room in ("core", "amqp10") for path in (ROOT / room).rglob("*.py"))
+HISTORY = ("decisions", "design")
+"""Folders of pages that say what was once decided, and are not changed."""
+
+INLINE = re.compile(r"(?<!`)`headgate ([^`]+)`(?!`)")
+BLOCK = re.compile(r"^```(?:sh|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINE = re.compile(r"^(?:\$ )?(?:\S*/)?headgate (.*)$", re.MULTILINE)
+LITERAL = re.compile(r'"([^"\n]*)"|`([^`]*)`')
+IN_THE_CONSOLE = re.compile(r"headgate ([a-z].*?)(?:\. |$)")
+A_NUMBER = "N"
+IN_THE_SHELL = {"|", ">", "<", ">>", "&&", "&"}
+ADDRESSES = re.compile(r"/|ADDRESS$")
+"""What publish and consume take: a queue's bare name is none."""
+
+
+def commands(path: Path) -> Iterator[str]:
+    """Those that a file shows, without the first word."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".js":
+        for quoted, template in LITERAL.findall(text):
+            yield from IN_THE_CONSOLE.findall(quoted or template)
+        return
+    yield from (re.sub(r"\s+", " ", found) for found in INLINE.findall(text))
+    if path.suffix == ".md":
+        for block in BLOCK.findall(text):
+            yield from LINE.findall(block.replace("\\\n", " "))
+
+
+def problem(app: App, shown: str) -> str | None:
+    """Why the command line does not take it."""
+    words = shlex.split(shown, comments=True)
+    words = list(itertools.takewhile(lambda word: word not in IN_THE_SHELL, words))
+    if words[0] == "NOUN":
+        return None
+    names, _, rest = app.parse_commands(words)
+    if names and all(word.startswith("--") for word in rest):
+        return None  # it is only told of
+    try:
+        app.parse_args(["1" if word == A_NUMBER else word for word in words], exit_on_error=False, print_error=False)
+        if names == ("policies", "set"):
+            json.loads(rest[2])
+    except (CycloptsError, ValueError) as error:
+        return str(error)
+    if names in (("publish",), ("consume",)) and not ADDRESSES.match(rest[0]):
+        return f"{rest[0]} is no address"
+    return None
+
+
+@pytest.fixture(scope="module")
+def app() -> App:
+    """The command line."""
+    return command_line(complete=True)
+
+
+@pytest.mark.parametrize("files", [PAGES, CONSOLE, SOURCES], ids=["pages", "console", "sources"])
+def test_every_command_that_is_shown_is_taken(files: list[Path], app: App):
+    shown = {
+        (path.relative_to(ROOT), command)
+        for path in files
+        if not set(HISTORY) & set(path.parts)
+        for command in commands(path)
+        if "…" not in command
+    }
+    assert len(shown) > 5
+    wrong = [f"{path}: headgate {command}: {why}" for path, command in sorted(shown) if (why := problem(app, command))]
+    assert not wrong, "\n" + "\n".join(wrong)
