@@ -12,7 +12,7 @@ The verdict, and what exit status 1 stands for:
                more than --slope-max MiB an hour. Its standard error is shown: below an hour it is larger than the
                limit, and the slope says little
   flat         descriptors, threads, files of the data folder and their bytes: the mean of the last third after the
-               warm-up is above that of the first third by no more than 4 descriptors, 1 thread, 8 files, 8 MiB, or
+               warm-up is above that of the first third by no more than 4 descriptors, 1 thread, 8 files, 32 MiB, or
                5 % (threads: nothing)
   scrapes      each answered with 200 within 10 s
   end          the broker ends with status 0 on SIGTERM, and wrote no line of level error
