@@ -44,9 +44,9 @@ ALLOWED = {
     "files": Allowance(8),
     "stored": Allowance(32 * MIB),
 }
-"""Connections come and go all the time, and so do segments of queues: a mean over minutes moves by a few. A segment of an
-index has up to 16 MiB and fills in half an hour here; twenty queues are somewhere in the middle of theirs. What is never
-removed is more than a GiB an hour."""
+"""Connections come and go all the time, and so do segments of queues: a mean over minutes moves by a few. A segment of
+an index has up to 16 MiB and fills in half an hour here; twenty queues are somewhere in the middle of theirs. What is
+never removed is more than a GiB an hour."""
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
