@@ -292,7 +292,13 @@ FIXED_LIMITS = (
     Fixed(
         "amqp10.codec.decode", "DEPTH_BEFORE_OPEN", "nested types before the open", "decode-error, connection closed"
     ),
-    Fixed("amqp10.codec.decode", "DEPTH_MAX", "nested types", "decode-error"),
+    Fixed(
+        "amqp10.codec.decode",
+        "DEPTH_MAX",
+        "nested types in a performative, and in header, message-annotations and properties of a message; other sections"
+        " are passed on as they came",
+        "decode-error",
+    ),
     Fixed(
         "amqp10.codec.decode", "ZERO_WIDTH_ELEMENTS_MAX", "array elements without a byte of their own", "decode-error"
     ),
@@ -305,6 +311,34 @@ FIXED_LIMITS = (
         "frames of one delivery",
         "transfer-limit-exceeded, link detached",
     ),
+    Fixed(
+        "amqp10.receiver_link",
+        "EMPTY_FRAMES_PER_DELIVERY_MAX",
+        "frames of one delivery without payload",
+        "transfer-limit-exceeded, link detached",
+    ),
+    Fixed("amqp10.sections", "BODY_SECTIONS_MAX", "sections of one body", "decode-error, link detached"),
+    Fixed(
+        "amqp10.frontend.incoming",
+        "LOOKED_INTO_BYTES_MAX",
+        "bytes of header, message-annotations and properties, each",
+        "resource-limit-exceeded, link detached",
+    ),
+    Fixed(
+        "amqp10.converter",
+        "COMPARED_BYTES_MAX",
+        "bytes of application-properties that a headers exchange compares",
+        "the message has none there",
+    ),
+    Fixed("amqp10.frontend.incoming", "CC_KEYS_MAX", "keys of x-cc", "invalid-field, link detached"),
+    Fixed(
+        "amqp10.frontend.outgoing",
+        "ADDED_ANNOTATIONS_BYTES_MAX",
+        "bytes of message-annotations that a modified adds",
+        "resource-limit-exceeded, link detached",
+    ),
+    Fixed("amqp10.frontend.stream_filters", "VALUES_MAX", "filter values of a stream's consumer", "invalid-field"),
+    Fixed("core.amqp091.frontend.consumers", "FILTER_VALUES_MAX", "the same in AMQP 0.9.1", "406, channel closed"),
     Fixed(
         "amqp10.addresses",
         "NAME_BYTES_MAX",

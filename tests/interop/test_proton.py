@@ -252,6 +252,24 @@ def test_the_blocking_connection_tells_why_an_attach_is_refused(broker, role):
     connection.close()
 
 
+@pytest.mark.parametrize("asked", ["copy", "selector", "temporary topic"])
+def test_the_blocking_connection_tells_what_a_queue_does_not_do(broker, proton, queue, asked):
+    from proton.reactor import Copy, LinkOption, Selector
+    from proton.utils import BlockingConnection, LinkDetached
+
+    class TemporaryTopic(LinkOption):
+        def apply(self, link):
+            link.source.capabilities.put_object(proton.symbol("temporary-topic"))
+
+    connection = BlockingConnection(broker.url(), timeout=10)
+    option = {"copy": Copy(), "selector": Selector("color = 'red'"), "temporary topic": TemporaryTopic()}[asked]
+    dynamic = asked == "temporary topic"
+    with pytest.raises(LinkDetached, match="amqp:not-implemented"):
+        connection.create_receiver(None if dynamic else queue, options=option, dynamic=dynamic)
+    connection.create_receiver(None, dynamic=True)
+    connection.close()
+
+
 # --- addresses -------------------------------------------------------------------------------------------------------
 
 
