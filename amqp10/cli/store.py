@@ -14,10 +14,10 @@ from cyclopts import App
 from amqp10.cli.arguments import Data
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.printing import AsJson, AsJsonLines, print_json, print_json_line
-from core.store.definitions import Definitions
+from core.store.definitions import DEFINITIONS_FILE, Definitions
 from core.store.disk import FolderDisk
 from core.store.errors import StoreDamaged, StoreRefused
-from core.store.folder import DEFINITIONS_FILE, offline
+from core.store.folder import offline
 from core.store.inspect import Verdict, entries, read_definitions
 
 OPEN_FILES = 8
@@ -101,9 +101,9 @@ def examined(data: Path, *, tell: Callable[[object], None] = lambda line: None) 
             counts[entry.verdict] += 1
             if entry.verdict is not Verdict.SOUND:
                 tell(entry)
-        _, problems = read_definitions(data / DEFINITIONS_FILE)
+        _, problems = read_definitions(data)
         for problem in problems:
-            tell(f"{DEFINITIONS_FILE}: {problem}")
+            tell(problem)
     return Examined(counts, len(problems))
 
 
@@ -115,7 +115,7 @@ def dump(*, data: Data, json: AsJsonLines = False) -> None:
         headgate store dump --data /var/lib/headgate
     """
     with _explained(), _opened(data) as disk:
-        definitions, problems = read_definitions(data / DEFINITIONS_FILE)
+        definitions, problems = read_definitions(data)
         for line in (*_lines(definitions), *problems):
             if json:
                 print_json_line({"path": DEFINITIONS_FILE, "text": line})

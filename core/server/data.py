@@ -7,6 +7,7 @@ whoever reads the log after a crash learns what survived.
 import errno
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -26,13 +27,14 @@ from core.server.descriptors import total_limit
 from core.server.storage_task import InlineWrites, drain, run_lane
 from core.server.worker_threads import WorkerThreads
 from core.store.command_log import LocalCommandLog
-from core.store.definitions import SCHEMA_VERSION, DefinitionsDatabase
+from core.store.definitions import DefinitionsDatabase
 from core.store.disk import FolderDisk
 from core.store.errors import StoreFailure
 from core.store.folder import LOCK_FILE, open_folder
 from core.store.lane import Lane, last_synced
 from core.store.recovery import Report
 from core.store.reserve import SpaceReserve
+from core.store.sealed_file import SCHEMA_VERSION
 from core.store.store import STREAMS, open_store
 
 NO_SPACE = "no space in the store"
@@ -72,14 +74,28 @@ class OpenData:
         self._folder = open_folder(path, encodings)
         self._reserve = SpaceReserve(path, settings.space_reserve)
         self._disk = FolderDisk(path, settings.open_files_max, marker=LOCK_FILE)
-        self._definitions = DefinitionsDatabase(self._folder.definitions, new_identity=new_identity)
-        if self._definitions.upgraded_from is not None:
-            log.info("definitions-upgraded", layout=self._definitions.upgraded_from, to=SCHEMA_VERSION)
+        self._definitions = self._opened_definitions(new_identity)
         self.storage = self._opened()
+
+    def _opened_definitions(self, new_identity: Callable[[], str]) -> DefinitionsDatabase:
+        chosen = self._folder.chosen
+        definitions = DefinitionsDatabase(self._folder.path, chosen, new_identity=new_identity)
+        if chosen.upgraded_from is not None:
+            self._log.info("definitions-upgraded", layout=chosen.upgraded_from, to=SCHEMA_VERSION)
+        elif not chosen.is_new:
+            for path, why in chosen.anew:
+                self._log.warning("definitions-rebuilt", path=str(path), why=why, done=path not in definitions.behind)
+        definitions.fell_behind = self._say_fell_behind
+        return definitions
+
+    def _say_fell_behind(self, path: Path, why: str) -> None:
+        self._log.error("definitions-fell-behind", path=str(path), why=why)
 
     def _opened(self) -> Storage:
         began = self._clock().monotonic
         found = self._definitions.load()
+        with suppress(OSError):  # a full disk: the witness says less, and the start goes on
+            self._folder.remember_definitions(self._definitions.generation)
         streams_synced = last_synced(self._disk, STREAMS)
         ids = {queue.id: _kind(queue.declaration) for queue in found.queues}
         store = open_store(
@@ -197,6 +213,7 @@ class OpenData:
         try:
             storage.quorum.put_snapshot()
             storage.store.close_checkpoint()
+            self._folder.remember_definitions(self._definitions.generation)
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise StoreFailure("write", str(error.filename or "checkpoint"), error) from error

@@ -1,60 +1,56 @@
-"""The definitions that outlive the broker: virtual hosts, users, queues, exchanges, bindings and policies, in SQLite.
+"""The definitions that outlive the broker: virtual hosts, users, queues, exchanges, bindings and policies, kept twice.
 
-They change rarely and must not be lost, so every change is a transaction of its own, synced before it returns
-(write-ahead log, ``synchronous=FULL``). A queue's number names its folder in the store and is never given twice, also
-not after the queue is gone (``AUTOINCREMENT``). Arguments and definitions of policies are kept as CBOR, which tells a
+They change rarely and must not be lost, so every change is a transaction of its own, synced before it returns: to
+``definitions.db`` and then to ``definitions.copy.db``, two files of the same layout. Each proves itself by its seal
+(:mod:`core.store.sealed_file`). A start takes the one that is proven and newer, and writes the other one anew. Where
+neither is proven, or both are older than a :class:`Witness` says, it refuses.
+
+A queue's number names its folder in the store and is never given twice, also not after the queue is gone. A removed
+queue leaves its number among the *deleted* ones until nothing of it is on the disk: that is what a start needs to tell
+data that may go from data that nobody knows. Arguments and definitions of policies are kept as CBOR, which tells a
 boolean from a number and bytes from text.
-
-The file says whose it is (``application_id``) and how it is laid out (``user_version``). A file of another's or of a
-newer layout is refused before SQLite has touched it.
 
 Only durable things are kept; who is durable, the caller knows. One instance serves one virtual host and belongs to the
 thread that opened it.
 """
 
-import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import cbor2
 
 from core.errors import PreconditionFailed
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
-from core.store.errors import StoreRefused
+from core.store.errors import StoreDamaged, StoreRefused, refusal
+from core.store.sealed_file import (
+    SCHEMA_VERSION,
+    Judged,
+    Seal,
+    SealedFile,
+    Statement,
+    judged,
+    new_image,
+    upgraded_image,
+    write_image,
+)
 
-SCHEMA_VERSION = 2
-APPLICATION_ID = int.from_bytes(b"HGdf", "big")
-"""SQLite keeps it in the file's header."""
+DEFINITIONS_FILE = "definitions.db"
+COPY_FILE = "definitions.copy.db"
 LOCK_WAIT_S = 1.0
 """How long a change waits for another program that has locked the file; the broker stands still meanwhile."""
 DEFAULT_HOST = "/"
+DELETED_MAX = 1000
+"""After so many removed queues it is looked which have left nothing on the disk: 1,000 looks at folders, some
+milliseconds."""
 
-_SQLITE_MAGIC = b"SQLite format 3\0"
-_HEADER_BYTES = 100
-_VERSION_AT, _APPLICATION_AT = 60, 68
-"""Places in SQLite's header, big-endian 32-bit numbers [sqlite.org/fileformat.html 1.3]."""
-
-_SCHEMA = """
-CREATE TABLE vhosts (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE users (name TEXT PRIMARY KEY, keys TEXT NOT NULL);
-CREATE TABLE queues (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, vhost INTEGER NOT NULL REFERENCES vhosts, name TEXT NOT NULL,
-    auto_delete INTEGER NOT NULL, arguments BLOB NOT NULL, identity TEXT NOT NULL, UNIQUE (vhost, name));
-CREATE TABLE exchanges (
-    vhost INTEGER NOT NULL REFERENCES vhosts, name TEXT NOT NULL, type TEXT NOT NULL, auto_delete INTEGER NOT NULL,
-    internal INTEGER NOT NULL, arguments BLOB NOT NULL, PRIMARY KEY (vhost, name));
-CREATE TABLE bindings (
-    id INTEGER PRIMARY KEY, vhost INTEGER NOT NULL REFERENCES vhosts, source TEXT NOT NULL, destination TEXT NOT NULL,
-    to_queue INTEGER NOT NULL, binding_key TEXT NOT NULL, arguments BLOB NOT NULL,
-    UNIQUE (vhost, source, destination, to_queue, binding_key, arguments));
-CREATE TABLE policies (
-    vhost INTEGER NOT NULL REFERENCES vhosts, name TEXT NOT NULL, pattern TEXT NOT NULL, priority INTEGER NOT NULL,
-    apply_to TEXT NOT NULL, definition BLOB NOT NULL, PRIMARY KEY (vhost, name));
-"""
+_REMOVE_BINDING = (
+    "DELETE FROM bindings WHERE vhost = ? AND source = ? AND destination = ? AND to_queue = ? AND binding_key = ? "
+    "AND arguments = ?"
+)
 
 ResultT = TypeVar("ResultT")
 
@@ -91,89 +87,190 @@ class Definitions:
     policies: Sequence[PolicyDeclaration] = ()
 
 
+class Witness(NamedTuple):
+    """Something that says how far the definitions had come."""
+
+    generation: int
+    """0: it only says that there were definitions."""
+    source: str
+    """For people: where that stands."""
+
+
+class Rebuilt(NamedTuple):
+    """A file that a start wrote anew from the other one, or would have to."""
+
+    path: Path
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What a start goes on with. Nothing has been changed yet."""
+
+    image: bytes
+    """The bytes of a proven file; empty for one of an older layout."""
+    anew: Sequence[Rebuilt] = ()
+    """Files that are not like it."""
+    upgraded_from: int | None = None
+    """The older layout of the file that it was made from."""
+    is_new: bool = False
+    """There were no definitions."""
+
+
+def choose_definitions(folder: Path, *, witness: Witness | None) -> Chosen:
+    """Look at both files and decide. Changes nothing.
+
+    ``witness``: the one that says most; None where nothing says that there were definitions. Raises StoreRefused,
+    StoreDamaged.
+    """
+    paths = folder / DEFINITIONS_FILE, folder / COPY_FILE
+    both = [judged(path) for path in paths]
+    best = max(both, key=lambda file: -1 if file.seal is None else file.seal.generation)  # the first one of equals
+    if best.seal is None:
+        return _choose_unproven(both, witness)
+    if witness is not None and best.seal.generation < witness.generation:
+        raise StoreDamaged(
+            f"the definitions are older than they must be: {best.path} has generation {best.seal.generation}, and "
+            f"{witness.source} says {witness.generation}; {_remedy(folder)}"
+        )
+    anew = []
+    for file in both:
+        if file.seal is None:
+            anew.append(Rebuilt(file.path, file.why))
+        elif file.seal != best.seal:
+            anew.append(Rebuilt(file.path, f"it is of generation {file.seal.generation}, and not the newest"))
+        if file.seal is not None and file.seal.generation == best.seal.generation and file.seal != best.seal:
+            raise StoreDamaged(f"{paths[0]} and {paths[1]} contradict each other; move away the one that is wrong")
+    return Chosen(image=best.image, anew=anew)
+
+
+def _choose_unproven(both: Sequence[Judged], witness: Witness | None) -> Chosen:
+    """Neither file is proven: they are older, or new, or there is nothing to go on with."""
+    first = both[0]
+    anew = [Rebuilt(file.path, file.why) for file in both]
+    if 0 < first.layout < SCHEMA_VERSION and (witness is None or not witness.generation):
+        return Chosen(image=b"", anew=anew, upgraded_from=first.layout)
+    if witness is None and not any(file.image for file in both):
+        return Chosen(image=new_image(DEFAULT_HOST), anew=anew, is_new=True)
+    newer = next((file for file in both if file.layout > SCHEMA_VERSION), None)
+    if newer is not None:
+        raise StoreRefused(f"{newer.path}: {newer.why}; start the version that wrote it, or use another data folder")
+    said = "; ".join(f"{file.path}: {file.why}" for file in both)
+    known = "" if witness is None else f", and {witness.source} says that there were some"
+    raise StoreDamaged(f"the definitions cannot be proven{known}. {said}; {_remedy(first.path.parent)}")
+
+
+def _remedy(folder: Path) -> str:
+    return (
+        f"put back a copy of both files, or have the queues made anew from what their folders say: "
+        f"headgate store rebuild --data {folder}"
+    )
+
+
 class DefinitionsDatabase:
-    """The file. Changes raise PreconditionFailed when they cannot be kept, and have changed nothing then."""
+    """Both files. Changes raise PreconditionFailed when they cannot be kept, and have changed nothing then."""
 
     def __init__(
         self,
-        path: Path,
+        folder: Path,
+        chosen: Chosen,
         *,
         new_identity: Callable[[], str],
         host: str = DEFAULT_HOST,
         lock_wait_s: float = LOCK_WAIT_S,
     ) -> None:
-        """Open the file, or make it. ``new_identity`` is for queues of a layout without. Raises StoreRefused."""
-        self._path = path
-        check_definitions(path)
-        with ExitStack() as on_failure:
-            try:
-                self._connection = sqlite3.connect(path, timeout=lock_wait_s, isolation_level=None)
-                on_failure.callback(self._connection.close)
-                self.upgraded_from = _prepare(path, self._connection, new_identity)
-                """The older layout that the file had; None for one that is new, or had today's."""
-                self._host = self._host_id(host)
-                self._identity = _identity(path)
-            except (sqlite3.Error, OSError) as error:
-                raise _refused(path, error) from None
-            on_failure.pop_all()
+        """Open both, and write anew what ``chosen`` says. ``new_identity`` is for queues of a layout without.
+
+        Raises StoreRefused.
+        """
+        self.changed: Callable[[int], None] = lambda generation: None
+        """Called with the generation of each change."""
+        self.fell_behind: Callable[[Path, str], None] = lambda path, why: None
+        """Called when a change is in one file only, and why. The next change brings the other up to it first."""
+        self.is_gone: Callable[[int], bool] = lambda number: False
+        """Whether a deleted queue has left nothing on the disk."""
+        self._folder = folder
+        self._lock_wait_s = lock_wait_s
+        self._paths = folder / DEFINITIONS_FILE, folder / COPY_FILE
+        self._files: dict[Path, SealedFile] = {}
+        """Those that are as they must be, at least one."""
+        anew = {path for path, _ in chosen.anew}
+        try:
+            if len(anew) == len(self._paths):
+                write_image(self._paths[0], chosen.image or upgraded_image(self._paths[0], new_identity))
+                anew.remove(self._paths[0])
+            for path in self._paths:
+                if path not in anew:
+                    self._files[path] = SealedFile(path, lock_wait_s=lock_wait_s)
+            self._bring_up()
+            self._host_name = host
+            self._host = self._host_id(host)
+            self._removed = 0
+            """Queues since it was looked which have left something."""
+        except OSError as error:
+            self.close()
+            raise refusal(error, f"{folder}: the definitions cannot be written: {error.strerror}") from None
+        except sqlite3.Error as error:
+            self.close()
+            raise _refused(self._paths[0], error) from None
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Nothing may be asked of it afterwards."""
-        self._connection.close()
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    @property
+    def generation(self) -> int:
+        """Of the last change."""
+        return self._one.seal().generation
+
+    @property
+    def behind(self) -> Sequence[Path]:
+        """Files that lack something, because the disk would not take it."""
+        return [path for path in self._paths if path not in self._files]
 
     # --- reading --------------------------------------------------------------------------------------------
 
     def load(self) -> Definitions:
         """Everything of this virtual host. Raises StoreRefused for a file that is damaged."""
         try:
-            return Definitions(
-                queues=self._select(
-                    "SELECT id, name, auto_delete, arguments, identity FROM queues WHERE vhost = ? ORDER BY id", _queue
-                ),
-                exchanges=self._select(
-                    "SELECT name, type, auto_delete, internal, arguments FROM exchanges WHERE vhost = ? ORDER BY rowid",
-                    _exchange,
-                ),
-                bindings=self._select(
-                    "SELECT source, destination, to_queue, binding_key, arguments FROM bindings WHERE vhost = ? "
-                    "ORDER BY id",
-                    _binding,
-                ),
-                policies=self._select(
-                    "SELECT name, pattern, priority, apply_to, definition FROM policies WHERE vhost = ? ORDER BY rowid",
-                    _policy,
-                ),
-            )
+            return loaded(self._one.connection, self._host_name)
         except (sqlite3.Error, cbor2.CBORDecodeError, ValueError) as error:
-            raise _refused(self._path, error) from None
+            raise _refused(self._one.path, error) from None
 
     def hosts(self) -> Sequence[str]:
         """The virtual hosts."""
-        return [name for (name,) in self._connection.execute("SELECT name FROM vhosts ORDER BY id")]
+        return [name for (name,) in self._one.connection.execute("SELECT name FROM vhosts ORDER BY id")]
 
     def users(self) -> Mapping[str, str]:
         """The keys of each user's password, by name."""
-        return dict(self._connection.execute("SELECT name, keys FROM users ORDER BY name"))
+        return dict(self._one.connection.execute("SELECT name, keys FROM users ORDER BY name"))
 
-    def problems(self) -> Sequence[str]:
-        """What SQLite finds wrong with the file; nothing, if all is well."""
-        try:
-            found = [text for (text,) in self._connection.execute("PRAGMA integrity_check")]
-        except sqlite3.Error as error:
-            return [str(error)]
-        return [] if found == ["ok"] else found
+    @property
+    def deleted(self) -> Sequence[int]:
+        """The numbers of queues that were removed, and may have left something on the disk."""
+        return [number for (number,) in self._one.connection.execute("SELECT id FROM deleted ORDER BY id")]
+
+    @property
+    def last_number(self) -> int:
+        """The highest number that a queue was ever given."""
+        return self._one.seal().last_number
 
     # --- changing -------------------------------------------------------------------------------------------
 
     def add_queue(self, declaration: QueueDeclaration, identity: str) -> int:
         """Returns its number, which no other queue has or had."""
-        cursor = self._change(
+        return self._change(
             f"queue '{declaration.name}'",
-            "INSERT INTO queues (vhost, name, auto_delete, arguments, identity) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO queues (id, vhost, name, auto_delete, arguments, identity) "
+            "SELECT last_number + 1, ?, ?, ?, ?, ? FROM seal",
             (self._host, declaration.name, declaration.auto_delete, _packed(declaration.arguments), identity),
-        )
-        assert cursor.lastrowid is not None
-        return cursor.lastrowid
+            numbers=1,
+        ).last_number
 
     def add_exchange(self, declaration: ExchangeDeclaration) -> None:
         """Keep an exchange that is new."""
@@ -205,21 +302,34 @@ class DefinitionsDatabase:
         """Remove all of these, or none; what is not there is removed already."""
         named = [f"queue '{name}'" for name in queues] + [f"exchange '{name}'" for name in exchanges]
         what = f"the removal of {' and '.join(named) or 'a binding'}"
-        self._check_there(what)
-        try:
-            with self._connection:
-                self._connection.execute("BEGIN IMMEDIATE")
-                self._connection.executemany(
-                    "DELETE FROM bindings WHERE vhost = ? AND source = ? AND destination = ? AND to_queue = ? "
-                    "AND binding_key = ? AND arguments = ?",
-                    [self._binding_row(binding) for binding in bindings],
-                )
-                for table, names in (("queues", queues), ("exchanges", exchanges)):
-                    self._connection.executemany(
-                        f"DELETE FROM {table} WHERE vhost = ? AND name = ?", [(self._host, name) for name in names]
-                    )
-        except sqlite3.Error as error:
-            raise self._not_kept(what, str(error)) from None
+        statements: list[Statement] = [(_REMOVE_BINDING, self._binding_row(binding)) for binding in bindings]
+        for name in queues:
+            there = (self._host, name)
+            statements += (
+                ("INSERT INTO deleted SELECT id FROM queues WHERE vhost = ? AND name = ?", there),
+                ("DELETE FROM queues WHERE vhost = ? AND name = ?", there),
+            )
+        statements += (("DELETE FROM exchanges WHERE vhost = ? AND name = ?", (self._host, name)) for name in exchanges)
+        self._removed += len(queues)
+        if self._removed >= DELETED_MAX:
+            self._removed = 0
+            statements += [
+                ("DELETE FROM deleted WHERE id = ?", (number,)) for number in self.deleted if self.is_gone(number)
+            ]
+        self._change_all(what, statements)
+
+    def forget_deleted(self, numbers: Sequence[int]) -> None:
+        """Nothing is left of these queues on the disk."""
+        self._change_all(
+            "what is known of deleted queues", [("DELETE FROM deleted WHERE id = ?", (n,)) for n in numbers]
+        )
+
+    def skip_numbers(self, last: int) -> None:
+        """Give no number up to this one any more: there is data of a queue that had it."""
+        if last > self.last_number:
+            skipped = last - self.last_number
+            self._change("skipped numbers", "INSERT INTO deleted VALUES (?)", (last,), numbers=skipped)
+            self.forget_deleted([last])
 
     def set_policy(self, policy: PolicyDeclaration) -> None:
         """Keep a policy, in the place of the one of this name."""
@@ -247,34 +357,75 @@ class DefinitionsDatabase:
 
     # --- inside ---------------------------------------------------------------------------------------------
 
+    @property
+    def _one(self) -> SealedFile:
+        """A file that is as it must be."""
+        return next(iter(self._files.values()))
+
     def _host_id(self, name: str) -> int:
-        self._connection.execute("INSERT OR IGNORE INTO vhosts (name) VALUES (?)", (name,))
-        (number,) = self._connection.execute("SELECT id FROM vhosts WHERE name = ?", (name,)).fetchone()
+        query = "SELECT id FROM vhosts WHERE name = ?"
+        if self._one.connection.execute(query, (name,)).fetchone() is None:
+            self._change(f"virtual host '{name}'", "INSERT INTO vhosts (name) VALUES (?)", (name,))
+        (number,) = self._one.connection.execute(query, (name,)).fetchone()
         assert isinstance(number, int)
         return number
 
-    def _select(self, query: str, make: Callable[..., ResultT]) -> list[ResultT]:
-        return [make(*row) for row in self._connection.execute(query, (self._host,))]
+    def _change(self, what: str, statement: str, values: Sequence[object], *, numbers: int = 0) -> Seal:
+        """One statement."""
+        return self._change_all(what, [(statement, values)], numbers=numbers)
 
-    def _change(self, what: str, statement: str, values: Sequence[object]) -> sqlite3.Cursor:
-        """One statement that commits itself."""
+    def _change_all(self, what: str, statements: Sequence[Statement], *, numbers: int = 0) -> Seal:
+        """In the first file, and when that is synced in the second. Returns the new seal. Raises PreconditionFailed."""
         self._check_there(what)
         try:
-            return self._connection.execute(statement, values)
-        except sqlite3.Error as error:
+            self._bring_up()
+        except (OSError, sqlite3.Error) as error:
             raise self._not_kept(what, str(error)) from None
+        if self.behind:
+            raise self._not_kept(what, f"{self.behind[0]} cannot be written")
+        first, second = self._files.values()
+        try:
+            before, seal = first.change(statements, numbers)
+        except sqlite3.Error as error:
+            if judged(first.path).seal != second.seal():
+                self._leave_behind(first, str(error))  # not even the old pages could be written back
+            raise self._not_kept(what, str(error)) from None
+        try:
+            if second.change(statements, numbers) != (before, seal):
+                self._leave_behind(second, "it says something else")
+        except sqlite3.Error as error:
+            self._leave_behind(second, str(error))
+        if seal != before:
+            self.changed(seal.generation)
+        return seal
+
+    def _leave_behind(self, file: SealedFile, why: str) -> None:
+        file.close()
+        self._files = {path: kept for path, kept in self._files.items() if kept is not file}
+        self.fell_behind(file.path, why)
+
+    def _bring_up(self) -> None:
+        """Write files anew that lack something. One that the disk does not take stays behind."""
+        for path in self.behind:
+            with suppress(OSError):
+                write_image(path, self._one.path.read_bytes())
+                opened = SealedFile(path, lock_wait_s=self._lock_wait_s)
+                self._files = {
+                    name: opened if name == path else self._files[name]
+                    for name in self._paths
+                    if name == path or name in self._files
+                }
 
     def _check_there(self, what: str) -> None:
-        """SQLite would go on writing a file that has no name any more."""
-        try:
-            found = _identity(self._path)
-        except OSError as error:
-            raise self._not_kept(what, error.strerror or str(error)) from None
-        if found != self._identity:
-            raise self._not_kept(what, "another file is in its place")
+        for file in self._files.values():
+            try:
+                if not file.is_there:
+                    raise self._not_kept(what, "another file is in its place", file.path)
+            except OSError as error:
+                raise self._not_kept(what, error.strerror or str(error), file.path) from None
 
-    def _not_kept(self, what: str, why: str) -> PreconditionFailed:
-        return PreconditionFailed(f"{what} cannot be kept in {self._path}: {why}; nothing was changed")
+    def _not_kept(self, what: str, why: str, path: Path | None = None) -> PreconditionFailed:
+        return PreconditionFailed(f"{what} cannot be kept in {path or self._paths[0]}: {why}; nothing was changed")
 
     def _binding_row(self, binding: Binding) -> tuple[object, ...]:
         return (
@@ -287,71 +438,44 @@ class DefinitionsDatabase:
         )
 
 
-def check_definitions(path: Path) -> None:
-    """Whether the file is one of ours, if it is there. Raises StoreRefused.
-
-    It is looked at as bytes: SQLite may change what it opens, if only by tidying up behind its last user.
-    """
-    try:
-        with path.open("rb") as file:
-            header = file.read(_HEADER_BYTES)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise StoreRefused(f"{path} cannot be read: {error.strerror}; check who may read it") from None
-    if not header:
-        return  # made, and then the process ended before the first transaction
-    if not header.startswith(_SQLITE_MAGIC) or len(header) < _HEADER_BYTES:
-        raise StoreRefused(f"{path} is not a database; put back the one that was here, or use another data folder")
-    version, application = (int.from_bytes(header[at : at + 4], "big") for at in (_VERSION_AT, _APPLICATION_AT))
-    if (version, application) != (0, 0):
-        _check_ours(path, version=version, application=application)
+def open_definitions(
+    folder: Path,
+    *,
+    new_identity: Callable[[], str],
+    witness: Witness | None = None,
+    host: str = DEFAULT_HOST,
+    lock_wait_s: float = LOCK_WAIT_S,
+) -> DefinitionsDatabase:
+    """Choose and open in one: for whoever has nothing to do in between. Raises StoreRefused, StoreDamaged."""
+    chosen = choose_definitions(folder, witness=witness)
+    return DefinitionsDatabase(folder, chosen, new_identity=new_identity, host=host, lock_wait_s=lock_wait_s)
 
 
-def _check_ours(path: Path, *, version: int, application: int) -> None:
-    if application != APPLICATION_ID:
-        raise StoreRefused(f"{path} is the database of another program; use another data folder")
-    if version > SCHEMA_VERSION:
-        raise StoreRefused(
-            f"{path} has layout {version}, and this version of Headgate knows layouts up to {SCHEMA_VERSION}; "
-            "start the version that wrote it, or use another data folder"
-        )
+def loaded(connection: sqlite3.Connection, host: str) -> Definitions:
+    """Everything of a virtual host. Raises sqlite3.Error, ValueError, CBORDecodeError."""
 
+    found = connection.execute("SELECT id FROM vhosts WHERE name = ?", (host,)).fetchone()
 
-def _prepare(path: Path, connection: sqlite3.Connection, new_identity: Callable[[], str]) -> int | None:
-    """Returns the older layout that the file had. Raises StoreRefused, sqlite3.Error."""
-    version, application = (
-        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("user_version", "application_id")
+    def select(query: str, make: Callable[..., ResultT]) -> list[ResultT]:
+        return [make(*row) for row in connection.execute(query, found)] if found else []
+
+    return Definitions(
+        queues=select(
+            "SELECT id, name, auto_delete, arguments, identity FROM queues WHERE vhost = ? ORDER BY id", _queue
+        ),
+        exchanges=select(
+            "SELECT name, type, auto_delete, internal, arguments FROM exchanges WHERE vhost = ? ORDER BY rowid",
+            _exchange,
+        ),
+        bindings=select(
+            "SELECT source, destination, to_queue, binding_key, arguments FROM bindings WHERE vhost = ? ORDER BY id",
+            _binding,
+        ),
+        policies=select(
+            "SELECT name, pattern, priority, apply_to, definition FROM policies WHERE vhost = ? ORDER BY rowid",
+            _policy,
+        ),
     )
-    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if tables:
-        _check_ours(path, version=version, application=application)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA foreign_keys = ON")
-    if not tables:
-        connection.executescript(
-            f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id = {APPLICATION_ID}; "
-            f"PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
-        )
-        return None
-    if version == SCHEMA_VERSION:
-        return None
-    connection.execute("BEGIN IMMEDIATE")
-    with connection:
-        connection.execute("ALTER TABLE queues ADD COLUMN identity TEXT NOT NULL DEFAULT ''")
-        numbers = connection.execute("SELECT id FROM queues ORDER BY id").fetchall()
-        connection.executemany(
-            "UPDATE queues SET identity = ? WHERE id = ?", [(new_identity(), number) for (number,) in numbers]
-        )
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    assert isinstance(version, int)
-    return version
-
-
-def _identity(path: Path) -> tuple[int, int]:
-    found = os.stat(path)
-    return found.st_dev, found.st_ino
 
 
 def _refused(path: Path, error: Exception) -> StoreRefused:

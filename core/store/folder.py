@@ -4,9 +4,11 @@
 name                        what
 ==========================  ===========================================================================================
 ``headgate.lock``           locked (flock) by whoever uses the folder; holds the process id of the broker
-``format.json``             format of the folder, product, ``starts``, the generation that records carry, and
-                            ``encodings``, the protocols in whose encoding there may be messages
-``definitions.db``          see :mod:`core.store.definitions`
+``format.json``             format of the folder, product, ``starts``, the generation that records carry,
+                            ``encodings``, the protocols in whose encoding there may be messages, and
+                            ``definitions``, the generation that the definitions had last
+``definitions.db``,         see :mod:`core.store.definitions`
+``definitions.copy.db``
 ``queues/``                 the indexes of classic queues, a folder for each; those of queues that do not outlive the
                             broker, ``t1``, ``t2`` and so on, are removed at each start
 ``msg_store_persistent/``   bodies that several queues share
@@ -34,7 +36,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from core.message import Origin
-from core.store.definitions import check_definitions
+from core.store.definitions import Chosen, Witness, choose_definitions
 from core.store.errors import StoreRefused, StoreUnavailable, refusal
 from core.store.places import PERSISTENT, QUEUES, TRANSIENT
 from core.store.reserve import give_up_reserve
@@ -44,7 +46,6 @@ PRODUCT = "headgate"
 
 LOCK_FILE = "headgate.lock"
 FORMAT_FILE = "format.json"
-DEFINITIONS_FILE = "definitions.db"
 FOLDERS = ("classic", QUEUES, PERSISTENT, TRANSIENT, "quorum", "streams")
 
 _NEW_FORMAT_FILE = "format.json.new"
@@ -62,6 +63,8 @@ class _Format(NamedTuple):
 
     starts: int
     encodings: frozenset[str]
+    definitions: int = 0
+    """The generation that the definitions had at the last start, or at the orderly stop after it."""
 
 
 _NEVER_STARTED = _Format(0, frozenset())
@@ -70,15 +73,19 @@ _NEVER_STARTED = _Format(0, frozenset())
 class DataFolder:
     """A folder that this process has locked. ``generation`` counts its starts, from 1."""
 
-    def __init__(self, path: Path, *, generation: int, lock: int) -> None:
+    def __init__(self, path: Path, *, said: _Format, chosen: Chosen, lock: int) -> None:
         self.path = path
-        self.generation = generation
+        self.generation = said.starts
+        self.chosen = chosen
+        """The definitions to go on with."""
+        self._said = said
         self._lock = lock
 
-    @property
-    def definitions(self) -> Path:
-        """The file of the definitions."""
-        return self.path / DEFINITIONS_FILE
+    def remember_definitions(self, generation: int) -> None:
+        """Be a witness of this generation of the definitions. Raises OSError."""
+        if generation > self._said.definitions:
+            self._said = self._said._replace(definitions=generation)
+            _write_format(self.path, self._said)
 
     def close(self) -> None:
         """Let others use it."""
@@ -96,21 +103,21 @@ def open_folder(path: Path, encodings: Iterable[Origin] = tuple(Origin)) -> Data
         if not path.exists():
             path.mkdir(mode=_ONLY_OURS, parents=True)
         _check_encodings(path, _format_so_far(path), known)
-        check_definitions(path / DEFINITIONS_FILE)
         lock = _lock(path, os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         try:
             found = _format_so_far(path)
             _check_encodings(path, found, known)
-            generation = found.starts + 1
+            chosen = choose_definitions(path, witness=_witness(path, found))
+            said = _Format(found.starts + 1, found.encodings | known, found.definitions)
             give_up_reserve(path)
             os.ftruncate(lock, 0)
             os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
-            _write_format(path, _Format(generation, found.encodings | known))
+            _write_format(path, said)
             _lay_out(path)
         except BaseException:
             os.close(lock)
             raise
-    return DataFolder(path, generation=generation, lock=lock)
+    return DataFolder(path, said=said, chosen=chosen, lock=lock)
 
 
 @contextmanager
@@ -172,7 +179,26 @@ def _format(path: Path, text: bytes) -> _Format:
             "start the version that wrote it, or name another folder with data.folder or --data"
         )
     encodings = found.get("encodings", [Origin.AMQP10.value])  # all that there was before the key
-    return _Format(starts, frozenset(map(str, encodings)))
+    definitions = found.get("definitions", 0)
+    return _Format(starts, frozenset(map(str, encodings)), definitions if type(definitions) is int else 0)
+
+
+def _witness(path: Path, found: _Format) -> Witness | None:
+    """What says most of the definitions that must be there."""
+    if found.definitions:
+        return Witness(found.definitions, f"{path / FORMAT_FILE}")
+    for folder in (QUEUES, "quorum", "streams"):
+        for name in _names(path / folder):
+            if name.isdigit() or (name.endswith(".log") and name != "marks.log"):
+                return Witness(0, f"{path / folder / name}")
+    return None
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
 
 
 def _check_encodings(path: Path, found: _Format, known: frozenset[str]) -> None:
@@ -225,7 +251,7 @@ def _explained(path: Path) -> Iterator[None]:
 def _write_format(path: Path, now: _Format) -> None:
     """All of it or nothing, whenever the power goes."""
     said = {"format": FORMAT, "product": PRODUCT, "starts": now.starts, "encodings": sorted(now.encodings)}
-    text = json.dumps(said) + "\n"
+    text = json.dumps({**said, "definitions": now.definitions}) + "\n"
     with (path / _NEW_FORMAT_FILE).open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()

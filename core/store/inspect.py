@@ -7,22 +7,21 @@ What damage means depends on how far its lane was synced (:func:`core.store.lane
 - So is whatever stands before a sound record of a synced batch, also where not even a header tells what it was.
 - Anything else may be *torn* by a power cut or a crash. Nobody was promised it; the next start drops it.
 
-Nothing is ever changed. The definitions are read from a copy, because SQLite tidies up what it opens. Memory: what a
-scan takes, whatever the size of the store.
+Nothing is ever changed. Memory: what a scan takes, whatever the size of the store, and the definitions.
 """
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from enum import Enum
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from core.store.definitions import Definitions, DefinitionsDatabase
+from core.store.definitions import DEFAULT_HOST, Definitions, choose_definitions, loaded
 from core.store.disk import Disk
-from core.store.errors import StoreRefused
+from core.store.errors import StoreDamaged
 from core.store.lane import last_synced
 from core.store.record import Damaged, Found, Kind, scan
+from core.store.sealed_file import opened_image
 
 LANE_FOLDERS: Mapping[str, Sequence[str]] = {
     "classic": ("classic", "queues", "msg_store_persistent", "msg_store_transient"),
@@ -134,28 +133,14 @@ def _kind_name(kind: int) -> str:
 # --- definitions -------------------------------------------------------------------------------------------------
 
 
-def read_definitions(path: Path) -> tuple[Definitions, Sequence[str]]:
-    """What is in the file of the definitions, and what is wrong with it. Raises OSError."""
-    with TemporaryDirectory() as folder:
-        for suffix in ("", "-wal"):  # what a killed broker did last is still in the log beside the file
-            source = path.with_name(path.name + suffix)
-            if source.exists():
-                shutil.copyfile(source, Path(folder) / source.name)
-        try:
-            return _read(Path(folder) / path.name)
-        except StoreRefused as refusal:
-            return Definitions(), [str(refusal).replace(folder, str(path.parent))]
-
-
-def _no_identity() -> str:
-    """Of queues of a layout that has none: only the next start gives them theirs."""
-    return ""
-
-
-def _read(copy: Path) -> tuple[Definitions, Sequence[str]]:
-    database = DefinitionsDatabase(copy, new_identity=_no_identity)
+def read_definitions(folder: Path) -> tuple[Definitions, Sequence[str]]:
+    """What the definitions of a data folder say, and what is wrong with their files. Raises StoreRefused."""
     try:
-        problems = database.problems()
-        return (Definitions(), problems) if problems else (database.load(), [])
-    finally:
-        database.close()
+        chosen = choose_definitions(folder, witness=None)
+    except StoreDamaged as damaged:
+        return Definitions(), [str(damaged)]
+    problems = [] if chosen.is_new or chosen.upgraded_from else [f"{path.name}: {why}" for path, why in chosen.anew]
+    if not chosen.image:
+        return Definitions(), problems
+    with closing(opened_image(chosen.image)) as connection:
+        return loaded(connection, DEFAULT_HOST), problems

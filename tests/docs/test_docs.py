@@ -17,7 +17,8 @@ from core.credit_flow.diagnosis import SlowStage
 from core.engine.arguments import QUEUE_ARGUMENTS
 from core.engine.policies import KEYS
 from core.interface import Action, DeathReason, Engine, FlowReason
-from core.store.folder import DEFINITIONS_FILE, FOLDERS, FORMAT_FILE, LOCK_FILE
+from core.store.definitions import DEFINITIONS_FILE
+from core.store.folder import FOLDERS, FORMAT_FILE, LOCK_FILE
 from core.store.record import Kind
 from docs import amqp091_tables
 from docs.generate import WHEN_REACHED, pages, settings_by_key

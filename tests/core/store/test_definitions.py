@@ -3,7 +3,7 @@
 import os
 import shutil
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,15 +16,17 @@ from core.engine.topology import numbered_identities
 from core.errors import PreconditionFailed
 from core.interface import ExchangeType, QueueDeclaration
 from core.store.definitions import (
-    APPLICATION_ID,
-    SCHEMA_VERSION,
+    COPY_FILE,
+    DELETED_MAX,
     Definitions,
-    DefinitionsDatabase,
     PolicyDeclaration,
     StoredQueue,
-    check_definitions,
+    Witness,
+    choose_definitions,
+    open_definitions,
 )
-from core.store.errors import StoreRefused
+from core.store.errors import StoreDamaged, StoreRefused
+from core.store.sealed_file import APPLICATION_ID, SCHEMA_VERSION, judged
 from tests.kit.engine import binding, exchange, queue
 
 IDENTITY = "0123456789abcdef" * 2
@@ -34,6 +36,10 @@ POLICY = PolicyDeclaration(
 )
 
 
+def opened_at(path, **options):
+    return open_definitions(path.parent, new_identity=numbered_identities(), **options)
+
+
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "definitions.db"
@@ -41,13 +47,13 @@ def path(tmp_path):
 
 @pytest.fixture
 def database(path):
-    with closing(DefinitionsDatabase(path, lock_wait_s=0, new_identity=numbered_identities())) as opened:
+    with closing(opened_at(path, lock_wait_s=0)) as opened:
         yield opened
 
 
 def reopened(database, path):
     database.close()
-    with closing(DefinitionsDatabase(path, new_identity=numbered_identities())) as again:
+    with closing(opened_at(path)) as again:
         return again.load()
 
 
@@ -63,7 +69,7 @@ def filled(database):
 def test_a_new_file_is_empty(database):
     assert database.load() == Definitions(queues=[], exchanges=[], bindings=[], policies=[])
     assert database.hosts() == ["/"]
-    assert database.problems() == []
+    assert (database.behind, database.deleted, database.last_number) == ([], [], 0)
 
 
 def test_everything_comes_back_as_it_was(database, path):
@@ -105,23 +111,22 @@ def test_queues_of_the_first_layout_get_identities_once(path):
             """
             f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1;"
         )
-    with closing(DefinitionsDatabase(path, new_identity=numbered_identities())) as upgraded:
+    with closing(opened_at(path)) as upgraded:
         found = upgraded.load().queues
-        assert upgraded.upgraded_from == 1
     assert found == [
         StoredQueue(3, queue("orders"), f"{1:032x}"),
         StoredQueue(5, queue("letters", auto_delete=True), f"{2:032x}"),
     ]
-    with closing(DefinitionsDatabase(path, new_identity=lambda: IDENTITY)) as again:
+    with closing(opened_at(path)) as again:
         assert again.load().queues == found
-        assert again.upgraded_from is None
+        assert again.add_queue(queue("new"), IDENTITY) == 6
 
 
 def test_a_number_is_never_given_twice(database, path):
     assert [database.add_queue(queue(name), IDENTITY) for name in "abc"] == [1, 2, 3]
     database.remove(queues=["c", "b"])
     database.close()
-    with closing(DefinitionsDatabase(path, new_identity=numbered_identities())) as again:
+    with closing(opened_at(path)) as again:
         assert again.add_queue(queue("d"), IDENTITY) == 4
         again.remove(queues=["a", "d"])
         assert again.add_queue(queue("a"), IDENTITY) == 5
@@ -167,7 +172,7 @@ def test_users(database):
 
 def test_virtual_hosts_are_apart(database, path):
     filled(database)
-    with closing(DefinitionsDatabase(path, host="other", new_identity=numbered_identities())) as other:
+    with closing(opened_at(path, host="other")) as other:
         assert other.load() == Definitions(queues=[], exchanges=[], bindings=[], policies=[])
         assert other.add_queue(queue("q"), IDENTITY) == 3
         other.remove(queues=["q"], exchanges=["e"])
@@ -194,7 +199,7 @@ def test_virtual_hosts_are_apart(database, path):
 def test_arguments_come_back_with_their_types(arguments):
     with (
         TemporaryDirectory() as folder,
-        closing(DefinitionsDatabase(Path(folder) / "definitions.db", new_identity=numbered_identities())) as database,
+        closing(opened_at(Path(folder) / "definitions.db")) as database,
     ):
         database.add_queue(QueueDeclaration(name="q", arguments=arguments), IDENTITY)
         (kept,) = database.load().queues
@@ -213,16 +218,19 @@ def test_a_change_is_in_the_files_when_it_returns(database, path, tmp_path):
     for name in os.listdir(tmp_path):
         if name.startswith("definitions.db"):
             shutil.copy(tmp_path / name, copy / name)
-    with closing(DefinitionsDatabase(copy / "definitions.db", new_identity=numbered_identities())) as recovered:
+    with closing(opened_at(copy / "definitions.db")) as recovered:
         assert recovered.load() == database.load()
 
 
-def test_every_change_is_synced(database, path):
-    with closing(sqlite3.connect(path)) as other:
-        assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert other.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
-        assert other.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
-    assert database._connection.execute("PRAGMA synchronous").fetchone() == (2,)
+def test_every_change_is_synced_and_no_other_file_is_needed(database, path):
+    filled(database)
+    for file in (path, path.with_name(COPY_FILE)):
+        with closing(sqlite3.connect(file)) as other:
+            assert other.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+            assert other.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+            assert other.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+    assert database._one.connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert sorted(os.listdir(path.parent)) == ["definitions.copy.db", "definitions.db"]
 
 
 def test_a_file_that_somebody_else_locks(database, path):
@@ -238,8 +246,9 @@ def test_a_file_that_somebody_else_locks(database, path):
 def test_a_removal_that_fails_half_way_removes_nothing(database, path):
     filled(database)
     before = database.load()
-    with closing(sqlite3.connect(path)) as other:
-        other.execute("CREATE TRIGGER stuck BEFORE DELETE ON exchanges BEGIN SELECT RAISE(ABORT, 'no'); END")
+    database._one.connection.execute(
+        "CREATE TEMP TRIGGER stuck BEFORE DELETE ON exchanges BEGIN SELECT RAISE(ABORT, 'no'); END"
+    )
     with pytest.raises(PreconditionFailed, match=r"the removal of queue 'q' and exchange 'e' cannot be kept in .*: no"):
         database.remove(queues=["q"], exchanges=["e"], bindings=before.bindings)
     assert database.load() == before
@@ -269,8 +278,8 @@ def test_row_0_15_definitions_are_not_written_where_nobody_finds_them_again(data
 def refusal(path):
     before = path.read_bytes() if path.is_file() else None
     names = sorted(os.listdir(path.parent))
-    with pytest.raises(StoreRefused) as refused:
-        DefinitionsDatabase(path, new_identity=numbered_identities())
+    with pytest.raises((StoreRefused, StoreDamaged)) as refused:
+        opened_at(path)
     assert str(path) in str(refused.value)
     assert ";" in str(refused.value)
     if before is not None:
@@ -279,13 +288,8 @@ def refusal(path):
     return str(refused.value)
 
 
-def test_a_file_that_is_no_database(path):
+def test_files_that_are_no_database(path):
     path.write_text("these are not the tables you are looking for" * 10)
-    assert "is not a database" in refusal(path)
-
-
-def test_a_file_that_is_cut_short(path):
-    path.write_bytes(b"SQLite format 3\0")
     assert "is not a database" in refusal(path)
 
 
@@ -299,12 +303,11 @@ def test_the_database_of_another_program(path, pragma):
 def test_a_newer_layout(database, path):
     filled(database)
     database.close()
-    with closing(sqlite3.connect(path)) as newer:
-        newer.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 6}")
+    for file in (path, path.with_name(COPY_FILE)):
+        with closing(sqlite3.connect(file)) as newer:
+            newer.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 6}")
     text = refusal(path)
     assert "has layout 8, and this version of Headgate knows layouts up to 2" in text
-    with pytest.raises(StoreRefused, match="layout 8"):
-        check_definitions(path)
 
 
 def test_a_folder_in_its_place(path):
@@ -313,41 +316,208 @@ def test_a_folder_in_its_place(path):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(StoreRefused, match="unable to open database file"):
-        DefinitionsDatabase(tmp_path / "missing" / "definitions.db", new_identity=numbered_identities())
+    with pytest.raises(StoreRefused, match="No such file or directory"):
+        opened_at(tmp_path / "missing" / "definitions.db")
 
 
-def test_a_new_file_that_is_locked(path):
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(StoreRefused, match="is in use by another program; end that one first"):
-            DefinitionsDatabase(path, lock_wait_s=0, new_identity=numbered_identities())
-
-
-def test_a_start_that_was_cut_off_before_the_first_transaction(path):
+def test_a_start_that_was_cut_off_before_the_first_file_was_there(path):
     path.touch()
-    with closing(DefinitionsDatabase(path, new_identity=numbered_identities())) as database:
+    with closing(opened_at(path)) as database:
         assert database.add_queue(queue("q"), IDENTITY) == 1
 
 
-def test_damage_inside_is_refused_with_the_file_named(database, path):
+# --- kept twice ----------------------------------------------------------------------------------------------
+
+
+def changed_by_hand(file):
+    """As a program would that knows nothing of seals."""
+    with closing(sqlite3.connect(file)) as other:
+        other.execute("UPDATE queues SET arguments = x'a0'")
+        other.commit()
+
+
+DAMAGE = {
+    "deleted": Path.unlink,
+    "emptied": lambda file: file.write_bytes(b""),
+    "cut": lambda file: file.write_bytes(file.read_bytes()[: file.stat().st_size // 2]),
+    "zeroed in part": lambda file: file.write_bytes(file.read_bytes()[:8192] + bytes(4096) + file.read_bytes()[12288:]),
+    "another": lambda file: file.write_bytes(bytes(4096)),
+    "changed": changed_by_hand,
+}
+
+
+@pytest.mark.parametrize("name", ["definitions.db", COPY_FILE])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_one_file_may_be_lost(database, path, name, damage):
+    filled(database)
+    whole = database.load()
+    database.close()
+    file = path.with_name(name)
+    DAMAGE[damage](file)
+    chosen = choose_definitions(path.parent, witness=None)
+    assert [rebuilt.path for rebuilt in chosen.anew] == [file]
+    with closing(opened_at(path)) as again:
+        assert again.load() == whole
+        assert again.behind == []
+        again.add_queue(queue("new"), IDENTITY)
+        seals = [judged(kept).seal for kept in (path, path.with_name(COPY_FILE))]
+    assert seals[0] is not None
+    assert seals[0] == seals[1]
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_both_files_lost_is_refused_and_nothing_is_changed(database, path, damage):
     filled(database)
     database.close()
-    with closing(sqlite3.connect(path)) as other:
-        other.execute("UPDATE queues SET arguments = x'ff'")
-        other.commit()
-    with (
-        closing(DefinitionsDatabase(path, new_identity=numbered_identities())) as damaged,
-        pytest.raises(StoreRefused, match=r"definitions\.db cannot be"),
-    ):
-        damaged.load()
+    for file in (path, path.with_name(COPY_FILE)):
+        DAMAGE[damage](file)
+    if damage in ("deleted", "emptied"):
+        refused = pytest.raises(StoreDamaged, match="cannot be proven, and streams/7 says that there were some")
+    else:
+        refused = pytest.raises(StoreDamaged, match=r"cannot be proven.* headgate store rebuild --data ")
+    before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    with refused:
+        opened_at(path, witness=Witness(0, "streams/7"))
+    assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
 
 
-def test_pages_that_are_overwritten_are_found(database, path):
-    for number in range(200):
-        database.add_queue(queue(f"queue {number}", own="x" * 100), IDENTITY)
+def test_an_older_copy_of_one_file_is_passed_over_and_of_both_refused(database, path):
+    filled(database)
+    copy = path.with_name(COPY_FILE)
+    older = path.read_bytes(), copy.read_bytes()
+    database.remove(queues=["q"])
+    whole, generation = database.load(), database.generation
     database.close()
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-4096] + b"\xa5" * 4096)
-    with closing(DefinitionsDatabase(path, new_identity=numbered_identities())) as damaged:
-        assert damaged.problems()
+    path.write_bytes(older[0])
+    with closing(opened_at(path, witness=Witness(generation, "somebody"))) as again:
+        assert again.load() == whole
+    path.write_bytes(older[0])
+    copy.write_bytes(older[1])
+    expected = rf"has generation {generation - 1}, and somebody says {generation}; put back a copy of both files"
+    with pytest.raises(StoreDamaged, match=expected):
+        opened_at(path, witness=Witness(generation, "somebody"))
+
+
+@settings(max_examples=20)
+@given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), both=st.booleans())
+def test_a_bit_that_flips_changes_nothing_that_is_read(place, bit, both):
+    """In one file or in both, the same bit: what is read is what was kept, or nothing is."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "definitions.db"
+        with closing(opened_at(path)) as database:
+            filled(database)
+            whole = database.load()
+        for file in (path, path.with_name(COPY_FILE))[: 1 + both]:
+            image = bytearray(file.read_bytes())
+            image[int(place * len(image))] ^= 1 << bit
+            file.write_bytes(image)
+        try:
+            with closing(opened_at(path)) as again:
+                assert again.load() == whole
+        except (StoreDamaged, StoreRefused):
+            assert both
+
+
+CHANGES = st.sampled_from(["queue", "remove", "exchange", "binding", "policy", "user", "forget"])
+
+
+@settings(max_examples=15)
+@given(changes=st.lists(st.tuples(CHANGES, st.integers(0, 3)), max_size=5), cut=st.data())
+def test_a_crash_at_any_point_of_a_change_leaves_one_of_two_states(changes, cut):
+    """The files as a crash leaves them: each page of the change written or not, and the second file not touched before
+    the first one is whole."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "definitions.db"
+        copy = path.with_name(COPY_FILE)
+        with closing(opened_at(path)) as database:
+            filled(database)
+            for kind, number in changes:
+                before = path.read_bytes(), database.load(), copy.read_bytes()
+                changed(database, kind, number)
+                after = path.read_bytes(), database.load(), copy.read_bytes()
+                seal = judged(path).seal
+                assert seal is not None
+                assert seal == judged(copy).seal
+        if not changes:
+            return
+        first_is_whole = cut.draw(st.booleans())
+        torn = torn_between(before[2 if first_is_whole else 0], after[2 if first_is_whole else 0], cut)
+        path.write_bytes(after[0] if first_is_whole else torn)
+        copy.write_bytes(torn if first_is_whole else before[2])
+        with closing(opened_at(path)) as again:
+            assert again.load() in ([after[1]] if first_is_whole else [before[1], after[1]])
+
+
+def changed(database, kind, number):
+    name = f"{kind}{number}"
+    match kind:
+        case "queue":
+            with suppress(PreconditionFailed):
+                database.add_queue(queue(name, x_max_length=number), IDENTITY)
+        case "remove":
+            database.remove(queues=[f"queue{number}"], exchanges=["exchange0"], bindings=[binding("e", "q", "b0")])
+        case "exchange":
+            with suppress(PreconditionFailed):
+                database.add_exchange(exchange(name))
+        case "binding":
+            database.add_binding(binding("e", "q", f"b{number}"))
+        case "policy":
+            database.set_policy(PolicyDeclaration(name=f"p{number % 2}", pattern=name, definition={"max-length": 1}))
+        case "user":
+            database.set_user("guest", name)
+        case "forget":
+            database.forget_deleted(database.deleted[:number])
+
+
+def torn_between(before, after, cut):
+    """Some pages of before, some of after."""
+    size = max(len(before), len(after))
+    pages = range(0, size, 4096)
+    written = cut.draw(st.lists(st.booleans(), min_size=len(pages), max_size=len(pages)))
+    return b"".join((after if new else before)[at : at + 4096] for at, new in zip(pages, written, strict=True))
+
+
+def test_what_only_one_file_took_is_brought_to_the_other_first(database, path):
+    told = []
+    database.fell_behind = lambda file, why: told.append((file.name, why))
+    copy = path.with_name(COPY_FILE)
+    with closing(sqlite3.connect(copy, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert database.add_queue(queue("q"), IDENTITY) == 1
+        assert told == [(COPY_FILE, "database is locked")]
+        assert database.behind == [copy]
+    assert judged(copy).seal != judged(path).seal
+    assert database.add_queue(queue("r"), IDENTITY) == 2
+    assert database.behind == []
+    assert judged(copy).seal == judged(path).seal
+
+
+def test_removed_queues_are_known_until_nothing_is_left_of_them(database, path):
+    filled(database)
+    database.remove(queues=["auto", "q"])
+    assert database.deleted == [1, 2]
+    database.forget_deleted([1])
+    database.close()
+    with closing(opened_at(path)) as again:
+        assert again.deleted == [2]
+        again.skip_numbers(9)
+        assert again.deleted == [2]
+        assert again.add_queue(queue("q"), IDENTITY) == 10
+
+
+def test_removed_queues_that_are_gone_are_forgotten_by_and_by(database):
+    database.is_gone = lambda number: number % 2 == 1
+    statements = [("INSERT INTO deleted VALUES (?)", (number,)) for number in range(1, DELETED_MAX + 1)]
+    database._change_all("many removals", statements, numbers=DELETED_MAX)
+    database.remove(queues=["never"] * (DELETED_MAX - 1))
+    assert len(database.deleted) == DELETED_MAX
+    database.remove(queues=["never"])
+    assert database.deleted == list(range(2, DELETED_MAX + 1, 2))
+
+
+def test_an_older_file_that_is_damaged_is_refused(path):
+    with closing(sqlite3.connect(path)) as older:
+        older.executescript(
+            f"CREATE TABLE queues (id); PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1;"
+        )
+    assert "cannot be used: no such table" in refusal(path)

@@ -16,7 +16,7 @@ import pytest
 
 from core.engine.topology import numbered_identities
 from core.message import Origin
-from core.store.definitions import DefinitionsDatabase
+from core.store.definitions import COPY_FILE, DEFINITIONS_FILE, open_definitions
 from core.store.errors import StoreRefused
 from core.store.folder import FOLDERS, FORMAT, FORMAT_FILE, LOCK_FILE, offline, open_folder
 from tests.kit.engine import queue
@@ -113,9 +113,15 @@ def test_a_folder_is_made_with_its_layout(tmp_path, name):
         assert (folder.path, folder.generation) == (path, 1)
         assert sorted(os.listdir(path)) == sorted([*FOLDERS, LOCK_FILE, FORMAT_FILE])
         encodings = ["amqp-0-9-1", "amqp-1.0"]
-        assert says(path) == {"format": FORMAT, "product": "headgate", "starts": 1, "encodings": encodings}
+        assert says(path) == {
+            "format": FORMAT,
+            "product": "headgate",
+            "starts": 1,
+            "encodings": encodings,
+            "definitions": 0,
+        }
         assert (path / LOCK_FILE).read_text() == f"{os.getpid()}\n"
-        assert folder.definitions == path / "definitions.db"
+        assert folder.chosen.is_new
         assert path.stat().st_mode & 0o077 == 0
     assert (path / LOCK_FILE).read_text() == ""
 
@@ -129,6 +135,7 @@ def test_every_start_is_counted(tmp_path):
 
 def test_row_4_2_three_folders_and_the_transient_one_is_wiped_at_start(tmp_path):
     open_folder(tmp_path).close()
+    open_definitions(tmp_path, new_identity=numbered_identities()).close()
     for name in ("queues/7/0/0.idx", "queues/t3/0/0.idx", "msg_store_persistent/1.rdq", "msg_store_transient/1.rdq"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("messages")
@@ -188,11 +195,12 @@ def test_a_format_that_is_not_ours_newer_or_damaged(tmp_path, content, text):
 def test_a_newer_layout_of_the_definitions(tmp_path):
     with (
         closing(open_folder(tmp_path)) as folder,
-        closing(DefinitionsDatabase(folder.definitions, new_identity=numbered_identities())) as database,
+        closing(open_definitions(folder.path, new_identity=numbered_identities())) as database,
     ):
         database.add_queue(queue("q"), IDENTITY)
-    with closing(sqlite3.connect(folder.definitions)) as newer:
-        newer.execute("PRAGMA user_version = 9")
+    for name in (DEFINITIONS_FILE, COPY_FILE):
+        with closing(sqlite3.connect(tmp_path / name)) as newer:
+            newer.execute("PRAGMA user_version = 9")
     before = contents(tmp_path)
     with pytest.raises(StoreRefused, match="has layout 9"):
         open_folder(tmp_path)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.engine.topology import numbered_identities
-from core.store.definitions import Definitions, DefinitionsDatabase
+from core.store.definitions import COPY_FILE, DEFINITIONS_FILE, Definitions, open_definitions
 from core.store.disk import FolderDisk
 from core.store.inspect import LANE_FOLDERS, Verdict, entries, entries_of_file, read_definitions
 from core.store.lane import Lane
@@ -186,21 +186,21 @@ def test_an_empty_store(disk):
 
 
 def test_definitions_are_read_while_they_are_as_a_killed_broker_left_them(tmp_path):
-    path, copy = tmp_path / "definitions.db", tmp_path / "copy"
+    copy = tmp_path / "copy"
     copy.mkdir()
-    with closing(DefinitionsDatabase(path, new_identity=numbered_identities())) as database:
+    with closing(open_definitions(tmp_path, new_identity=numbered_identities())) as database:
         database.add_queue(queue("q"), IDENTITY)
-        for suffix in ("", "-wal"):
-            shutil.copy(f"{path}{suffix}", copy)
+        for file in (DEFINITIONS_FILE, COPY_FILE):
+            shutil.copy(tmp_path / file, copy)
     before = {name.name: (name.read_bytes(), name.stat().st_mtime_ns) for name in copy.iterdir()}
-    definitions, problems = read_definitions(copy / "definitions.db")
+    definitions, problems = read_definitions(copy)
     assert [stored.declaration.name for stored in definitions.queues] == ["q"]
     assert problems == []
     assert {name.name: (name.read_bytes(), name.stat().st_mtime_ns) for name in copy.iterdir()} == before
 
 
 def test_definitions_that_are_not_there_are_empty(tmp_path):
-    definitions, problems = read_definitions(tmp_path / "definitions.db")
+    definitions, problems = read_definitions(tmp_path)
     assert (definitions, problems) == (Definitions(queues=[], exchanges=[], bindings=[], policies=[]), [])
     assert list(tmp_path.iterdir()) == []
 
@@ -208,8 +208,8 @@ def test_definitions_that_are_not_there_are_empty(tmp_path):
 def test_definitions_that_are_damaged_are_told_and_left_alone(tmp_path):
     path = tmp_path / "definitions.db"
     path.write_bytes(b"no tables" * 50)
-    definitions, problems = read_definitions(path)
+    definitions, problems = read_definitions(tmp_path)
     assert definitions == Definitions()
     assert len(problems) == 1
-    assert problems[0].startswith(f"{path} is not a database")
+    assert f"{path}: it is not a database" in problems[0]
     assert path.read_bytes() == b"no tables" * 50
