@@ -31,7 +31,12 @@ async def guess(server: AttackedServer, outcomes: list[bytes]) -> None:
 @pytest.mark.slow
 async def test_hundreds_of_guesses_at_once_hold_up_nobody():
     hashing = Hashing(running_max=2, waiting_max=1000, wait_seconds_max=60.0, clock=read_clocks)
-    access = make_access(user("guest", "guest", iterations=ROUNDS), submit=hashing.submit, monotonic=trio.current_time)
+    access = make_access(
+        user("guest", "guest", iterations=ROUNDS),
+        submit=hashing.submit,
+        monotonic=trio.current_time,
+        failed_logins_window=86_400.0,  # nothing is forgotten meanwhile, however busy the machine is
+    )
     outcomes: list[bytes] = []
     async with attacked_server(access=access, background=[hashing.run], handshake_time_out="60s") as server:
         before, loop = server.rounds, time.thread_time()
@@ -42,7 +47,7 @@ async def test_hundreds_of_guesses_at_once_hold_up_nobody():
         assert server.rounds > before + 10, "the bystander went on"
         assert len(outcomes) == GUESSERS, "each is told"
         failed = outcomes.count(AUTH)
-        assert LIMIT <= failed <= LIMIT + 4, "hashes that began before the limit was reached, and what has leaked since"
+        assert LIMIT <= failed <= LIMIT + 1, "and one that had begun before the limit was reached"
         one_hash = 0.02
         assert loop < GUESSERS * one_hash / 2, f"{loop:.2f} s of the loop, which {GUESSERS} hashes would fill for 10"
 
