@@ -66,4 +66,4 @@ pipeline-demo pipeline-bench:
 
 docs: setup ## the generated pages
 	@$(BIN)/python -m core.config config/broker.toml
-	@set -e; for one in docs.generate tests.conformance.table tests.conformance.rows; do $(BIN)/python -m $$one; done
+	@set -e; for one in docs.generate tests.conformance.table tests.conformance.rows tests.conformance.fields; do $(BIN)/python -m $$one; done

@@ -12,7 +12,7 @@ from amqp10.types import Array, Described, Symbol, ULong
 from tests.conformance.fields import FILES, PAGE, ROOT, missing, render
 from tests.kit.asking_client import AskingClient
 from tests.kit.fates import does, ignores, refuses, rows
-from tests.kit.wire import InProcessBroker, WirePeer
+from tests.kit.wire import InProcessBroker, WirePeer, numbered
 
 NOT_IMPLEMENTED, INVALID_FIELD = "amqp:not-implemented", "amqp:invalid-field"
 OUTCOMES = ("amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list")
@@ -238,13 +238,13 @@ def test_what_an_attach_may_say_and_the_answer_shows():
 @does("attach", "properties (paired)", "the halves of a link to `/management`; without it there: `amqp:invalid-field`")
 def test_properties_of_links():
     c = AskingClient()
-    c.peer.attach_receiver(c.address, handle=2)
-    c.peer.attach_receiver(c.address, handle=3, properties={"rabbitmq:priority": 5, "rabbitmq:consumer-timeout": 1})
-    c.peer.grant(1, handle=2)
-    c.peer.bodies()
-    c.peer.grant(2, handle=2)
-    c.peer.grant(2, handle=3)
-    assert {transfer.handle for transfer, _ in c.peer.deliveries()} <= {2, 3}
+    for handle, properties in ((2, {}), (3, {"rabbitmq:priority": 5, "rabbitmq:consumer-timeout": 1000})):
+        c.peer.attach_receiver(c.broker.queue("p"), handle=handle, properties=properties)
+        c.peer.grant(2, handle=handle)
+    c.broker.fill(numbered(2), "p")
+    assert [transfer.handle for transfer, _ in c.peer.deliveries()] == [3, 3]
+    c.broker.advance(2)
+    assert [transfer.handle for transfer, _ in c.peer.deliveries()] == [2, 2]
     c.peer.attach_receiver(c.address, handle=4, properties={"priority": "high"})
     assert c.peer.detached_with(INVALID_FIELD)
     c.peer.attach_receiver(c.address, handle=5, properties={"rabbitmq:consumer-timeout": 0})

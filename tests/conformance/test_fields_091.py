@@ -33,6 +33,7 @@ from core.amqp091.methods import (
     ConnectionCloseOk,
     ConnectionOpen,
     ConnectionOpenOk,
+    ConnectionSecureOk,
     ConnectionStart,
     ConnectionStartOk,
     ConnectionTune,
@@ -133,9 +134,10 @@ def test_start_ok():
     peer = started()
     peer.send(0, ConnectionStartOk(mechanism="PLAIN", locale="de_DE"))
     peer.expect(ConnectionTune)
-    peer = started()
-    peer.send(0, ConnectionStartOk(mechanism="EXTERNAL"))
-    assert peer.expect(ConnectionClose).reply_code == 503
+    for method in (ConnectionStartOk(mechanism="EXTERNAL"), ConnectionSecureOk(response=b"x")):
+        peer = started()
+        peer.send(0, method)
+        assert peer.expect(ConnectionClose).reply_code == 503
 
 
 @does("connection.tune-ok", "channel_max, frame_max", "the limits of both sides; above the offer: 530; 0: the offer")
@@ -295,7 +297,8 @@ def test_the_delivery_limit(name: str):
 @does("queue.bind", "arguments", "what a headers exchange compares, and part of the binding's identity everywhere")
 @refuses("queue.bind", "arguments (x-match: an unknown one)", "406")
 @does("queue.unbind", "queue, exchange, routing_key, arguments", "a binding that is not there: answered")
-@does("queue.purge", "queue", "what is ready goes; of a stream: 540")
+@does("queue.purge", "queue", "what is ready goes")
+@refuses("queue.purge", "queue (a stream)", "406")
 @does("queue.delete", "queue", "one that is not there: answered, 0 messages")
 @does("queue.delete", "if_unused, if_empty", "406 when it is used, or not empty")
 def test_queues_bound_purged_and_deleted():
@@ -304,6 +307,9 @@ def test_queues_bound_purged_and_deleted():
     c.peer.call(1, QueueBind(**binding), QueueBindOk)  # type: ignore[arg-type]
     assert c.refused(QueueBind(**{**binding, "arguments": {"x-match": "some"}})) == 406  # type: ignore[arg-type]
     assert c.refused(QueueBind(queue="q", exchange="none")) == 404
+    of_stream = Client(durable=True)
+    of_stream.stream()
+    assert of_stream.refused(QueuePurge(queue="s")) == 406
     for _ in range(2):
         c.peer.call(1, QueueUnbind(**binding), QueueUnbindOk)  # type: ignore[arg-type]
     assert c.refused(QueueDelete(queue="q", if_empty=True)) == 406
@@ -406,6 +412,10 @@ def test_getting_and_settling():
     c.peer.send(1, BasicGet(queue="q", no_ack=True))
     assert c.peer.got() is not None
     assert c.refused(BasicAck(delivery_tag=99)) == 406
+    of_stream = Client(durable=True)
+    of_stream.stream()
+    of_stream.peer.take()
+    assert of_stream.peer.closed_with(1, BasicGet(queue="s")) == 540
     assert c.peer.closed_with(1, BasicRecover(requeue=False)) == 540
     assert Client().peer.closed_with(1, BasicRecoverAsync(requeue=False)) == 540
 
