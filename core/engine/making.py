@@ -220,6 +220,7 @@ class QueueMaker:
             f"{STREAMS_FOLDER}/{definition.id}",
             segment_bytes=options.stream_segment_bytes or SEGMENT_BYTES_DEFAULT,
             cache=storage.stream_cache,
+            damaged=storage.stream_damaged,
         )
         if definition.id in storage.streams_found:
             log.recover(intact=store.report.clean)

@@ -3,6 +3,7 @@
 A broker without it keeps everything in memory, and refuses the queue types that promise more.
 """
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,14 +11,17 @@ from core.engine.arguments import queue_type
 from core.engine.policies import PolicyRecorder
 from core.engine.quorum.queues import QuorumQueues
 from core.engine.topology import DefinitionsRecorder
+from core.store.damage import refusal
 from core.store.definitions import Definitions
-from core.store.errors import StoreDamaged
 from core.store.store import Store
 from core.store.stream_chunk import ChunkCache
 from core.store.stream_log import StreamLog
+from core.store.stream_segment import Damage
 
 STREAM_CACHE_BYTES = 16 * 2**20
 """Chunks of all streams kept in memory: readers at the tail of a few busy streams stay within it."""
+PASSED_OVER_MAX = 1000
+"""Lines that wait to be written: 16 of a stream at most, and they are written ten times a second."""
 
 
 class Recorder(DefinitionsRecorder, PolicyRecorder, Protocol):
@@ -35,9 +39,9 @@ class Storage:
     store: Store
     """The lanes; queue indexes and the message store of classic queues."""
     quorum: QuorumQueues
-    streams_synced: tuple[int, int] = (0, 0)
-    """How far the streams' lane was synced when the broker ended: generation and batch."""
     salvage: bool = False
+    passed_over: deque[str] = field(default_factory=lambda: deque(maxlen=PASSED_OVER_MAX))
+    """What is damaged in streams and was not told yet: each becomes a line of the log."""
     stream_cache: ChunkCache = field(default_factory=lambda: ChunkCache(STREAM_CACHE_BYTES))
 
     @property
@@ -45,12 +49,15 @@ class Storage:
         """The numbers of the streams that were there before the start."""
         return frozenset(queue.id for queue in self.found.queues if queue_type(queue.declaration.arguments) == "stream")
 
+    def stream_damaged(self, damage: Damage) -> None:
+        """A stream has come upon damage, and passes it over."""
+        self.passed_over.append(f"{damage}; passed over, with the messages that it had")
+
     def check_stream(self, log: StreamLog) -> None:
         """Raises StoreDamaged for records of a stream that were synced and are damaged now, unless they may be lost."""
+        known = self.store.streams_synced
         for path, damaged in log.damage:
-            header = damaged.header
-            if header is not None and (header.generation, header.batch) <= self.streams_synced and not self.salvage:
-                raise StoreDamaged(
-                    f"{path} at {damaged.offset}: a record that was synced is damaged ({damaged.why}); put back a copy,"
-                    " or start with store.salvage and lose it"
-                )
+            # Streams keep what a crash has torn, so a record's batch proves nothing where the marks name files.
+            synced = damaged.offset < known.files.get(path, 0) if known.number else known.proves(path, damaged)
+            if synced and not self.salvage:
+                raise refusal(path, damaged)

@@ -31,7 +31,7 @@ from core.store.definitions import DefinitionsDatabase
 from core.store.disk import FolderDisk
 from core.store.errors import StoreFailure
 from core.store.folder import LOCK_FILE, open_folder
-from core.store.lane import Lane, last_synced
+from core.store.lane import Lane
 from core.store.recovery import Report
 from core.store.reserve import SpaceReserve
 from core.store.sealed_file import SCHEMA_VERSION
@@ -96,13 +96,13 @@ class OpenData:
         found = self._definitions.load()
         with suppress(OSError):  # a full disk: the witness says less, and the start goes on
             self._folder.remember_definitions(self._definitions.generation)
-        streams_synced = last_synced(self._disk, STREAMS)
         ids = {queue.id: _kind(queue.declaration) for queue in found.queues}
         store = open_store(
             self._disk,
             self._settings,
             generation=self._folder.generation,
             queue_ids=[str(number) for number, kind in ids.items() if kind == "classic"],
+            stream_ids=[str(number) for number, kind in ids.items() if kind == "stream"],
             progress=self._say_progress,
         )
         self.lanes = (store.classic, store.quorum, store.streams)
@@ -136,7 +136,6 @@ class OpenData:
             recorder=self._definitions,
             store=store,
             quorum=quorum,
-            streams_synced=streams_synced,
             salvage=self._settings.salvage,
         )
 
@@ -155,6 +154,7 @@ class OpenData:
         """Compact the message store bit by bit, and let go of what is written."""
         while True:
             await trio.sleep(HOUSEKEEPING_SECONDS)
+            self._say_passed_over()
             while self.storage.store.compact_step():
                 await trio.lowlevel.checkpoint()
 
@@ -206,6 +206,7 @@ class OpenData:
     async def leave_in_order(self, progressed: Callable[[], None]) -> None:
         """Write and sync what is left, and what makes the next start quick. Raises StoreFailure, NoSpace."""
         storage = self.storage
+        self._say_passed_over()
         run_blocking = WorkerThreads()
         self._reserve.give_up()
         for lane in self.lanes:
@@ -256,8 +257,14 @@ class OpenData:
             self._log.warning("store-torn-tail", path=torn.path, offset=torn.offset, bytes=torn.bytes)
         for lost in report.lost:
             self._log.error("store-record-lost", record=str(lost), messages=lost.messages)
+        for gone in report.gone:
+            self._log.error("store-file-damaged", file=gone)
         for problem in problems:
             self._log.error("store-record-lost", record=problem, messages=None)
+
+    def _say_passed_over(self) -> None:
+        while self.storage.passed_over:
+            self._log.error("store-record-lost", record=self.storage.passed_over.popleft(), messages=None)
 
 
 def _kind(declaration: QueueDeclaration) -> str:

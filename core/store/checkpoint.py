@@ -5,7 +5,7 @@ counts the others; between them is one for each queue index and one for each 65,
 written under another name, synced and then renamed.
 
 It is removed, durably, before a start changes anything else. So one that is there and complete says how things are,
-unless somebody put it there: it is not trusted when the lane has written in a later generation.
+unless somebody put it there: it is trusted only when it is of the last start, which the marks tell.
 """
 
 from collections.abc import Iterator

@@ -184,6 +184,8 @@ class LocalCommandLog:
             self._unchecked = {number: 0 for number in files.numbers if number <= start.file}
         files.sync()
         self._sizes = {number: files.size(number) for number in files.numbers}
+        for number, size in self._sizes.items():
+            self._lane.prove(files.path(number), size)
         self._file = files.numbers[-1] if files.numbers else 0
         self._end = self._sizes.get(self._file, 0)
         self._begin_file()
@@ -237,9 +239,10 @@ class LocalCommandLog:
         self._disk.sync_folder(self._folder)
 
     def take_snapshot(self) -> tuple[Place, list[bytes]] | None:
-        parts = self._snapshot_parts()
-        if parts is None:
+        found = self._snapshot_parts()
+        if found is None:
             return None
+        generation, parts = found
         self._disk.unlink(self._snapshot_path)
         self._disk.sync_folder(self._folder)
         if self._salvage:
@@ -248,20 +251,28 @@ class LocalCommandLog:
         if len(parts) != count + 1:
             self.problems.append(f"{self._snapshot_path} is damaged: all commands are replayed")
             return None
+        if self._lane.last_start not in (None, generation):
+            self.problems.append(
+                f"{self._snapshot_path} is of start {generation} and not of the last one, {self._lane.last_start}: all "
+                "commands are replayed"
+            )
+            return None
         return Place(file, offset), parts[1:]
 
-    def _snapshot_parts(self) -> list[bytes] | None:
-        """All records of the file, up to one that is damaged."""
+    def _snapshot_parts(self) -> tuple[int, list[bytes]] | None:
+        """The start that wrote it, and all records of the file, up to one that is damaged."""
         try:
             size = self._disk.size(self._snapshot_path)
         except FileNotFoundError:
             return None
+        generation = 0
         parts = []
         for record in scan(lambda offset, length: self._disk.read(self._snapshot_path, offset, length), size):
             if not isinstance(record, Found):
                 break
+            generation = record.generation
             parts.append(record.payload)
-        return parts
+        return generation, parts
 
     @property
     def _snapshot_path(self) -> str:

@@ -7,8 +7,8 @@ harmless: no command needs an earlier one to make sense.
 Damage before the last sync is corruption: the store is refused, and left as it is, unless it is to be salvaged; then
 that record alone is lost.
 
-How far the lane was synced its marks say (core/store/lane.py). The batches of the records themselves say more: in a log
-everything before a record of a synced batch is synced.
+How far the lane was synced its marks say (core/store/marks.py). The batches of the records themselves say more: in a
+log everything before a record of a synced batch is synced.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from core.store.disk import Disk
 from core.store.errors import StoreDamaged
-from core.store.lane import last_synced
+from core.store.marks import read_marks
 from core.store.places import numbered
 from core.store.record import HEADER_BYTES, Damaged, Found, scan
 
@@ -44,7 +44,7 @@ class LogFiles:
         self._disk = disk
         self.folder = folder
         self.numbers = sorted(number for name in disk.names(folder) if (number := numbered(name, ".log")) is not None)
-        self.synced = last_synced(disk, folder)
+        self.marks = read_marks(disk, folder)
 
     def path(self, number: int) -> str:
         """Relative to the data folder."""
@@ -113,12 +113,14 @@ def _ends_log(files: LogFiles, place: Place, damaged: Damaged, *, salvage: bool,
 
 
 def _was_synced(files: LogFiles, place: Place, damaged: Damaged) -> bool:
-    if damaged.header is not None and (damaged.header.generation, damaged.header.batch) <= files.synced:
+    if files.marks.proves(files.path(place.file), damaged):
         return True
     for number in files.numbers:
         if number < place.file:
             continue
+        if number > place.file and files.marks.files.get(files.path(number)):
+            return True
         for record in files.scan(number, place.offset if number == place.file else 0):
-            if isinstance(record, Found) and (record.generation, record.batch) <= files.synced:
+            if isinstance(record, Found) and (record.generation, record.batch) <= files.marks.synced:
                 return True
     return False

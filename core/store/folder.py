@@ -41,7 +41,8 @@ from core.store.errors import StoreRefused, StoreUnavailable, refusal
 from core.store.places import PERSISTENT, QUEUES, TRANSIENT
 from core.store.reserve import give_up_reserve
 
-FORMAT = 1
+FORMAT = 2
+"""2: each lane has marks that name its files. A folder of format 1 is taken as it is, and is of format 2 then."""
 PRODUCT = "headgate"
 
 LOCK_FILE = "headgate.lock"

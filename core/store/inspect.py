@@ -1,6 +1,6 @@
 """Looks through a store that no broker uses: every record of every file, and what it means where one is damaged.
 
-What damage means depends on how far its lane was synced (:func:`core.store.lane.last_synced`):
+What damage means depends on how far its lane was synced (:mod:`core.store.marks`):
 
 - A record of a synced batch was promised to outlive a power cut. Damaged, it is *corrupt*: a broker refuses to start on
   it unless ``store.salvage`` is set, and then loses that record and no other.
@@ -19,7 +19,7 @@ from typing import NamedTuple
 from core.store.definitions import DEFAULT_HOST, Definitions, choose_definitions, loaded
 from core.store.disk import Disk
 from core.store.errors import StoreDamaged
-from core.store.lane import last_synced
+from core.store.marks import Marks, lost_files, read_marks
 from core.store.record import Damaged, Found, Kind, scan
 from core.store.sealed_file import opened_image
 
@@ -29,9 +29,6 @@ LANE_FOLDERS: Mapping[str, Sequence[str]] = {
     "streams": ("streams",),
 }
 """The folders that each lane writes to."""
-
-Synced = tuple[int, int]
-"""Generation and write batch up to which a lane is known to have been synced."""
 
 
 class Verdict(Enum):
@@ -67,13 +64,20 @@ class Entry(NamedTuple):
 def entries(disk: Disk) -> Iterator[Entry]:
     """Every record of the store, file by file. Raises OSError."""
     for lane, folders in LANE_FOLDERS.items():
-        synced = last_synced(disk, lane)
+        marks = read_marks(disk, lane)
         for folder in folders:
             for path in _files(disk, folder):
-                yield from entries_of_file(disk, path, synced)
+                yield from entries_of_file(disk, path, marks)
+        for lost in lost_files(disk, marks):
+            end = lost.there or 0
+            meaning = "it is missing" if lost.there is None else f"it ends at {end}"
+            yield Entry(
+                lost.path, end, lost.synced, None, None, None, Verdict.CORRUPT,
+                f"{meaning}, and it was synced; a broker starts only with store.salvage, and without it",
+            )  # fmt: skip
 
 
-def entries_of_file(disk: Disk, path: str, synced: Synced) -> Iterator[Entry]:
+def entries_of_file(disk: Disk, path: str, marks: Marks) -> Iterator[Entry]:
     """Every record of a file, in order. A file with damage is read twice. Raises OSError."""
     size = disk.size(path)
     synced_end: int | None = None
@@ -84,14 +88,15 @@ def entries_of_file(disk: Disk, path: str, synced: Synced) -> Iterator[Entry]:
             )
             continue
         if synced_end is None:
-            synced_end = _synced_end(disk, path, found.end, size, synced)
-        yield _judged(path, found, synced_end, synced)
+            synced_end = _synced_end(disk, path, found.end, size, marks)
+        yield _judged(path, found, synced_end, marks)
 
 
-def _synced_end(disk: Disk, path: str, start: int, size: int, synced: Synced) -> int:
+def _synced_end(disk: Disk, path: str, start: int, size: int, marks: Marks) -> int:
     """Where the last sound record of a synced batch ends; 0 when there is none from ``start`` on."""
     if start >= size:
         return 0
+    synced = marks.synced
     ends = (
         found.end
         for found in scan(lambda offset, length: disk.read(path, offset, length), size, start)
@@ -100,9 +105,9 @@ def _synced_end(disk: Disk, path: str, start: int, size: int, synced: Synced) ->
     return max(ends, default=0)
 
 
-def _judged(path: str, damaged: Damaged, synced_end: int, synced: Synced) -> Entry:
+def _judged(path: str, damaged: Damaged, synced_end: int, marks: Marks) -> Entry:
     header = damaged.header
-    was_synced = damaged.offset < synced_end or (header is not None and (header.generation, header.batch) <= synced)
+    was_synced = damaged.offset < synced_end or marks.proves(path, damaged)
     if was_synced:
         verdict = Verdict.CORRUPT
         meaning = f"{damaged.why}, and it was synced; a broker starts only with store.salvage, and without it"

@@ -12,15 +12,15 @@ What a batch holds is made durable in no particular order, neither between files
 before that" waits for a position. The one thing that the lane orders itself are removals: nothing is removed before
 everything staged before the removal is synced.
 
-Marks tell recovery how far a lane was synced: :func:`last_synced`. A mark is written at the head of the first batch
-after a sync, in a file of its own that begins anew at each start and when it is full. All marks have the same size, so
-they take each other's places and need no cutting off.
+Marks tell recovery how far a lane was synced, and which files there must be (:mod:`core.store.marks`). A mark is
+written at the head of the first batch after a sync, in a file of its own; a full one is followed by another. A removal
+is announced by a mark, which is synced before it: that is a staged record like any other.
 """
 
 import errno
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from math import inf
@@ -28,11 +28,13 @@ from typing import NamedTuple, Protocol
 
 from core.store.disk import Disk
 from core.store.errors import NoSpace, StoreFailure
-from core.store.record import Found, Kind, encode, record_bytes, scan
+from core.store.marks import Marks, mark, marks_file, outlives, within
+from core.store.record import Kind, encode
 
-MARK_BYTES = record_bytes(8)
-MARKS_BYTES_MAX = 2**20 // MARK_BYTES * MARK_BYTES
-"""The marks begin anew where the next one would pass 1 MiB: 26,214 marks."""
+MARKS_BYTES_MAX = 2**20
+"""Marks go on in another file behind 1 MiB, some 10,000 marks of a few files each."""
+WHOLE_SHARE = 4
+"""Or behind so many times what it takes to name every file, where that is more: naming them is a quarter of the work."""
 
 SYNC_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Upper bounds by which syncs are counted: from a disk with a battery to one that is about to fail."""
@@ -74,9 +76,9 @@ class WriteBatch:
         self._extents = extents
 
     @property
-    def paths(self) -> Iterator[str]:
-        """The files that it writes to; some more than once."""
-        return (extent.path for extent in self._extents)
+    def ends(self) -> Iterator[tuple[str, int]]:
+        """The files that it writes to, some more than once, and up to where."""
+        return ((extent.path, extent.end) for extent in self._extents)
 
     def run(self, disk: Disk) -> None:
         """In a worker. Raises NoSpace, or StoreFailure."""
@@ -108,7 +110,7 @@ class SyncBatch:
         *,
         number: int,
         position: int,
-        files: Sequence[str],
+        files: Mapping[str, int],
         folders: Sequence[str],
         removals: Sequence[Removal],
         before: Callable[[], None] = lambda: None,
@@ -117,6 +119,7 @@ class SyncBatch:
         """The last write batch that it covers."""
         self.position = position
         self.files = files
+        """And up to where each was written when the batch was taken."""
         self.folders = folders
         self.removals = removals
         self.before = before
@@ -145,10 +148,12 @@ class Lane:
         sync_interval_s: float,
         mark_interval_s: float = 0.0,
         notify: Callable[[], None] = lambda: None,
+        marks: Marks | None = None,
     ) -> None:
-        """``generation``: the count of starts of this store. ``sync_interval_s``: how long what is written may wait
-        for a sync that nobody wants; also how often marks are synced. ``mark_interval_s``: how often batches bring one:
-        where each batch is synced, a mark in each would be half of the writes."""
+        """``generation``: the count of starts of this store. ``marks``: those that the start has begun.
+        ``sync_interval_s``: how long what is written may wait for a sync that nobody wants; also how often marks are
+        synced. ``mark_interval_s``: how often batches bring one: where each batch is synced, a mark in each would be
+        half of the writes."""
         self._mark_interval_s = mark_interval_s
         self.name = name
         self.generation = generation
@@ -184,8 +189,27 @@ class Lane:
         self._growing: dict[str, _Extent] = {}
         """The last extent of each file."""
         self._late: dict[LateWriter, None] = {}
-        self._marks_path = marks_path(name)
-        self._marks_end = 0
+        marks = marks or Marks()
+        self.definitions = marks.definitions
+        """The generation of the definitions, for the marks. Whoever changes definitions sets it."""
+        self.last_start = marks.before
+        """The generation of the start before this one; None where that is not known."""
+        self._marks_number = marks.number
+        self._marks_path = marks_file(name, marks.number)
+        self._marks_end = inf  # the first mark begins a file, and names everything
+        self._marks_full = 0.0
+        """Where the file of marks is full."""
+        self._synced_before = marks.synced
+        """How far the lane was known to be synced before this start: what the start keeps, it may write anew first."""
+        self._everywhere = marks.everywhere
+        self._proven = marks.files
+        """Every file that outlives the broker and was synced, and up to where."""
+        self._news: dict[str, int] = {}
+        """What of it the marks do not say yet."""
+        self._gone: set[str] = set()
+        """Folders that marks in this file have said to be gone, with all that is still known of them."""
+        self._left: list[str] = []
+        """Files and folders of which the next mark says that they may be gone."""
         self._marks_due = -inf
         self._mark_due = False
         self._mark_from = -inf
@@ -195,8 +219,8 @@ class Lane:
         self._synced_batch = 0
         self._sync_wanted = 0
         self._sync_due = -inf
-        self._dirty: dict[str, None] = {}
-        """Files with bytes that are written and in no sync batch yet."""
+        self._dirty: dict[str, int] = {}
+        """Files with bytes that are written and in no sync batch yet, and up to where they are written."""
         self._durable_names: set[str] = set()
         """Files, and folders on the way to them, whose names outlive a power cut. Those of before the start are not
         known: syncing their folders once more costs little."""
@@ -204,6 +228,7 @@ class Lane:
         """Folders that a file was removed from. That it may come back is no harm, so no sync is made for it."""
         self._removals: deque[Removal] = deque()
         self._leaving: set[str] = set()
+        """Files and folders that are about to be removed."""
 
     # --- staging
 
@@ -249,23 +274,36 @@ class Lane:
 
     def remove(self, path: str) -> None:
         """Unlink a file when everything that is staged so far is synced. Nothing may be appended to it any more."""
-        self._leaving.add(path)
-        self._remove(Removal(self.staged, path, is_folder=False))
+        self._remove(path, is_folder=False)
 
     def remove_folder(self, folder: str) -> None:
         """Remove a folder and what is in it, likewise. Nothing may be appended to its files any more."""
-        self._remove(Removal(self.staged, folder, is_folder=True))
+        self._remove(folder, is_folder=True)
 
-    def _remove(self, removal: Removal) -> None:
-        self._removals.append(removal)
+    def _remove(self, path: str, *, is_folder: bool) -> None:
+        self._leaving.add(path)
+        if path in self._proven or (is_folder and outlives(path)):
+            self._left.append(path)
+            self.staged += 1
+        self._removals.append(Removal(self.staged, path, is_folder))
         self.notify()
+
+    def proven(self, path: str) -> int:
+        """How much of a file is known to be synced; -1 for one that is not known."""
+        return self._proven.get(path, -1)
+
+    def prove(self, path: str, size: int) -> None:
+        """A start has found so much of a file, and has synced it: the next mark says so."""
+        if self.proven(path) < size:
+            self._proven[path] = self._news[path] = size
+            self._mark_due = True
 
     # --- writes
 
     @property
     def has_records(self) -> bool:
         """True when a batch has begun to gather; late writers alone do not begin one."""
-        return bool(self._extents)
+        return bool(self._extents or self._left)
 
     @property
     def has_late_writers(self) -> bool:
@@ -284,7 +322,7 @@ class Lane:
         late, self._late = self._late, {}
         for writer in late:
             writer.write_late()
-        return self._gathered() if self._extents else None
+        return self._gathered() if self._extents or self._left else None
 
     @property
     def mark_due(self) -> bool:
@@ -298,7 +336,7 @@ class Lane:
 
     def _gathered(self) -> WriteBatch:
         extents, self._extents, self._growing = self._extents, [], {}
-        if self._mark_due and (self._now >= self._mark_from or not extents):
+        if self._left or (self._mark_due and (self._now >= self._mark_from or not extents)):
             extents.insert(0, self._mark())
         batch = WriteBatch(number=self._batch_number, position=self.staged, size=self.staged_bytes, extents=extents)
         self._batch_number += 1
@@ -306,13 +344,35 @@ class Lane:
         return batch
 
     def _mark(self) -> _Extent:
-        mark = _Extent(self._marks_path, self._marks_end % MARKS_BYTES_MAX)
-        payload = (self._synced_batch.to_bytes(8, "little"),)
-        mark.chunks = encode(Kind.SYNCED, payload, self.generation, self._batch_number)
-        self._marks_end += MARK_BYTES
+        news, self._news = self._news, {}
+        left, self._left = self._left, []
+        self._gone |= {path for path in left if self._proven.pop(path, None) is None}
+        whole = self._marks_end >= self._marks_full
+        if whole:
+            self._proven = {path: end for path, end in self._proven.items() if not within(path, self._gone)}
+            self._gone.clear()
+            if self._marks_number:
+                self._removals.append(Removal(self.staged, self._marks_path, is_folder=False))
+            self._marks_number += 1
+            self._marks_path = marks_file(self.name, self._marks_number)
+            self._marks_end = 0
+        payload = mark(
+            synced=(self.generation, self._synced_batch) if self._synced_batch else self._synced_before,
+            files=self._proven if whole else news,
+            left=() if whole else left,
+            whole=whole,
+            everywhere=self._everywhere,
+            definitions=self.definitions,
+        )
+        extent = _Extent(self._marks_path, int(self._marks_end))
+        extent.chunks = encode(Kind.MARK, (payload,), self.generation, self._batch_number)
+        extent.end += sum(map(len, extent.chunks))
+        self._marks_end = extent.end
+        if whole:
+            self._marks_full = max(MARKS_BYTES_MAX, WHOLE_SHARE * extent.end)
         self._mark_due = False
         self._mark_from = self._now + self._mark_interval_s
-        return mark
+        return extent
 
     def wrote(self, batch: WriteBatch, seconds: float = 0.0) -> None:
         """The batch has run, within so many seconds. Nothing moves after a failure."""
@@ -327,8 +387,7 @@ class Lane:
         self.batches += 1
         self.write_seconds += seconds
         self.last_write_seconds = seconds
-        for path in batch.paths:
-            self._dirty[path] = None
+        self._dirty.update(batch.ends)
         self.notify()
 
     # --- syncs
@@ -349,13 +408,14 @@ class Lane:
         due = self.sync_due(now)
         if due is None or due > now:
             return None
-        files = self._take_dirty(now)
+        removals = self._take_removals()
+        files = self._take_dirty(now, with_marks=bool(removals))
         batch = SyncBatch(
             number=self._batch_number - (1 if self.writing is None else 2),
             position=self.written,
             files=files,
             folders=self._take_folders(files),
-            removals=self._take_removals(),
+            removals=removals,
             before=self.before_sync,
         )
         self._now = now
@@ -363,18 +423,18 @@ class Lane:
         self.syncing = batch
         return batch
 
-    def _take_dirty(self, now: float) -> list[str]:
-        """The files to sync. Marks only help to explain damage, so they wait for the interval."""
+    def _take_dirty(self, now: float, *, with_marks: bool) -> dict[str, int]:
+        """The files to sync. Marks only help to explain damage, so they wait for the interval, unless they announce a
+        removal."""
         dirty, self._dirty = self._dirty, {}
         if self._marks_path in dirty:
-            if now >= self._marks_due:
+            if now >= self._marks_due or with_marks:
                 self._marks_due = now + self._sync_interval_s
             else:
-                del dirty[self._marks_path]
-                self._dirty[self._marks_path] = None
-        return list(dirty)
+                self._dirty[self._marks_path] = dirty.pop(self._marks_path)
+        return dirty
 
-    def _take_folders(self, files: Sequence[str]) -> list[str]:
+    def _take_folders(self, files: Iterable[str]) -> list[str]:
         """Folders in which a name is not known to be durable: the file's, or that of a folder on the way to it."""
         folders, self._changed_folders = self._changed_folders, {}
         for path in files:
@@ -405,6 +465,9 @@ class Lane:
             self.synced = batch.position
             self._synced_batch = batch.number
             self._mark_due = True
+        for path, end in batch.files.items():
+            if outlives(path) and not (self._leaving and within(path, self._leaving)):
+                self._proven[path] = self._news[path] = end
         for removal in batch.removals:
             self._removed(removal)
         self.notify()
@@ -425,33 +488,6 @@ class Lane:
         """Nothing is taken and nothing moves any more. The first failure stays."""
         if self.failed is None:
             self.failed = failure
-
-
-def marks_path(name: str) -> str:
-    """Where the marks of a lane of this name are."""
-    return f"{name}/marks.log"
-
-
-def last_synced(disk: Disk, name: str) -> tuple[int, int]:
-    """The generation and write batch up to which a lane of this name is known to have been synced; zeros: unknown.
-
-    A record is known to have been synced when its ``(generation, batch)`` is not greater, provided that recovery synced
-    what it kept before the lane began anew.
-    """
-    path = marks_path(name)
-    try:
-        size = disk.size(path)
-    except FileNotFoundError:
-        return 0, 0
-    marks = scan(lambda offset, length: disk.read(path, offset, length), size)
-    return max(
-        (
-            (mark.generation, int.from_bytes(mark.payload, "little"))
-            for mark in marks
-            if isinstance(mark, Found) and mark.kind is Kind.SYNCED
-        ),
-        default=(0, 0),
-    )
 
 
 def _attempt(operation: str, path: str, call: Callable[[str], None]) -> None:

@@ -61,7 +61,7 @@ class Kind(IntEnum):
     BODY = 4
     """Message store: a body with its id."""
     SYNCED = 5
-    """Marks of a lane: the write batch up to which everything is synced."""
+    """Marks of a lane in format 1: the write batch up to which everything is synced."""
     COMMAND = 6
     """Command log: commands of quorum queues in their order."""
     SNAPSHOT = 7
@@ -70,6 +70,8 @@ class Kind(IntEnum):
     """Stream log: consecutive messages of a stream."""
     CARRIED = 9
     """What compaction copied behind newer records, from a file that it removes."""
+    MARK = 10
+    """Marks of a lane: how far it was synced, and which files there must be."""
 
 
 _KINDS: tuple[Kind | None, ...] = tuple(Kind(number) if number in set(Kind) else None for number in range(256))

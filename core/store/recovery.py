@@ -27,6 +27,7 @@ from core.store.damage import LostRecord, lost_record, refusal
 from core.store.disk import Disk
 from core.store.errors import StoreDamaged
 from core.store.index_codec import NOTHING
+from core.store.marks import Marks
 from core.store.message_store import (
     NO_BODY,
     FileSummary,
@@ -86,6 +87,8 @@ class Report:
     torn_count: int = 0
     lost: list[LostRecord] = field(default_factory=list)
     lost_count: int = 0
+    gone: list[str] = field(default_factory=list)
+    """Files that are missing or too short, and what else was damaged that a start can do without."""
     seconds: float = 0.0
     """For whoever has a clock."""
 
@@ -110,15 +113,17 @@ class Recovery:
         disk: Disk,
         *,
         generation: int,
-        synced: tuple[int, int],
+        marks: Marks,
         salvage: bool,
         report: Report,
         progress: Callable[[Report], None] = lambda report: None,
     ) -> None:
-        """``synced``: see :func:`core.store.lane.last_synced`. ``progress`` is called after each file."""
+        """``marks``: of the lane of classic queues. ``progress`` is called after each file."""
         self._disk = disk
         self._generation = generation
-        self._synced = synced
+        self._marks = marks
+        self.kept: dict[str, int] = {}
+        """Files that were read, and how much of each is there and synced when they are mended."""
         self._salvage = salvage
         self._report = report
         self._progress = progress
@@ -144,6 +149,7 @@ class Recovery:
 
     def complete(self, checkpoint: Checkpoint) -> None:
         """Look at what a checkpoint does not know exactly, as everything in it was synced. Raises like the other."""
+        self.kept.update((store_file(PERSISTENT, n), file.total) for n, file in checkpoint.bodies.files.items())
         for (queue_id, level), state in checkpoint.indexes.items():
             folder = index_folder(queue_id, level)
             for number, segment in list(state.segments.items()):
@@ -152,6 +158,7 @@ class Recovery:
                     del state.segments[number]
                     self._unlink.append(path)
                     continue
+                self.kept[path] = segment.file_bytes
                 if segment.live and (segment.mixed or segment.live < segment.published):
                     facts = _FileFacts(synced_end=segment.file_bytes)
                     state.segments[number] = self._segment(number, path, facts, None)
@@ -163,6 +170,11 @@ class Recovery:
         self._unlink += (
             store_file(PERSISTENT, number) for number in self._numbers(PERSISTENT, ".rdq") if number not in known
         )
+
+    @property
+    def unlinked(self) -> Sequence[str]:
+        """Files that :meth:`mend` removes."""
+        return self._unlink
 
     def mend(self) -> None:
         """Repair what was torn, make durable what is kept, remove what is dead. Raises OSError."""
@@ -177,6 +189,7 @@ class Recovery:
             disk.sync_folder(folder)
         for path in self._unlink:
             disk.unlink(path)
+            self.kept.pop(path, None)
 
     # --- the message store
 
@@ -261,6 +274,7 @@ class Recovery:
     def _records(self, path: str, facts: _FileFacts) -> Iterator[Found]:
         """The sound records of a file. When they are through, what is damaged is judged and the facts are complete."""
         size = self._disk.size(path)
+        facts.synced_end = max(facts.synced_end, self._marks.files.get(path, 0))
         damaged: list[Damaged] = []
         unsynced = False
         for record in scan(lambda offset, length: self._disk.read(path, offset, length), size):
@@ -269,7 +283,7 @@ class Recovery:
                 continue
             if not record.offset:
                 facts.generation = max(1, record.generation)
-            if (record.generation, record.batch) <= self._synced:
+            if (record.generation, record.batch) <= self._marks.synced:
                 facts.synced_end = max(facts.synced_end, record.end)
             else:
                 unsynced = True
@@ -285,15 +299,14 @@ class Recovery:
         self._report_torn(holes + tail)
         if unsynced or torn or not size:  # an empty one too: its number decides where numbering goes on
             self._unsynced.append(path)
+        self.kept[path] = min(size, facts.end)
         self._report.files += 1
         self._report.read_bytes += size
         self._progress(self._report)
 
     def _is_lost(self, path: str, damaged: Damaged, facts: _FileFacts) -> bool:
         """True for damage to what was synced: reported, and kept as it is. Raises StoreDamaged without ``salvage``."""
-        header = damaged.header
-        known_synced = header is not None and (header.generation, header.batch) <= self._synced
-        if damaged.offset >= facts.synced_end and not known_synced:
+        if damaged.offset >= facts.synced_end and not self._marks.proves(path, damaged):
             return False
         if not self._salvage:
             raise refusal(path, damaged)

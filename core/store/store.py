@@ -7,16 +7,18 @@ The order of a start: look at the checkpoint or at everything; remove the checkp
 broker; mend what was torn. The order of a stop: drain the lanes, write the checkpoint.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 
 from core.config.store import StoreSettings
 from core.store.checkpoint import Checkpoint, IndexKey, read_checkpoint, remove_checkpoint, write_checkpoint
 from core.store.compaction import Compactor
 from core.store.disk import Disk
 from core.store.errors import refusal
-from core.store.lane import Lane, last_synced
+from core.store.lane import Lane
+from core.store.marks import Marks, begin_marks, compared, note_everywhere, read_marks
 from core.store.message_store import MessageStore, MessageStores
-from core.store.places import PERSISTENT, QUEUES, TRANSIENT, index_folder
+from core.store.places import CHECKPOINT, PERSISTENT, QUEUES, TRANSIENT, index_folder
 from core.store.queue_index import IndexState, QueueIndex
 from core.store.recovery import Recovery, Report, first_free
 from core.store.staging import Staging
@@ -42,17 +44,25 @@ class Store:
         generation: int,
         found: Checkpoint,
         report: Report,
+        marks: Mapping[str, Marks],
         older: Collection[str],
         floor: int,
     ) -> None:
-        """Use :func:`open_store`. ``found`` and ``report``: what the start found. ``older``: queues that were there
-        before it; where they have left nothing on disk, their numbering begins at ``floor``."""
+        """Use :func:`open_store`. ``found`` and ``report``: what the start found. ``marks``: those of each lane.
+        ``older``: queues that were there before it; where they have left nothing on disk, their numbering begins at
+        ``floor``."""
         interval = settings.sync_interval
-        self.classic = Lane(CLASSIC, generation=generation, sync_interval_s=interval)
+        self.classic = Lane(CLASSIC, generation=generation, sync_interval_s=interval, marks=marks[CLASSIC])
         self.quorum = Lane(
-            QUORUM, generation=generation, sync_interval_s=interval, mark_interval_s=min(interval, MARK_SECONDS)
+            QUORUM,
+            generation=generation,
+            sync_interval_s=interval,
+            mark_interval_s=min(interval, MARK_SECONDS),
+            marks=marks[QUORUM],
         )
-        self.streams = Lane(STREAMS, generation=generation, sync_interval_s=interval)
+        self.streams = Lane(STREAMS, generation=generation, sync_interval_s=interval, marks=marks[STREAMS])
+        self.streams_synced = replace(marks[STREAMS], files=dict(marks[STREAMS].files))
+        """What was known of the streams' files when the broker ended."""
         self.disk = disk
         self.report = report
         self._settings = settings
@@ -116,16 +126,18 @@ def open_store(
     *,
     generation: int,
     queue_ids: Collection[str],
+    stream_ids: Collection[str] | None = None,
     progress: Callable[[Report], None] = lambda report: None,
 ) -> Store:
     """Open the store of a data folder that is ours. Blocks, for long after an unclean stop.
 
     ``generation`` counts the starts of the folder. ``queue_ids`` are the classic queues that outlive the broker; what
-    is there of others is wiped. ``progress`` is called with what was found so far, after each file. Raises
-    StoreDamaged or StoreRefused; then nothing has been changed.
+    is there of others is wiped. ``stream_ids``: the streams; what is there of others may be removed when this returns.
+    ``progress`` is called with what was found so far, after each file. Raises StoreDamaged or StoreRefused; then
+    nothing has been changed.
     """
     try:
-        return _open(disk, settings, generation, sorted(queue_ids), progress)
+        return _open(disk, settings, generation, sorted(queue_ids), stream_ids, progress)
     except OSError as error:
         about = f" {error.filename!r}" if error.filename else ""
         text = f"the store cannot be opened:{about} {error.strerror}; check the data folder and its disk"
@@ -137,23 +149,35 @@ def _open(
     settings: StoreSettings,
     generation: int,
     queue_ids: list[str],
+    stream_ids: Collection[str] | None,
     progress: Callable[[Report], None],
 ) -> Store:
     report = Report()
-    synced = last_synced(disk, CLASSIC)
-    found = read_checkpoint(disk, oldest=synced[0], newest=generation - 1)
+    marks = {lane: read_marks(disk, lane) for lane in (CLASSIC, QUORUM, STREAMS)}
+    report.gone = compared(disk, marks, generation=generation, salvage=settings.salvage)
+    synced = marks[CLASSIC].synced
+    last = marks[CLASSIC]
+    found = read_checkpoint(disk, oldest=last.generation, newest=last.generation if last.number else generation - 1)
     if settings.salvage:
         found = None  # who sets it wants everything to be looked at
     if found is not None and {queue_id for queue_id, _ in found.indexes} <= set(queue_ids):
         report.clean = True
         synced = (generation, 0)  # a stop is clean when everything is synced
+    elif CHECKPOINT in disk.names("") and not settings.salvage:
+        report.gone.append(f"{CHECKPOINT} is damaged or an older copy: everything else is read instead")
     recovery = Recovery(
-        disk, generation=generation, synced=synced, salvage=settings.salvage, report=report, progress=progress
+        disk,
+        generation=generation,
+        marks=replace(marks[CLASSIC], synced=synced),
+        salvage=settings.salvage,
+        report=report,
+        progress=progress,
     )
     if found is not None and report.clean:
         recovery.complete(found)
     else:
         found = recovery.everything(queue_ids)
+    begun = _begin(disk, marks, generation, {*recovery.unlinked, *_strangers(disk, queue_ids, stream_ids)})
     remove_checkpoint(disk)
     disk.remove_folder(TRANSIENT)
     disk.make_folder(QUEUES)
@@ -163,4 +187,23 @@ def _open(
             report.wiped_queues += 1
     recovery.mend()
     floor = 0 if report.clean else first_free(0, generation - 1)
-    return Store(disk, settings, generation=generation, found=found, report=report, older=queue_ids, floor=floor)
+    store = Store(
+        disk, settings, generation=generation, found=found, report=report, marks=begun, older=queue_ids, floor=floor
+    )
+    for path, size in recovery.kept.items():
+        store.classic.prove(path, size)
+    return store
+
+
+def _begin(disk: Disk, marks: Mapping[str, Marks], generation: int, gone: Collection[str]) -> Mapping[str, Marks]:
+    """New marks of all lanes: from here on these files and folders may go, and the others may grow."""
+    begun = {lane: begin_marks(disk, lane, found, generation=generation, gone=gone) for lane, found in marks.items()}
+    note_everywhere(disk, begun)
+    return begun
+
+
+def _strangers(disk: Disk, queue_ids: Collection[str], stream_ids: Collection[str] | None) -> Iterator[str]:
+    """Folders of queues and streams that are not there any more."""
+    yield from (f"{QUEUES}/{name}" for name in disk.names(QUEUES) if name not in queue_ids)
+    if stream_ids is not None:
+        yield from (f"{STREAMS}/{name}" for name in disk.names(STREAMS) if name.isdigit() and name not in stream_ids)

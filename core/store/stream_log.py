@@ -15,7 +15,7 @@ only where it is damaged; the newest segment is never removed; ``committed`` and
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -72,13 +72,25 @@ class StreamLog:
         "segment_bytes",
     )  # fmt: skip
 
-    def __init__(self, disk: Disk, lane: Lane, folder: str, *, segment_bytes: int, cache: ChunkCache) -> None:
-        """A new stream in a folder of its own, which need not exist. ``segment_bytes``: when a segment is sealed."""
+    def __init__(
+        self,
+        disk: Disk,
+        lane: Lane,
+        folder: str,
+        *,
+        segment_bytes: int,
+        cache: ChunkCache,
+        damaged: Callable[[Damage], None] = lambda damage: None,
+    ) -> None:
+        """A new stream in a folder of its own, which need not exist. ``segment_bytes``: when a segment is sealed.
+
+        ``damaged`` is told what is found damaged, now or whenever it is read.
+        """
         self._disk = disk
         self._lane = lane
         self._folder = folder
         self._cache = cache
-        self._reader = SegmentReader(disk)
+        self._reader = SegmentReader(disk, damaged)
         self.segment_bytes = segment_bytes
         self.next = 0
         """The offset of the next message."""
@@ -361,10 +373,14 @@ class StreamLog:
         generation = 0
         last_chunk = None
         if found:
-            generation, last_chunk, sound = self._reader.find(found[-1])
-            intact = intact and sound
-            self._enter(found[-1])
-            self.next = found[-1].next
+            newest = found[-1]
+            generation, last_chunk, sound_end = self._reader.find(newest)
+            intact = intact and sound_end == newest.end
+            self._enter(newest)
+            self._lane.prove(newest.path, sound_end)
+            self.next = newest.next
+        for segment in self._segments[:-1]:
+            self._prove(segment, intact=intact)
         if not intact:
             # What was found stays found: else a second stop, with a power cut, could end below what is given now.
             self._sync([segment.path for segment in found])
@@ -376,6 +392,20 @@ class StreamLog:
             last_chunk = self.offset_at(full[-1].stamp_ms)
         self._last_chunk = last_chunk or 0
 
+    def _prove(self, segment: Segment, *, intact: bool) -> None:
+        """Have the marks name all of a sealed segment that is sound. What a crash has torn stays torn to later starts.
+
+        To know what is sound, it is read: after a crash while it was the newest, or when a power cut has brought it
+        back. From before there were marks of files it is taken as it is."""
+        lane = self._lane
+        known = lane.proven(segment.path)
+        if segment.end <= known or (intact and known >= 0):
+            return
+        end = segment.end
+        if not intact or lane.last_start is not None:
+            end = SegmentReader(self._disk).find(Segment(self._folder, segment.first)).sound_end
+        lane.prove(segment.path, end)
+
     def _leap(self, generation: int) -> None:
         """Go on above all that may have been given out since the newest record, of this generation, was written.
 
@@ -383,14 +413,16 @@ class StreamLog:
         """
         self.next += LEAP * max(1, self._lane.generation - generation)
         segments = self._segments
+        empties = []
         while segments and segments[-1].next == segments[-1].first:  # a leap that led nowhere, or all of it was torn
             if len(segments) > 1:
                 self._index(len(segments) - 2)
-            empty = segments.pop()
+            empties.append(segments.pop())
             del self._firsts[-1], self._ordinals[-1]
-            self._file_bytes -= empty.end
-            self._lane.remove(empty.path)
+            self._file_bytes -= empties[-1].end
         self._roll(self.next)
+        for empty in empties:  # when the new one is synced: what a crash has torn before them is never newest again
+            self._lane.remove(empty.path)
 
     def _sync(self, paths: Sequence[str]) -> None:
         folder = self._folder

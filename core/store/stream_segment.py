@@ -11,7 +11,7 @@ The payload of a head, little-endian::
     of the segment before: first offset, last offset, stamp_ms of its last chunk, each u64 (all 0 when there is none)
     its index: offsets, positions, stamps_ms, each u64 times entries
 
-A damaged record costs its messages and no others: it is passed over, and counted.
+A damaged record costs its messages and no others: it is passed over, counted, and told.
 """
 
 from array import array
@@ -129,7 +129,8 @@ class Tail(NamedTuple):
     """The newest start of the store that wrote to it; 0 where nothing of it is sound."""
     last_chunk: int | None
     """First offset of its last chunk."""
-    sound: bool
+    sound_end: int
+    """Where the first damage begins; the end of the file where there is none."""
 
 
 class Damage(NamedTuple):
@@ -137,6 +138,10 @@ class Damage(NamedTuple):
 
     path: str
     damaged: Damaged
+
+    def __str__(self) -> str:
+        offset, end, _, why = self.damaged
+        return f"{self.path} at {offset}, {end - offset} bytes: {why}"
 
 
 def head_payload(first: int, before: Segment | None) -> list[bytes]:
@@ -150,12 +155,14 @@ def head_payload(first: int, before: Segment | None) -> list[bytes]:
 class SegmentReader:
     """Reads segments of one stream, short reads in the loop. Keeps what it finds damaged, and nothing else."""
 
-    __slots__ = ("_disk", "_known", "damage", "damaged")
+    __slots__ = ("_disk", "_known", "_tell", "damage", "damaged")
 
     DAMAGE_KEPT_MAX = 16
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, damaged: Callable[[Damage], None] = lambda damage: None) -> None:
+        """``damaged`` is told of each piece of damage, once, as long as it is kept in ``damage``."""
         self._disk = disk
+        self._tell = damaged
         self._known = Known()
         self.damaged = 0
         """How often something damaged was met, once more for each reader."""
@@ -196,11 +203,11 @@ class SegmentReader:
         segment.next = segment.first
         generation = 0
         last_chunk = None
-        sound = True
+        sound_end = size
         for found in scan(self._reader(segment.path), size):
             if isinstance(found, Damaged):
                 self._note(Damage(segment.path, found))
-                sound = False
+                sound_end = min(sound_end, found.offset)
                 continue
             generation = max(generation, found.generation)
             if found.payload[0] == CHUNK_TAG:
@@ -209,7 +216,7 @@ class SegmentReader:
                 segment.appended(chunk, found.end - found.offset)
                 last_chunk = chunk.first
         segment.end = segment.readable = size
-        return Tail(generation, last_chunk, sound)
+        return Tail(generation, last_chunk, sound_end)
 
     def block(self, segment: Segment, start: int) -> tuple[list[Chunk], int]:
         """The chunks of one read from ``start``, where a record begins, and where the next read begins.
@@ -251,3 +258,4 @@ class SegmentReader:
         self.damaged += 1
         if len(self.damage) < self.DAMAGE_KEPT_MAX and damage not in self.damage:
             self.damage.append(damage)
+            self._tell(damage)

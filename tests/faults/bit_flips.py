@@ -24,7 +24,8 @@ from core.store.checkpoint import read_checkpoint
 from core.store.errors import StoreDamaged
 from core.store.index_codec import decode_published
 from core.store.inspect import LANE_FOLDERS, Verdict, entries_of_file
-from core.store.lane import last_synced
+from core.store.marks import SUFFIX as MARKS
+from core.store.marks import read_marks
 from core.store.message_store import split_body
 from core.store.places import CHECKPOINT, TRANSIENT
 from core.store.record import Found, Kind, scan
@@ -82,7 +83,7 @@ class FlippedStore:
         for path in self.disk.paths:
             if self.disk.size(path):
                 folder = path.split("/")[0]
-                kinds.setdefault(path if path.endswith(("marks.log", SNAPSHOT)) else folder, []).append(path)
+                kinds.setdefault(path if path.endswith((MARKS, SNAPSHOT)) else folder, []).append(path)
         return kinds
 
     def _stored(self) -> dict[int, int]:
@@ -120,7 +121,7 @@ class FlippedStore:
         (lane,) = [lane for lane, folders in LANE_FOLDERS.items() if folder in folders]
         damaged = [
             entry
-            for entry in entries_of_file(disk, hit.path, last_synced(disk, lane))
+            for entry in entries_of_file(disk, hit.path, read_marks(disk, lane))
             if entry.verdict != Verdict.SOUND
         ]
         assert hit.record is not None
@@ -202,7 +203,7 @@ class FlippedStore:
 def _may_stay_unread(path: str, record: Found) -> bool:
     """Whether a start that reads everything that matters may pass the record by."""
     is_head = record.kind is Kind.STREAM_CHUNK and record.payload[0] == HEAD_TAG
-    return is_head or record.kind is Kind.SYNCED or path.startswith(TRANSIENT)
+    return is_head or record.kind is Kind.MARK or path.startswith(TRANSIENT)
 
 
 def flip_many(flips: int, seed: int) -> Counter[str]:

@@ -84,7 +84,8 @@ def open_storage(
     for queue in found.queues:
         numbers[str(queue.declaration.arguments.get("x-queue-type", "classic"))].append(queue.id)
     ids = [str(number) for number in numbers["classic"]]
-    store = open_store(disk, settings, generation=generation, queue_ids=ids)
+    streams = [str(number) for number in numbers["stream"]]
+    store = open_store(disk, settings, generation=generation, queue_ids=ids, stream_ids=streams)
     log = LocalCommandLog(
         disk, store.quorum, file_bytes_max=settings.command_log_file_size_limit, salvage=settings.salvage
     )
@@ -94,7 +95,7 @@ def open_storage(
     for name in disk.names(STREAMS):
         if name.isdigit() and int(name) not in numbers["stream"]:
             disk.remove_folder(f"{STREAMS}/{name}")
-    return Storage(found=found, recorder=definitions, store=store, quorum=quorum)
+    return Storage(found=found, recorder=definitions, store=store, quorum=quorum, salvage=settings.salvage)
 
 
 def lanes(storage: Storage) -> tuple[Lane, Lane, Lane]:

@@ -2,7 +2,8 @@
 
 The model is the list of everything that was staged. After every step: positions only grow and keep their order, and
 what is written is on the disk. After every power cut: what was synced is there, nothing is there that nobody staged, no
-file is gone before what was staged ahead of its removal is safe, and no mark says more than was synced.
+file is gone before what was staged ahead of its removal is safe, and no mark says more than was synced or names a file
+that is not there.
 """
 
 from random import Random
@@ -12,7 +13,8 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from core.store.errors import NoSpace
-from core.store.lane import Lane, SyncBatch, WriteBatch, last_synced
+from core.store.lane import Lane, SyncBatch, WriteBatch
+from core.store.marks import SUFFIX, lost_files, read_marks
 from core.store.record import HEADER_BYTES, Found, Kind, record_bytes, scan
 from tests.kit.faulty_disk import FaultyDisk, MemoryDisk
 
@@ -28,8 +30,8 @@ class LaneMachine(RuleBasedStateMachine):
         self.disk = FaultyDisk(self.memory)
         self.lane = Lane("lane", generation=GENERATION, sync_interval_s=1.0)
         self.now = 0.0
-        self.staged: list[tuple[str, int, bytes]] = []
-        """Path, offset and payload, by position - 1."""
+        self.staged: list[tuple[str, int, bytes | None]] = []
+        """Path, offset and payload, by position - 1; no payload for a removal."""
         self.sizes: dict[str, int] = {}
         self.removed: dict[str, int] = {}
         """Position at which a path was given up."""
@@ -75,6 +77,8 @@ class LaneMachine(RuleBasedStateMachine):
         path = f"q/{folder}/{file}"
         if path in self.sizes and path not in self.removed:
             self.lane.remove(path)
+            if self.lane.staged > len(self.staged):  # a mark announces it
+                self.staged.append((path, 0, None))
             self.removed[path] = len(self.staged)
 
     # --- batches
@@ -169,19 +173,21 @@ class LaneMachine(RuleBasedStateMachine):
     @invariant()
     def staged_bytes_are_those_not_written(self) -> None:
         waiting = self.staged[self.lane.written :]
-        assert self.lane.staged_bytes == sum(record_bytes(len(payload)) for _, _, payload in waiting)
+        assert self.lane.staged_bytes == sum(record_bytes(len(one)) for _, _, one in waiting if one is not None)
 
     @rule(seed=st.integers(0, 2**32))
     def cut_the_power(self, seed: int) -> None:
         """Only to look at what it would leave."""
         found = self.memory.power_cut(Random(seed))
         self.check_present(found, max([self.lane.synced, *(self.removed[path] for path in self.gone())]))
-        known = {(path, offset): payload for path, offset, payload in self.staged}
-        for path in set(found.paths) - {"lane/marks.log"}:
+        known = {(path, offset): payload for path, offset, payload in self.staged if payload is not None}
+        for path in [path for path in found.paths if not path.endswith(SUFFIX)]:
             data = found.read(path, 0, found.size(path))
             for item in scan(lambda offset, length, data=data: data[offset : offset + length], len(data)):
                 assert not isinstance(item, Found) or known[path, item.offset] == item.payload
-        generation, batch = last_synced(found, "lane")
+        marks = read_marks(found, "lane")
+        assert lost_files(found, marks) == []
+        generation, batch = marks.synced
         assert generation in (0, GENERATION)
         assert self.batch_positions[batch] <= self.lane.synced
 
@@ -191,7 +197,7 @@ class LaneMachine(RuleBasedStateMachine):
 
     def check_present(self, disk: MemoryDisk, position: int) -> None:
         for path, offset, payload in self.staged[:position]:
-            if path not in self.removed:
+            if path not in self.removed and payload is not None:
                 assert disk.read(path, offset + HEADER_BYTES, len(payload)) == payload
 
 

@@ -179,7 +179,7 @@ def test_another_folder_names_what_is_in_it(tmp_path):
         ("[1, 2]", "is not a folder of Headgate"),
         ('{"product": "other", "format": 1, "starts": 1}', "is not a folder of Headgate"),
         ("\xff\xfe", "is not a folder of Headgate"),
-        ('{"product": "headgate", "format": 2, "starts": 9}', "has format 2, and this version of Headgate knows form"),
+        ('{"product": "headgate", "format": 3, "starts": 9}', "has format 3, and this version of Headgate knows form"),
         ('{"product": "headgate", "format": "1", "starts": 9}', "format.json is damaged, it says"),
         ('{"product": "headgate", "format": true, "starts": 9}', "format.json is damaged"),
         ('{"product": "headgate", "format": 1, "starts": 0}', "format.json is damaged"),

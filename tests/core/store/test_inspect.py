@@ -12,6 +12,7 @@ from core.store.definitions import COPY_FILE, DEFINITIONS_FILE, Definitions, ope
 from core.store.disk import FolderDisk
 from core.store.inspect import LANE_FOLDERS, Verdict, entries, entries_of_file, read_definitions
 from core.store.lane import Lane
+from core.store.marks import Marks
 from core.store.record import HEADER_BYTES, Kind, encode, record_bytes
 from tests.kit.engine import queue
 
@@ -39,8 +40,12 @@ def records(*batches, generation=GENERATION):
     return bytearray(b"".join(b"".join(encode(Kind.SETTLE, [b"%016d" % n], generation, n)) for n in batches))
 
 
+def marks(batch):
+    return Marks(synced=(GENERATION, batch))
+
+
 def verdicts(data, *, synced):
-    return [entry.verdict for entry in entries_of_file(Bytes(data), "f", (GENERATION, synced))]
+    return [entry.verdict for entry in entries_of_file(Bytes(data), "f", marks(synced))]
 
 
 def flip(data, at):
@@ -63,7 +68,7 @@ def test_a_damaged_payload_is_judged_by_its_own_batch(synced, verdict):
 
 def test_a_damaged_payload_is_named():
     data = flip(records(1, 2, 3), SIZE + HEADER_BYTES + 3)
-    entry = list(entries_of_file(Bytes(data), "queues/1/0/0.idx", (GENERATION, 2)))[1]
+    entry = list(entries_of_file(Bytes(data), "queues/1/0/0.idx", marks(2)))[1]
     assert (entry.offset, entry.end, entry.kind, entry.generation, entry.batch) == (SIZE, 2 * SIZE, "SETTLE", 3, 2)
     text = str(entry)
     assert text.startswith("queues/1/0/0.idx at 48: SETTLE, start 3 batch 2 48 bytes corrupt: ")
@@ -100,7 +105,7 @@ def test_one_flipped_bit_costs_one_record_and_is_never_passed_over(batches, sync
     data = records(*batches)
     at %= len(data)
     data[at] ^= 1 << bit
-    found = list(entries_of_file(Bytes(data), "f", (GENERATION, synced)))
+    found = list(entries_of_file(Bytes(data), "f", marks(synced)))
     assert [(entry.offset, entry.end) for entry in found] == [(n * SIZE, n * SIZE + SIZE) for n in range(len(batches))]
     damaged = [number for number, entry in enumerate(found) if entry.verdict is not SOUND]
     assert damaged == [at // SIZE]
@@ -112,7 +117,7 @@ def test_one_flipped_bit_costs_one_record_and_is_never_passed_over(batches, sync
 @given(st.binary(max_size=300))
 def test_any_bytes_are_told_without_gaps(data):
     end = 0
-    for entry in entries_of_file(Bytes(data), "f", (1, 1)):
+    for entry in entries_of_file(Bytes(data), "f", Marks(synced=(1, 1))):
         assert entry.offset == end
         assert str(entry)
         end = entry.end
@@ -154,10 +159,10 @@ def test_every_file_of_every_lane_is_looked_at(disk):
     for lane, paths in PLACES.items():
         write(disk, lane, paths)
     found = list(entries(disk))
-    expected = {path for paths in PLACES.values() for path in paths} | {f"{lane}/marks.log" for lane in LANE_FOLDERS}
+    expected = {path for paths in PLACES.values() for path in paths} | {f"{lane}/1.marks" for lane in LANE_FOLDERS}
     assert {entry.path for entry in found} == expected
     assert {entry.verdict for entry in found} == {SOUND}
-    assert {entry.kind for entry in found if entry.path.endswith("marks.log")} == {"SYNCED"}
+    assert {entry.kind for entry in found if entry.path.endswith(".marks")} == {"MARK"}
 
 
 @pytest.mark.parametrize("lane", PLACES)

@@ -5,24 +5,30 @@ import errno
 import pytest
 
 from core.store.errors import NoSpace, StoreFailure
-from core.store.lane import MARK_BYTES, MARKS_BYTES_MAX, REMOVALS_MAX, Lane, SyncBatch, WriteBatch, last_synced
+from core.store.lane import MARKS_BYTES_MAX, REMOVALS_MAX, Lane, SyncBatch, WriteBatch
+from core.store.marks import Marks, lost_files, read_marks
 from core.store.record import Found, Kind, record_bytes, scan
 from tests.kit.faulty_disk import FaultyDisk, MemoryDisk
 
 INDEX = "queues/1/0/0.idx"
 BODIES = "msg_store_persistent/1.rdq"
+MARKS = "classic/1.marks"
 
 
 class Store:
     """A lane with the disk behind it, and files that grow."""
 
-    def __init__(self, generation: int = 1, disk: MemoryDisk | None = None) -> None:
+    def __init__(self, generation: int = 1, disk: MemoryDisk | None = None, marks: Marks | None = None) -> None:
         self.memory = MemoryDisk() if disk is None else disk
         self.disk = FaultyDisk(self.memory)
         self.sizes: dict[str, int] = {}
         self.notifications: list[None] = []
         self.lane = Lane(
-            "classic", generation=generation, sync_interval_s=0.2, notify=lambda: self.notifications.append(None)
+            "classic",
+            generation=generation,
+            sync_interval_s=0.2,
+            notify=lambda: self.notifications.append(None),
+            marks=marks,
         )
 
     def notified(self) -> bool:
@@ -94,7 +100,7 @@ def test_adjoining_records_of_a_file_are_one_write(store: Store):
         store.append(BODIES)
     store.lane.append(INDEX, 10_000, Kind.SETTLE, [b"behind a gap"])
     batch = store.write()
-    assert list(batch.paths) == [INDEX, BODIES, INDEX]
+    assert [path for path, _ in batch.ends] == [INDEX, BODIES, INDEX]
     assert store.disk.calls["write"] == 3
 
 
@@ -293,7 +299,7 @@ def test_the_names_of_new_files_are_synced_with_them_and_only_once(store: Store)
     store.append("queues/1/5.idx")
     store.write()
     batch = store.sync(1.0)
-    assert [path for path in batch.files if path != "classic/marks.log"] == [INDEX, "queues/1/5.idx"]
+    assert [path for path in batch.files if path != MARKS] == [INDEX, "queues/1/5.idx"]
     assert list(batch.folders) == ["classic", "", "queues/1"]
 
 
@@ -328,17 +334,18 @@ def test_a_file_goes_when_everything_staged_before_is_synced(store: Store):
     assert store.memory.is_synced(BODIES)
 
 
-def test_a_file_goes_at_once_when_everything_is_synced_already(store: Store):
+def test_a_file_that_no_mark_names_goes_at_once_when_everything_is_synced_already(store: Store):
     lane = store.lane
-    store.append()
+    passing = "queues/t1/0/0.idx"
+    store.append(passing)
     store.write()
     store.sync(10.0)
     store.notified()
-    lane.remove(INDEX)
+    lane.remove(passing)
     assert store.notified()
     assert lane.sync_due(10.0) == 10.0
     batch = store.sync(10.0)
-    assert (list(batch.files), [removal.path for removal in batch.removals]) == ([], [INDEX])
+    assert (list(batch.files), [removal.path for removal in batch.removals]) == ([], [passing])
     assert store.memory.paths == []
     assert lane.sync_due(10.0) is None
 
@@ -360,7 +367,8 @@ def test_the_folder_of_a_removed_file_is_synced_with_the_next_sync(store: Store)
     store.write()
     store.sync()
     store.lane.remove(INDEX)
-    store.sync()
+    store.write()
+    store.sync(1.0)
     assert store.lane.sync_due(5.0) is None
     store.append(BODIES)
     store.write()
@@ -374,11 +382,12 @@ def test_a_removed_file_of_a_removed_folder_is_no_harm(store: Store):
     store.sync()
     store.lane.remove_folder("queues/1")
     store.lane.remove(INDEX)
-    store.sync()
+    store.write()
+    store.sync(1.0)
     store.append(BODIES)
     store.write()
-    assert "queues/1/0" in store.sync(1.0).folders
-    assert store.lane.synced == 3
+    assert "queues/1/0" in store.sync(2.0).folders
+    assert store.lane.synced == store.lane.staged
 
 
 def test_a_folder_goes_with_what_the_lane_remembers_of_it(store: Store):
@@ -390,14 +399,15 @@ def test_a_folder_goes_with_what_the_lane_remembers_of_it(store: Store):
     store.sync()
     lane.remove("queues/1/0/0.idx")
     lane.remove_folder("queues/1")
-    store.sync()
+    store.write()
+    assert list(store.sync(1.0).folders) == ["classic", ""]
     assert store.memory.names("queues") == ["10"]
     store.append("queues/10/0/0.idx")
     store.write()
-    assert list(store.sync(1.0).folders) == ["queues", "classic", ""]
+    assert list(store.sync(2.0).folders) == ["queues"]
     store.append("queues/1/0/2.idx")
     store.write()
-    assert list(store.sync(2.0).folders) == ["queues/1/0", "queues/1", "queues"]
+    assert list(store.sync(3.0).folders) == ["queues/1/0", "queues/1", "queues"]
 
 
 def test_removals_are_done_in_portions(store: Store):
@@ -417,18 +427,18 @@ def test_removals_are_done_in_portions(store: Store):
 
 
 def test_a_mark_stands_at_the_head_of_the_first_batch_after_a_sync(store: Store):
-    assert last_synced(store.memory, "classic") == (0, 0)
+    assert read_marks(store.memory, "classic").synced == (0, 0)
     store.append()
     store.write()
     store.append()
     store.write()
     store.sync()
-    assert last_synced(store.memory, "classic") == (0, 0)
+    assert read_marks(store.memory, "classic").synced == (0, 0)
     store.append()
-    assert list(store.write().paths) == ["classic/marks.log", INDEX]
-    assert last_synced(store.memory, "classic") == (1, 2)
+    assert [path for path, _ in store.write().ends] == [MARKS, INDEX]
+    assert read_marks(store.memory, "classic").synced == (1, 2)
     store.append()
-    assert list(store.write().paths) == [INDEX]
+    assert [path for path, _ in store.write().ends] == [INDEX]
 
 
 def test_marks_are_synced_once_in_an_interval(store: Store):
@@ -437,7 +447,7 @@ def test_marks_are_synced_once_in_an_interval(store: Store):
         store.append()
         store.write()
         store.lane.want_sync()
-        synced.append("classic/marks.log" in store.sync(now).files)
+        synced.append(MARKS in store.sync(now).files)
     assert synced == [False, True, False, False, True, False]
 
 
@@ -453,7 +463,7 @@ def test_a_mark_alone_is_written_for_the_end_only(store: Store):
     assert lane.take_mark() is None
     batch.run(store.disk)
     lane.wrote(batch)
-    assert last_synced(store.memory, "classic") == (1, 1)
+    assert read_marks(store.memory, "classic").synced == (1, 1)
     assert lane.take_mark() is None
     assert lane.sync_due(0.0) is None
 
@@ -466,43 +476,102 @@ def test_the_marks_of_a_later_start_count_more(store: Store):
         store.sync()
     store.append()
     store.write()
-    assert last_synced(store.memory, "classic") == (1, 3)
-    again = Store(generation=2, disk=store.memory)
+    assert read_marks(store.memory, "classic").synced == (1, 3)
+    again = Store(generation=2, disk=store.memory, marks=read_marks(store.memory, "classic"))
     again.append("queues/2/0/0.idx")
     again.write()
     again.sync()
     again.append("queues/2/0/0.idx")
     again.write()
-    assert last_synced(again.memory, "classic") == (2, 1)
+    assert read_marks(again.memory, "classic").synced == (2, 1)
 
 
-def test_marks_begin_anew_when_their_file_is_full(store: Store):
-    rounds = MARKS_BYTES_MAX // MARK_BYTES + 2
-    for _ in range(rounds):
-        store.append()
-        batch = store.lane.take_write()
-        assert batch is not None
-        batch.run(store.memory)
-        store.lane.wrote(batch)
-        store.lane.want_sync()
-        sync = store.lane.take_sync(0.0)
-        assert sync is not None
-        store.lane.did_sync(sync)
-    assert store.memory.size("classic/marks.log") == MARKS_BYTES_MAX
-    assert last_synced(store.memory, "classic") == (1, rounds - 1)
-
-
-def test_a_damaged_mark_only_makes_the_one_before_it_count(store: Store):
-    for _ in range(3):
-        store.append()
-        store.write()
-        store.lane.want_sync()
-        store.sync()
-    store.append()
+def commit(store: Store, path: str = INDEX) -> None:
+    store.append(path)
     store.write()
-    assert last_synced(store.memory, "classic") == (1, 3)
-    store.memory.flip_bit("classic/marks.log", 2 * 8 * MARK_BYTES + 8 * 33)
-    assert last_synced(store.memory, "classic") == (1, 2)
+    store.lane.want_sync()
+    store.sync()
+
+
+def test_marks_go_on_in_another_file_when_one_is_full(store: Store):
+    rounds = 0
+    while store.memory.names("classic") != ["2.marks"]:
+        rounds += 1
+        commit(store)
+        assert rounds < MARKS_BYTES_MAX // 32
+    marks = read_marks(store.memory, "classic")
+    assert marks.number == 2
+    assert marks.files == {INDEX: (rounds - 1) * record_bytes(7)}, "the full file goes when the other one is synced"
+    assert marks.synced == (1, rounds - 1)
+
+
+def test_a_damaged_mark_only_makes_the_others_count(store: Store):
+    for _ in range(4):
+        commit(store)
+    one = store.records(MARKS)[1]
+    store.memory.flip_bit(MARKS, 8 * (one.offset + 33))
+    marks = read_marks(store.memory, "classic")
+    assert marks.synced == (1, 3)
+    assert len(marks.problems) == 1
+    store.memory.flip_bit(MARKS, 8 * 33)
+    assert not read_marks(store.memory, "classic").there
+
+
+def test_marks_name_every_file_with_what_was_synced_of_it(store: Store):
+    commit(store)
+    commit(store, BODIES)
+    commit(store)
+    store.append(INDEX, bytes(100))
+    store.write()
+    marks = read_marks(store.memory, "classic")
+    assert marks.files == {INDEX: 2 * record_bytes(7), BODIES: record_bytes(7)}
+    assert lost_files(store.memory, marks) == []
+    store.memory.truncate(BODIES, 8)
+    store.memory.unlink(INDEX)
+    told = sorted(map(str, lost_files(store.memory, marks)))
+    assert told == [
+        f"{BODIES} ends at 8, and 40 bytes of it were synced",
+        f"{INDEX} is missing, 80 bytes of it were synced",
+    ]
+
+
+def test_a_file_leaves_the_marks_before_it_goes(store: Store):
+    commit(store)
+    commit(store)
+    assert INDEX in read_marks(store.memory, "classic").files
+    store.lane.remove(INDEX)
+    assert store.lane.sync_due(0.0) is None, "a removal waits for the mark that says so"
+    assert store.lane.has_records
+    assert [path for path, _ in store.write().ends] == [MARKS]
+    assert INDEX not in read_marks(store.memory, "classic").files
+    store.lane.want_sync()
+    batch = store.sync()
+    assert list(batch.files) == [MARKS]
+    assert INDEX not in store.memory.paths
+
+
+def test_a_file_that_is_synced_while_it_is_given_up_does_not_come_back_to_the_marks(store: Store):
+    store.append(INDEX)
+    store.write()
+    syncing = store.lane.take_sync(0.0)
+    assert syncing is not None
+    store.lane.remove_folder("queues/1")
+    store.write()
+    syncing.run(store.disk)
+    store.lane.did_sync(syncing)
+    store.lane.want_sync()
+    store.sync()
+    commit(store, BODIES)
+    commit(store, BODIES)
+    assert read_marks(store.memory, "classic").files == {BODIES: record_bytes(7)}
+
+
+def test_what_does_not_outlive_the_broker_is_not_in_the_marks(store: Store):
+    for path in ("queues/t1/0/0.idx", "queues/1/0/3-1.idx", "msg_store_transient/0.rdq"):
+        commit(store, path)
+    commit(store, BODIES)
+    commit(store, BODIES)
+    assert read_marks(store.memory, "classic").files == {BODIES: record_bytes(7)}
 
 
 # --- failures

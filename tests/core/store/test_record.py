@@ -67,6 +67,7 @@ def test_the_numbers_of_kinds_are_for_ever():
         "SNAPSHOT": 7,
         "STREAM_CHUNK": 8,
         "CARRIED": 9,
+        "MARK": 10,
     }
 
 

@@ -7,6 +7,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
+from core.config.store import StoreSettings
 from core.message import Portion, Run
 from core.store.errors import StoreDamaged
 from core.store.places import SEGMENT_MESSAGES
@@ -97,9 +98,15 @@ def test_a_message_whose_body_is_missing_is_dropped_for_good(harness: StoreHarne
     harness.index.publish(0, portion(b"a", LARGE, b"c"))
     harness.drain()
     harness.disk.unlink(BODIES)
-    assert harness.kill().report.without_body == 1
+    with pytest.raises(StoreDamaged, match=f"{BODIES} is missing, 5040 bytes of it were synced"):
+        harness.kill()
+    harness.settings = StoreSettings(salvage=True)
+    report = harness.kill().report
+    assert report.without_body == 1
+    assert report.gone == [f"{BODIES} is missing, 5040 bytes of it were synced"]
     assert messages(harness.index) == {0: b"a", 2: b"c"}
     harness.drain()
+    harness.settings = StoreSettings()
     assert harness.kill().report.without_body == 0
 
 

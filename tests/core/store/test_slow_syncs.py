@@ -16,7 +16,7 @@ def test_what_slows_a_sync_is_called_once_for_each_and_in_its_worker():
     disk, lane = MemoryDisk(), Lane("classic", generation=1, sync_interval_s=1.0)
     slowed: list[int] = []
     lane.before_sync = lambda: slowed.append(lane.synced)
-    for path in ("a", "b"):
+    for path in ("queues/t1/a", "queues/t1/b"):
         lane.append(path, 0, Kind.BODY, (b"x",))
     batch = lane.take_write()
     assert batch is not None
@@ -28,7 +28,7 @@ def test_what_slows_a_sync_is_called_once_for_each_and_in_its_worker():
     syncing.run(disk)
     assert slowed == [0]
     lane.did_sync(syncing)
-    lane.remove("a")
+    lane.remove("queues/t1/a")
     removing = lane.take_sync(0.0)
     assert removing is not None
     removing.run(disk)

@@ -25,7 +25,9 @@ def test_row_4_2_three_folders(harness: StoreHarness):
     harness.index.publish(0, portion(b"small", LARGE))
     harness.index.publish(2, portion(LARGE, attributes=TRANSIENT))
     harness.drain()
-    assert set(harness.disk.names("")) == {"classic", "msg_store_persistent", "msg_store_transient", "queues"}
+    assert set(harness.disk.names("")) == {
+        "classic", "msg_store_persistent", "msg_store_transient", "queues", "quorum", "streams",
+    }  # fmt: skip
 
 
 def test_row_4_2_the_transient_store_is_wiped_at_the_start(harness: StoreHarness):

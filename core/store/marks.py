@@ -1,0 +1,293 @@
+"""The marks of a lane: how far it was synced, and which files there must be, each with how many bytes.
+
+A start compares what is there with what the marks say (:func:`lost_files`): a file that is missing, was emptied, was
+cut short or is an older copy has fewer bytes than were synced, and a damaged record below that length was synced. So
+nothing has to be guessed from neighbours.
+
+Marks are records in ``<lane>/<n>.marks``. The first record of a file names every file of the lane that outlives the
+broker; each further one says what has changed since: files that were synced, with their length then, and files and
+folders that are about to go. Crash windows:
+
+- A file is in the marks only after it was synced and its folder was. So a power cut takes none that is named.
+- Before a file goes, a mark that says so is synced. So no file is missed that was removed on purpose.
+- The file of marks with the highest number counts whose first record is sound. An older one is removed when the newer
+  one is synced.
+
+What the marks cannot prove is what was synced after the last of them: it comes with the next write batch, or after half
+a second without one.
+
+``everywhere`` says that each lane has marks: then a lane without any has lost its folder.
+"""
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import cbor2
+
+from core.store.disk import Disk
+from core.store.errors import StoreDamaged
+from core.store.places import QUEUES, TRANSIENT, numbered
+from core.store.record import Damaged, Found, Kind, encode, scan
+
+SUFFIX = ".marks"
+FIRST_MARKS = "marks.log"
+"""The marks of format 1: only how far the lane was synced."""
+PASSING = f"{QUEUES}/t"
+"""Indexes of queues that do not outlive the broker begin with it."""
+SHOWN_MAX = 5
+"""Files that a refusal names."""
+
+
+@dataclass(slots=True)
+class Marks:
+    """What is known of one lane."""
+
+    number: int = 0
+    """Of the file that they were read from; 0: there is none."""
+    generation: int = 0
+    """The last start that has written marks."""
+    synced: tuple[int, int] = (0, 0)
+    """Generation and write batch up to which everything is synced; zeros: unknown. A record is known to have been
+    synced when its ``(generation, batch)`` is not greater, since a start syncs what it keeps."""
+    files: dict[str, int] = field(default_factory=dict)
+    """Every file that there must be, and how many of its bytes were synced at least."""
+    definitions: int = 0
+    """The generation of the definitions at that time."""
+    everywhere: bool = False
+    before: int | None = None
+    """The start before the one that has begun them, where that is known."""
+    there: bool = False
+    """False: the lane has none, or none that can be read."""
+    problems: list[str] = field(default_factory=list)
+    """What is damaged in them."""
+    torn: list[str] = field(default_factory=list)
+    """What is not sound at their end, as a crash leaves it."""
+
+    def proves(self, path: str, damaged: Damaged) -> bool:
+        """True when what is damaged there was synced."""
+        header = damaged.header
+        if header is not None and (header.generation, header.batch) <= self.synced:
+            return True
+        return damaged.offset < self.files.get(path, 0)
+
+
+class LostFile(NamedTuple):
+    """A file that has fewer bytes than were synced, or none."""
+
+    path: str
+    there: int | None
+    """Bytes; None: the file is missing."""
+    synced: int
+
+    def __str__(self) -> str:
+        if self.there is None:
+            return f"{self.path} is missing, {self.synced} bytes of it were synced"
+        return f"{self.path} ends at {self.there}, and {self.synced} bytes of it were synced"
+
+
+def marks_file(lane: str, number: int) -> str:
+    """Where marks of a lane are."""
+    return f"{lane}/{number}{SUFFIX}"
+
+
+def outlives(path: str) -> bool:
+    """Whether a start finds the file again: the next one removes what belongs to queues that do not outlive the
+    broker, and what has only transient messages in it."""
+    if path.startswith(QUEUES):
+        return not path.startswith(PASSING) and "-" not in path
+    return not path.startswith(TRANSIENT) and not path.endswith(SUFFIX)
+
+
+def mark(
+    *,
+    synced: tuple[int, int],
+    files: Mapping[str, int],
+    left: Iterable[str] = (),
+    whole: bool = False,
+    everywhere: bool = False,
+    definitions: int = 0,
+) -> bytes:
+    """The payload of one record. ``whole``: no other file is there. ``left``: files and folders that may be gone."""
+    return cbor2.dumps([*synced, whole, everywhere, definitions, dict(files), list(left)])
+
+
+def read_marks(disk: Disk, lane: str) -> Marks:
+    """What the marks of a lane say. Raises OSError."""
+    names = disk.names(lane)
+    numbers = sorted((number for name in names if (number := numbered(name, SUFFIX)) is not None), reverse=True)
+    problems: list[str] = []
+    for number in numbers:
+        marks = _read(disk, lane, number)
+        if marks.there:
+            marks.problems += problems
+            return marks
+        problems.append(f"{marks_file(lane, number)} at 0: no sound record, so it is of no use")
+    marks = Marks(number=max(numbers, default=0), problems=problems)
+    if not numbers and FIRST_MARKS in names:
+        marks.synced = _first_marks(disk, f"{lane}/{FIRST_MARKS}")
+        marks.generation = marks.synced[0]
+        marks.there = True
+    return marks
+
+
+def _records(disk: Disk, path: str) -> Iterator[Found | Damaged]:
+    return scan(lambda offset, length: disk.read(path, offset, length), disk.size(path))
+
+
+def _read(disk: Disk, lane: str, number: int) -> Marks:
+    marks = Marks(number=number)
+    path = marks_file(lane, number)
+    damaged: list[Damaged] = []
+    folders: set[str] = set()
+    for found in _records(disk, path):
+        if isinstance(found, Damaged) or found.kind is not Kind.MARK:
+            if not marks.there:
+                return marks
+            damaged += [found] if isinstance(found, Damaged) else []
+            continue
+        marks.problems += [f"{path} at {one.offset}: {one.why}; what it said is not known" for one in damaged]
+        damaged.clear()
+        _apply(marks, found.payload, folders)
+        marks.generation = found.generation
+        marks.there = True
+    marks.torn = [f"{path} at {one.offset}: {one.why}" for one in damaged]
+    if folders:
+        marks.files = {path: size for path, size in marks.files.items() if not within(path, folders)}
+    return marks
+
+
+def _apply(marks: Marks, payload: bytes, folders: set[str]) -> None:
+    values: list[Any] = cbor2.loads(payload)
+    generation, batch, whole, everywhere, definitions, files, left = values
+    if whole:
+        marks.files.clear()
+    marks.synced = max(marks.synced, (generation, batch))
+    marks.everywhere |= everywhere
+    marks.definitions = max(marks.definitions, definitions)
+    marks.files.update(files)
+    for path in left:
+        if marks.files.pop(path, None) is None:
+            folders.add(path)
+
+
+def within(path: str, folders: Container[str]) -> bool:
+    """Whether the path is in one of the folders, however deep, or is one of them."""
+    while path:
+        if path in folders:
+            return True
+        path = path.rpartition("/")[0]
+    return False
+
+
+def _first_marks(disk: Disk, path: str) -> tuple[int, int]:
+    return max(
+        (
+            (found.generation, int.from_bytes(found.payload, "little"))
+            for found in _records(disk, path)
+            if isinstance(found, Found) and found.kind is Kind.SYNCED
+        ),
+        default=(0, 0),
+    )
+
+
+# --- a start -----------------------------------------------------------------------------------------------------
+
+
+def lost_files(disk: Disk, marks: Marks) -> list[LostFile]:
+    """The files that do not have what was synced. Raises OSError."""
+    lost = []
+    for path, synced in marks.files.items():
+        if not outlives(path):
+            continue
+        try:
+            there: int | None = disk.size(path)
+        except (FileNotFoundError, NotADirectoryError):
+            there = None
+        if there is None or there < synced:
+            lost.append(LostFile(path, there, synced))
+    return lost
+
+
+def compared(disk: Disk, lanes: Mapping[str, Marks], *, generation: int, salvage: bool) -> list[str]:
+    """Compare the marks of all lanes with each other and with what is there, before anything is changed.
+
+    Returns what is gone; ``salvage`` allows that. Raises StoreDamaged, OSError.
+    """
+    newest = max(marks.generation for marks in lanes.values())
+    if newest >= generation:
+        raise StoreDamaged(
+            f"format.json counts {generation - 1} starts, and start {newest} has written here: it is an older copy. "
+            f'Put back the newer one, or write "starts": {newest} into it'
+        )
+    told = [problem for marks in lanes.values() for problem in marks.problems]
+    gone = [str(lost) for marks in lanes.values() for lost in lost_files(disk, marks)]
+    if any(marks.everywhere for marks in lanes.values()):
+        gone = [
+            *(
+                f"{lane}/ has no marks that can be read, which say what files there must be"
+                for lane, marks in lanes.items()
+                if not marks.there
+            ),
+            *gone,
+        ]
+    if gone and not salvage:
+        told += [torn for marks in lanes.values() for torn in marks.torn]
+        shown = "; ".join([*gone, *told][:SHOWN_MAX])
+        more = len(told) + len(gone) - SHOWN_MAX
+        raise StoreDamaged(
+            f"{shown}{f'; and {more} more' if more > 0 else ''}. Put back a copy of the data folder, or set "
+            "store.salvage to go on with what is there"
+        )
+    return told + gone
+
+
+def begin_marks(disk: Disk, lane: str, marks: Marks, *, generation: int, gone: Container[str]) -> Marks:
+    """New marks of a start, synced, in place of those that it found: ``gone``, files and folders, may go from here on.
+
+    Raises OSError.
+    """
+    files = {}
+    for path, synced in marks.files.items():
+        if not within(path, gone) and outlives(path):
+            try:
+                files[path] = min(synced, disk.size(path))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+    begun = Marks(
+        number=marks.number + 1,
+        generation=generation,
+        synced=marks.synced,
+        files=files,
+        definitions=marks.definitions,
+        everywhere=marks.everywhere,
+        before=marks.generation if marks.number else None,
+        there=True,
+    )
+    payload = mark(
+        synced=marks.synced,
+        files=files,
+        whole=True,
+        everywhere=marks.everywhere,
+        definitions=marks.definitions,
+    )
+    path = marks_file(lane, begun.number)
+    disk.unlink(path)
+    disk.write(path, 0, encode(Kind.MARK, (payload,), generation, 0))
+    disk.sync(path)
+    disk.sync_folder(lane)
+    for name in disk.names(lane):
+        if name == FIRST_MARKS or (name.endswith(SUFFIX) and name != path.rpartition("/")[2]):
+            disk.unlink(f"{lane}/{name}")
+    return begun
+
+
+def note_everywhere(disk: Disk, lanes: Mapping[str, Marks]) -> None:
+    """All lanes have marks now: each says so, synced. Raises OSError."""
+    for lane, marks in lanes.items():
+        if not marks.everywhere:
+            path = marks_file(lane, marks.number)
+            payload = mark(synced=marks.synced, files={}, everywhere=True, definitions=marks.definitions)
+            disk.write(path, disk.size(path), encode(Kind.MARK, (payload,), marks.generation, 0))
+            disk.sync(path)
+            marks.everywhere = True
