@@ -42,8 +42,9 @@ fuzz: setup ## feed the decoders, then whole connections, of both protocols with
 crash: setup ## kill a broker under load CYCLES times, and see that it kept what it promised
 	@$(BIN)/python -m tests.crash.run --cycles $(CYCLES)
 
-faults: setup ## power cuts, failing syncs, a full disk, flipped bits and no descriptors left, many thousand times
+faults: setup ## power cuts, failing syncs, a full disk, flipped bits, damaged files and no descriptors left, many thousand times
 	@$(BIN)/python -m tests.faults.run
+	@$(BIN)/python -m tests.faults.files
 	@$(BIN)/python -m tests.hostile.descriptor_limits --runs 20
 
 soak: setup ## an hour of mixed load: nothing lost, and memory, descriptors, threads and files stay flat

@@ -154,7 +154,7 @@ class OpenData:
         """Compact the message store bit by bit, and let go of what is written."""
         while True:
             await trio.sleep(HOUSEKEEPING_SECONDS)
-            self._say_passed_over()
+            self.say_passed_over()
             while self.storage.store.compact_step():
                 await trio.lowlevel.checkpoint()
 
@@ -206,7 +206,7 @@ class OpenData:
     async def leave_in_order(self, progressed: Callable[[], None]) -> None:
         """Write and sync what is left, and what makes the next start quick. Raises StoreFailure, NoSpace."""
         storage = self.storage
-        self._say_passed_over()
+        self.say_passed_over()
         run_blocking = WorkerThreads()
         self._reserve.give_up()
         for lane in self.lanes:
@@ -262,7 +262,8 @@ class OpenData:
         for problem in problems:
             self._log.error("store-record-lost", record=problem, messages=None)
 
-    def _say_passed_over(self) -> None:
+    def say_passed_over(self) -> None:
+        """Tell of the damage that streams have come upon since this was called last."""
         while self.storage.passed_over:
             self._log.error("store-record-lost", record=self.storage.passed_over.popleft(), messages=None)
 

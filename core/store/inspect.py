@@ -19,7 +19,7 @@ from typing import NamedTuple
 from core.store.definitions import DEFAULT_HOST, Definitions, choose_definitions, loaded
 from core.store.disk import Disk
 from core.store.errors import StoreDamaged
-from core.store.marks import Marks, lost_files, read_marks
+from core.store.marks import Marks, is_room, lost_files, read_marks
 from core.store.record import Damaged, Found, Kind, scan
 from core.store.sealed_file import opened_image
 
@@ -86,6 +86,8 @@ def entries_of_file(disk: Disk, path: str, marks: Marks) -> Iterator[Entry]:
             yield Entry(
                 path, found.offset, found.end, found.kind.name, found.generation, found.batch, Verdict.SOUND, ""
             )
+            continue
+        if is_room(disk, path, found):
             continue
         if synced_end is None:
             synced_end = _synced_end(disk, path, found.end, size, marks)

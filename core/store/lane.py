@@ -14,7 +14,7 @@ everything staged before the removal is synced.
 
 Marks tell recovery how far a lane was synced, and which files there must be (:mod:`core.store.marks`). A mark is
 written at the head of the first batch after a sync, in a file of its own; a full one is followed by another. A removal
-is announced by a mark, which is synced before it: that is a staged record like any other.
+is announced by a mark that is written and synced just before it.
 """
 
 import errno
@@ -24,17 +24,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from math import inf
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from core.store.disk import Disk
 from core.store.errors import NoSpace, StoreFailure
-from core.store.marks import Marks, mark, marks_file, outlives, within
+from core.store.marks import ROOM_BYTES, Marks, mark, marks_file, outlives, within
 from core.store.record import Kind, encode
 
 MARKS_BYTES_MAX = 2**20
 """Marks go on in another file behind 1 MiB, some 10,000 marks of a few files each."""
 WHOLE_SHARE = 4
-"""Or behind so many times what it takes to name every file, where that is more: naming them is a quarter of the work."""
+"""Or behind so many times what it takes to name every file, where that is more: then naming them is a quarter of it."""
 
 SYNC_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Upper bounds by which syncs are counted: from a disk with a battery to one that is about to fail."""
@@ -43,6 +44,10 @@ BATCH_RECORDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000
 
 REMOVALS_MAX = 64
 """Removals in one sync batch: unlinking a file of 16 MiB can take a millisecond, and syncs wait behind it."""
+
+
+NO_SPACE_RETRY_S = 0.25
+"""How long removals wait that could not be announced for want of space."""
 
 
 class LateWriter(Protocol):
@@ -103,7 +108,7 @@ class Removal(NamedTuple):
 class SyncBatch:
     """Files to be synced, the folders that must keep their names, and then what may be removed."""
 
-    __slots__ = ("before", "files", "folders", "number", "position", "removals")
+    __slots__ = ("announced", "announcement", "before", "files", "folders", "number", "position", "removals")
 
     def __init__(
         self,
@@ -113,6 +118,7 @@ class SyncBatch:
         files: Mapping[str, int],
         folders: Sequence[str],
         removals: Sequence[Removal],
+        announcement: tuple[str, int, Sequence[bytes]] | None = None,
         before: Callable[[], None] = lambda: None,
     ) -> None:
         self.number = number
@@ -122,19 +128,34 @@ class SyncBatch:
         """And up to where each was written when the batch was taken."""
         self.folders = folders
         self.removals = removals
+        self.announcement = announcement
+        """Path, offset and bytes of the mark that says what may be gone."""
+        self.announced = True
+        """False when there was no space for it; then nothing was removed."""
         self.before = before
 
     def run(self, disk: Disk) -> None:
         """In a worker. Raises StoreFailure; then nobody knows what the disk holds."""
         if self.files:
             self.before()
+        if self.announcement is not None:
+            self._announce(disk, *self.announcement)
         for path in self.files:
             _attempt("sync", path, disk.sync)
         for folder in self.folders:
             _attempt("sync", folder, partial(_sync_names, disk))
         _check_folder(disk)  # a folder that went away meanwhile has synced nothing that anybody will find again
-        for removal in self.removals:
+        for removal in self.removals if self.announced else ():
             _attempt("remove", removal.path, disk.remove_folder if removal.is_folder else disk.unlink)
+
+    def _announce(self, disk: Disk, path: str, offset: int, chunks: Sequence[bytes]) -> None:
+        _check_folder(disk)
+        try:
+            disk.write(path, offset, chunks)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise StoreFailure("write", path, error) from error
+            self.announced = False
 
 
 class Lane:
@@ -196,9 +217,11 @@ class Lane:
         """The generation of the start before this one; None where that is not known."""
         self._marks_number = marks.number
         self._marks_path = marks_file(name, marks.number)
-        self._marks_end = inf  # the first mark begins a file, and names everything
-        self._marks_full = 0.0
-        """Where the file of marks is full."""
+        self._marks_end = marks.end
+        self._marks_full = max(MARKS_BYTES_MAX, WHOLE_SHARE * marks.end) if marks.number else 0
+        """Where the file of marks is full. Without a file, the first mark begins one, and names everything."""
+        self._beginning = False
+        """The batch that begins a file of marks is out."""
         self._synced_before = marks.synced
         """How far the lane was known to be synced before this start: what the start keeps, it may write anew first."""
         self._everywhere = marks.everywhere
@@ -209,7 +232,9 @@ class Lane:
         self._gone: set[str] = set()
         """Folders that marks in this file have said to be gone, with all that is still known of them."""
         self._left: list[str] = []
-        """Files and folders of which the next mark says that they may be gone."""
+        """Files and folders that no mark could announce for want of space."""
+        self._removals_from = -inf
+        """When that is tried again."""
         self._marks_due = -inf
         self._mark_due = False
         self._mark_from = -inf
@@ -282,9 +307,6 @@ class Lane:
 
     def _remove(self, path: str, *, is_folder: bool) -> None:
         self._leaving.add(path)
-        if path in self._proven or (is_folder and outlives(path)):
-            self._left.append(path)
-            self.staged += 1
         self._removals.append(Removal(self.staged, path, is_folder))
         self.notify()
 
@@ -303,7 +325,7 @@ class Lane:
     @property
     def has_records(self) -> bool:
         """True when a batch has begun to gather; late writers alone do not begin one."""
-        return bool(self._extents or self._left)
+        return bool(self._extents)
 
     @property
     def has_late_writers(self) -> bool:
@@ -322,7 +344,7 @@ class Lane:
         late, self._late = self._late, {}
         for writer in late:
             writer.write_late()
-        return self._gathered() if self._extents or self._left else None
+        return self._gathered() if self._extents else None
 
     @property
     def mark_due(self) -> bool:
@@ -336,7 +358,7 @@ class Lane:
 
     def _gathered(self) -> WriteBatch:
         extents, self._extents, self._growing = self._extents, [], {}
-        if self._left or (self._mark_due and (self._now >= self._mark_from or not extents)):
+        if self._mark_due and (self._now >= self._mark_from or not extents):
             extents.insert(0, self._mark())
         batch = WriteBatch(number=self._batch_number, position=self.staged, size=self.staged_bytes, extents=extents)
         self._batch_number += 1
@@ -345,8 +367,6 @@ class Lane:
 
     def _mark(self) -> _Extent:
         news, self._news = self._news, {}
-        left, self._left = self._left, []
-        self._gone |= {path for path in left if self._proven.pop(path, None) is None}
         whole = self._marks_end >= self._marks_full
         if whole:
             self._proven = {path: end for path, end in self._proven.items() if not within(path, self._gone)}
@@ -356,23 +376,32 @@ class Lane:
             self._marks_number += 1
             self._marks_path = marks_file(self.name, self._marks_number)
             self._marks_end = 0
+        extent = _Extent(self._marks_path, self._marks_end)
+        extent.chunks = self._mark_chunks(files=self._proven if whole else news, whole=whole)
+        extent.end = self._marks_end
+        if whole:
+            self._marks_full = max(MARKS_BYTES_MAX, WHOLE_SHARE * extent.end)
+            self._beginning = True
+            extent.chunks.append(bytes(ROOM_BYTES))
+        self._mark_due = False
+        self._mark_from = self._now + self._mark_interval_s
+        return extent
+
+    def _mark_chunks(
+        self, *, files: Mapping[str, int] = MappingProxyType({}), left: Sequence[str] = (), whole: bool = False
+    ) -> list[bytes]:
+        """The record of a mark, behind the one before it."""
         payload = mark(
             synced=(self.generation, self._synced_batch) if self._synced_batch else self._synced_before,
-            files=self._proven if whole else news,
-            left=() if whole else left,
+            files=files,
+            left=left,
             whole=whole,
             everywhere=self._everywhere,
             definitions=self.definitions,
         )
-        extent = _Extent(self._marks_path, int(self._marks_end))
-        extent.chunks = encode(Kind.MARK, (payload,), self.generation, self._batch_number)
-        extent.end += sum(map(len, extent.chunks))
-        self._marks_end = extent.end
-        if whole:
-            self._marks_full = max(MARKS_BYTES_MAX, WHOLE_SHARE * extent.end)
-        self._mark_due = False
-        self._mark_from = self._now + self._mark_interval_s
-        return extent
+        chunks = encode(Kind.MARK, (payload,), self.generation, self._batch_number)
+        self._marks_end += sum(map(len, chunks))
+        return chunks
 
     def wrote(self, batch: WriteBatch, seconds: float = 0.0) -> None:
         """The batch has run, within so many seconds. Nothing moves after a failure."""
@@ -388,6 +417,7 @@ class Lane:
         self.write_seconds += seconds
         self.last_write_seconds = seconds
         self._dirty.update(batch.ends)
+        self._beginning = False
         self.notify()
 
     # --- syncs
@@ -397,8 +427,8 @@ class Lane:
         while a batch is out."""
         if self.failed is not None or self.syncing is not None:
             return None
-        if self._removals and self._removals[0].position <= self.synced:
-            return now
+        if self._removals and self._removals[0].position <= self.synced and not self._beginning:
+            return max(now, self._removals_from)
         if self.written == self.synced:
             return None
         return now if self._sync_wanted > self.synced else max(now, self._sync_due)
@@ -408,14 +438,16 @@ class Lane:
         due = self.sync_due(now)
         if due is None or due > now:
             return None
-        removals = self._take_removals()
-        files = self._take_dirty(now, with_marks=bool(removals))
+        removals = self._take_removals(now)
+        announcement = self._announcement(removals)
+        files = self._take_dirty(now, with_marks=announcement is not None)
         batch = SyncBatch(
             number=self._batch_number - (1 if self.writing is None else 2),
             position=self.written,
             files=files,
             folders=self._take_folders(files),
             removals=removals,
+            announcement=announcement,
             before=self.before_sync,
         )
         self._now = now
@@ -427,11 +459,11 @@ class Lane:
         """The files to sync. Marks only help to explain damage, so they wait for the interval, unless they announce a
         removal."""
         dirty, self._dirty = self._dirty, {}
-        if self._marks_path in dirty:
-            if now >= self._marks_due or with_marks:
-                self._marks_due = now + self._sync_interval_s
-            else:
-                self._dirty[self._marks_path] = dirty.pop(self._marks_path)
+        if with_marks or (self._marks_path in dirty and now >= self._marks_due):
+            self._marks_due = now + self._sync_interval_s
+            dirty[self._marks_path] = self._marks_end
+        elif self._marks_path in dirty:
+            self._dirty[self._marks_path] = dirty.pop(self._marks_path)
         return dirty
 
     def _take_folders(self, files: Iterable[str]) -> list[str]:
@@ -445,11 +477,31 @@ class Lane:
                 folders[name] = None
         return list(folders)
 
-    def _take_removals(self) -> list[Removal]:
+    def _take_removals(self, now: float) -> list[Removal]:
         removals: list[Removal] = []
+        if self._beginning or now < self._removals_from:
+            return removals
         while self._removals and self._removals[0].position <= self.written and len(removals) < REMOVALS_MAX:
             removals.append(self._removals.popleft())
         return removals
+
+    def _announcement(self, removals: Sequence[Removal]) -> tuple[str, int, Sequence[bytes]] | None:
+        """The mark that says what is about to go; None when no mark names it."""
+        left, self._left = self._left, []
+        for path, is_folder in ((removal.path, removal.is_folder) for removal in removals):
+            if self._proven.pop(path, None) is not None:
+                self._news.pop(path, None)
+                left.append(path)
+            elif is_folder and outlives(path):
+                self._gone.add(path)
+                left.append(path)
+        if not left or not self._marks_full:
+            return None
+        if self._gone and self._news:
+            self._news = {path: end for path, end in self._news.items() if not within(path, self._gone)}
+        offset = self._marks_end
+        self._left = left
+        return self._marks_path, offset, self._mark_chunks(left=left)
 
     def did_sync(self, batch: SyncBatch, seconds: float = 0.0) -> None:
         """The batch has run, within so many seconds. Nothing moves after a failure."""
@@ -468,8 +520,13 @@ class Lane:
         for path, end in batch.files.items():
             if outlives(path) and not (self._leaving and within(path, self._leaving)):
                 self._proven[path] = self._news[path] = end
-        for removal in batch.removals:
-            self._removed(removal)
+        if batch.announced:
+            self._left = []
+            for removal in batch.removals:
+                self._removed(removal)
+        else:
+            self._removals.extendleft(reversed(batch.removals))
+            self._removals_from = self._now + NO_SPACE_RETRY_S
         self.notify()
 
     def _removed(self, removal: Removal) -> None:

@@ -9,7 +9,8 @@ broker; each further one says what has changed since: files that were synced, wi
 folders that are about to go. Crash windows:
 
 - A file is in the marks only after it was synced and its folder was. So a power cut takes none that is named.
-- Before a file goes, a mark that says so is synced. So no file is missed that was removed on purpose.
+- Before a file goes, a mark that says so is synced. So no file is missed that was removed on purpose. That mark is
+  written with the sync, and not with a batch: a batch may wait for the space that the file takes.
 - The file of marks with the highest number counts whose first record is sound. An older one is removed when the newer
   one is synced.
 
@@ -35,6 +36,8 @@ FIRST_MARKS = "marks.log"
 """The marks of format 1: only how far the lane was synced."""
 PASSING = f"{QUEUES}/t"
 """Indexes of queues that do not outlive the broker begin with it."""
+ROOM_BYTES = 65_536
+"""Zeros behind the first mark of a file: on a full disk there is room for marks that announce what will free space."""
 SHOWN_MAX = 5
 """Files that a refusal names."""
 
@@ -45,6 +48,8 @@ class Marks:
 
     number: int = 0
     """Of the file that they were read from; 0: there is none."""
+    end: int = 0
+    """Where the next one goes in a file that was begun."""
     generation: int = 0
     """The last start that has written marks."""
     synced: tuple[int, int] = (0, 0)
@@ -144,7 +149,8 @@ def _read(disk: Disk, lane: str, number: int) -> Marks:
         if isinstance(found, Damaged) or found.kind is not Kind.MARK:
             if not marks.there:
                 return marks
-            damaged += [found] if isinstance(found, Damaged) else []
+            if isinstance(found, Damaged) and not is_room(disk, path, found):
+                damaged.append(found)
             continue
         marks.problems += [f"{path} at {one.offset}: {one.why}; what it said is not known" for one in damaged]
         damaged.clear()
@@ -155,6 +161,11 @@ def _read(disk: Disk, lane: str, number: int) -> Marks:
     if folders:
         marks.files = {path: size for path, size in marks.files.items() if not within(path, folders)}
     return marks
+
+
+def is_room(disk: Disk, path: str, damaged: Damaged) -> bool:
+    """Whether this part of a file of marks was never written to: room, or what a batch did not come to write."""
+    return path.endswith(SUFFIX) and not any(disk.read(path, damaged.offset, damaged.end - damaged.offset))
 
 
 def _apply(marks: Marks, payload: bytes, folders: set[str]) -> None:
@@ -254,8 +265,17 @@ def begin_marks(disk: Disk, lane: str, marks: Marks, *, generation: int, gone: C
                 files[path] = min(synced, disk.size(path))
             except (FileNotFoundError, NotADirectoryError):
                 continue
+    payload = mark(
+        synced=marks.synced,
+        files=files,
+        whole=True,
+        everywhere=marks.everywhere,
+        definitions=marks.definitions,
+    )
+    first = b"".join(encode(Kind.MARK, (payload,), generation, 0))
     begun = Marks(
         number=marks.number + 1,
+        end=len(first),
         generation=generation,
         synced=marks.synced,
         files=files,
@@ -264,16 +284,9 @@ def begin_marks(disk: Disk, lane: str, marks: Marks, *, generation: int, gone: C
         before=marks.generation if marks.number else None,
         there=True,
     )
-    payload = mark(
-        synced=marks.synced,
-        files=files,
-        whole=True,
-        everywhere=marks.everywhere,
-        definitions=marks.definitions,
-    )
     path = marks_file(lane, begun.number)
     disk.unlink(path)
-    disk.write(path, 0, encode(Kind.MARK, (payload,), generation, 0))
+    disk.write(path, 0, (first, bytes(ROOM_BYTES)))
     disk.sync(path)
     disk.sync_folder(lane)
     for name in disk.names(lane):
@@ -288,6 +301,8 @@ def note_everywhere(disk: Disk, lanes: Mapping[str, Marks]) -> None:
         if not marks.everywhere:
             path = marks_file(lane, marks.number)
             payload = mark(synced=marks.synced, files={}, everywhere=True, definitions=marks.definitions)
-            disk.write(path, disk.size(path), encode(Kind.MARK, (payload,), marks.generation, 0))
+            record = b"".join(encode(Kind.MARK, (payload,), marks.generation, 0))
+            disk.write(path, marks.end, (record,))
             disk.sync(path)
+            marks.end += len(record)
             marks.everywhere = True

@@ -120,9 +120,7 @@ class FlippedStore:
         folder = hit.path.split("/")[0]
         (lane,) = [lane for lane, folders in LANE_FOLDERS.items() if folder in folders]
         damaged = [
-            entry
-            for entry in entries_of_file(disk, hit.path, read_marks(disk, lane))
-            if entry.verdict != Verdict.SOUND
+            entry for entry in entries_of_file(disk, hit.path, read_marks(disk, lane)) if entry.verdict != Verdict.SOUND
         ]
         assert hit.record is not None
         assert [(entry.offset, entry.end) for entry in damaged] == [(hit.record.offset, hit.record.end)], damaged

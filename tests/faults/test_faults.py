@@ -5,10 +5,12 @@ What was counted is printed, so that a run shows what it has covered.
 
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from tests.crash.ledger import Verdict
+from tests.faults import files
 from tests.faults.bit_flips import flip_many
 from tests.faults.failing_sync import fail_each
 from tests.faults.full_disk import fill_often
@@ -59,3 +61,12 @@ def test_a_flipped_bit_is_detected_and_costs_one_record_at_most(capsys: Capture)
     tell(capsys, {}, became)
     assert became.total() == 100
     assert set(became) == {"refused", "refused when read", "passed over", "rebuilt", "found by check"}
+
+
+@pytest.mark.slow
+def test_a_damaged_file_is_never_passed_over_in_silence(capsys: Capture, tmp_path: Path) -> None:
+    table, bad = files.run(60, SEED, tmp_path, long=False, say=lambda line: None)
+    with capsys.disabled():
+        print("\n" + "\n".join(files.show(table)[-1:]))
+    assert bad == []
+    assert table.total() > 45

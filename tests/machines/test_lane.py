@@ -30,8 +30,8 @@ class LaneMachine(RuleBasedStateMachine):
         self.disk = FaultyDisk(self.memory)
         self.lane = Lane("lane", generation=GENERATION, sync_interval_s=1.0)
         self.now = 0.0
-        self.staged: list[tuple[str, int, bytes | None]] = []
-        """Path, offset and payload, by position - 1; no payload for a removal."""
+        self.staged: list[tuple[str, int, bytes]] = []
+        """Path, offset and payload, by position - 1."""
         self.sizes: dict[str, int] = {}
         self.removed: dict[str, int] = {}
         """Position at which a path was given up."""
@@ -77,8 +77,6 @@ class LaneMachine(RuleBasedStateMachine):
         path = f"q/{folder}/{file}"
         if path in self.sizes and path not in self.removed:
             self.lane.remove(path)
-            if self.lane.staged > len(self.staged):  # a mark announces it
-                self.staged.append((path, 0, None))
             self.removed[path] = len(self.staged)
 
     # --- batches
@@ -173,14 +171,14 @@ class LaneMachine(RuleBasedStateMachine):
     @invariant()
     def staged_bytes_are_those_not_written(self) -> None:
         waiting = self.staged[self.lane.written :]
-        assert self.lane.staged_bytes == sum(record_bytes(len(one)) for _, _, one in waiting if one is not None)
+        assert self.lane.staged_bytes == sum(record_bytes(len(payload)) for _, _, payload in waiting)
 
     @rule(seed=st.integers(0, 2**32))
     def cut_the_power(self, seed: int) -> None:
         """Only to look at what it would leave."""
         found = self.memory.power_cut(Random(seed))
         self.check_present(found, max([self.lane.synced, *(self.removed[path] for path in self.gone())]))
-        known = {(path, offset): payload for path, offset, payload in self.staged if payload is not None}
+        known = {(path, offset): payload for path, offset, payload in self.staged}
         for path in [path for path in found.paths if not path.endswith(SUFFIX)]:
             data = found.read(path, 0, found.size(path))
             for item in scan(lambda offset, length, data=data: data[offset : offset + length], len(data)):
@@ -197,7 +195,7 @@ class LaneMachine(RuleBasedStateMachine):
 
     def check_present(self, disk: MemoryDisk, position: int) -> None:
         for path, offset, payload in self.staged[:position]:
-            if path not in self.removed and payload is not None:
+            if path not in self.removed:
                 assert disk.read(path, offset + HEADER_BYTES, len(payload)) == payload
 
 

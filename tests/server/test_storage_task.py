@@ -23,7 +23,8 @@ from core.server.storage_task import (
 from core.server.worker_threads import WorkerThreads
 from core.store.disk import FolderDisk
 from core.store.errors import NoSpace, StoreFailure
-from core.store.lane import Lane, last_synced
+from core.store.lane import Lane
+from core.store.marks import read_marks
 from core.store.record import Kind, record_bytes
 from tests.kit.faulty_disk import FaultyDisk, MemoryDisk
 
@@ -554,7 +555,7 @@ async def test_a_drain_leaves_nothing_behind(storage: Storage, mock_clock: MockC
     assert storage.memory.is_synced("log")
     assert storage.memory.is_synced("settled")
     assert "dead" not in storage.memory.paths
-    assert last_synced(storage.memory, "classic") == (1, 1)
+    assert read_marks(storage.memory, "classic").synced == (1, 1)
 
 
 async def test_a_drain_of_nothing_does_nothing(storage: Storage):

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from core.store.errors import NoSpace, StoreFailure
-from core.store.lane import MARKS_BYTES_MAX, REMOVALS_MAX, Lane, SyncBatch, WriteBatch
+from core.store.lane import MARKS_BYTES_MAX, NO_SPACE_RETRY_S, REMOVALS_MAX, Lane, SyncBatch, WriteBatch
 from core.store.marks import Marks, lost_files, read_marks
 from core.store.record import Found, Kind, record_bytes, scan
 from tests.kit.faulty_disk import FaultyDisk, MemoryDisk
@@ -367,7 +367,6 @@ def test_the_folder_of_a_removed_file_is_synced_with_the_next_sync(store: Store)
     store.write()
     store.sync()
     store.lane.remove(INDEX)
-    store.write()
     store.sync(1.0)
     assert store.lane.sync_due(5.0) is None
     store.append(BODIES)
@@ -382,12 +381,11 @@ def test_a_removed_file_of_a_removed_folder_is_no_harm(store: Store):
     store.sync()
     store.lane.remove_folder("queues/1")
     store.lane.remove(INDEX)
-    store.write()
-    store.sync(1.0)
+    store.sync()
     store.append(BODIES)
     store.write()
-    assert "queues/1/0" in store.sync(2.0).folders
-    assert store.lane.synced == store.lane.staged
+    assert "queues/1/0" in store.sync(1.0).folders
+    assert store.lane.synced == 3
 
 
 def test_a_folder_goes_with_what_the_lane_remembers_of_it(store: Store):
@@ -399,15 +397,14 @@ def test_a_folder_goes_with_what_the_lane_remembers_of_it(store: Store):
     store.sync()
     lane.remove("queues/1/0/0.idx")
     lane.remove_folder("queues/1")
-    store.write()
-    assert list(store.sync(1.0).folders) == ["classic", ""]
+    store.sync()
     assert store.memory.names("queues") == ["10"]
     store.append("queues/10/0/0.idx")
     store.write()
-    assert list(store.sync(2.0).folders) == ["queues"]
+    assert list(store.sync(1.0).folders) == ["queues", "classic", ""]
     store.append("queues/1/0/2.idx")
     store.write()
-    assert list(store.sync(3.0).folders) == ["queues/1/0", "queues/1", "queues"]
+    assert list(store.sync(2.0).folders) == ["queues/1/0", "queues/1", "queues"]
 
 
 def test_removals_are_done_in_portions(store: Store):
@@ -508,8 +505,9 @@ def test_marks_go_on_in_another_file_when_one_is_full(store: Store):
 def test_a_damaged_mark_only_makes_the_others_count(store: Store):
     for _ in range(4):
         commit(store)
-    one = store.records(MARKS)[1]
-    store.memory.flip_bit(MARKS, 8 * (one.offset + 33))
+    records = scan(lambda offset, length: store.memory.read(MARKS, offset, length), store.memory.size(MARKS))
+    second = [record.offset for record in records if isinstance(record, Found)][1]
+    store.memory.flip_bit(MARKS, 8 * (second + 33))
     marks = read_marks(store.memory, "classic")
     assert marks.synced == (1, 3)
     assert len(marks.problems) == 1
@@ -540,13 +538,42 @@ def test_a_file_leaves_the_marks_before_it_goes(store: Store):
     commit(store)
     assert INDEX in read_marks(store.memory, "classic").files
     store.lane.remove(INDEX)
-    assert store.lane.sync_due(0.0) is None, "a removal waits for the mark that says so"
-    assert store.lane.has_records
-    assert [path for path, _ in store.write().ends] == [MARKS]
-    assert INDEX not in read_marks(store.memory, "classic").files
-    store.lane.want_sync()
-    batch = store.sync()
+    calls: list[tuple[str, str]] = []
+    store.disk.delay = lambda operation, path: calls.append((operation, path))
+    batch = store.sync(1.0)
     assert list(batch.files) == [MARKS]
+    assert [call for call in calls if call[0] in ("write", "sync", "unlink")] == [
+        ("write", MARKS),
+        ("sync", MARKS),
+        ("unlink", INDEX),
+    ]
+    assert INDEX not in read_marks(store.memory, "classic").files
+
+
+def test_a_removal_that_cannot_be_announced_for_want_of_space_is_tried_again(store: Store):
+    commit(store)
+    commit(store)
+    store.lane.remove(INDEX)
+    store.disk.fail("write", error=errno.ENOSPC)
+    assert not store.sync(1.0).announced
+    assert INDEX in store.memory.paths
+    assert store.lane.sync_due(1.0) == 1.0 + NO_SPACE_RETRY_S
+    store.sync(2.0)
+    assert INDEX not in store.memory.paths
+    assert INDEX not in read_marks(store.memory, "classic").files
+
+
+def test_the_mark_of_a_removal_has_room_on_a_full_disk(store: Store):
+    commit(store)
+    commit(store)
+    store.lane.remove(INDEX)
+    store.append(BODIES)
+    store.disk.set_space(0)
+    batch = store.lane.take_write()
+    assert batch is not None
+    with pytest.raises(NoSpace):
+        batch.run(store.disk)
+    assert store.sync(1.0).announced
     assert INDEX not in store.memory.paths
 
 
@@ -556,10 +583,8 @@ def test_a_file_that_is_synced_while_it_is_given_up_does_not_come_back_to_the_ma
     syncing = store.lane.take_sync(0.0)
     assert syncing is not None
     store.lane.remove_folder("queues/1")
-    store.write()
     syncing.run(store.disk)
     store.lane.did_sync(syncing)
-    store.lane.want_sync()
     store.sync()
     commit(store, BODIES)
     commit(store, BODIES)

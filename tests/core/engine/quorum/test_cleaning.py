@@ -71,7 +71,7 @@ def test_files_in_which_nothing_lives_go_without_anything_being_carried(traffic)
     assert len(traffic.files) <= 4
     assert traffic.files[0] > 10
     assert (traffic.cleaner.carried, traffic.cleaner.files_removed) == (0, traffic.files[0] - 1)
-    assert traffic.node.disk.paths == sorted(["quorum/marks.log", *(f"quorum/{n}.log" for n in traffic.files)])
+    assert traffic.node.disk.paths == sorted(["quorum/1.marks", *(f"quorum/{n}.log" for n in traffic.files)])
 
 
 def test_one_old_message_does_not_hold_the_log(traffic):
