@@ -215,7 +215,7 @@ WHEN_REACHED: Mapping[str, str] = {
     "access.hashes_running_max": "the next password waits for a thread",
     "access.hashes_waiting_max": "the login is put off: SASL code 4 (sys-temp), or 506",
     "access.failed_logins_per_user_and_address": "logins as that user from there are put off, until failures leak away",
-    "access.failed_logins_per_address": "logins from that address are put off",
+    "access.failed_logins_per_address": "logins from there are put off, but of users who have logged in there before",
     "access.failed_logins_per_user": "logins as that user are put off, but where it has logged in before",
     "access.failed_logins_remembered_max": "the one that failed longest ago is forgotten",
     "server.accept_backlog": "the operating system lets connections wait or refuses them",

@@ -6,9 +6,10 @@ login that it concerns is put off before its password is looked at. Only failure
 thousand times in order are not held up.
 
 The count by user and address is strict, and a login that succeeds empties it: one client with an old password does not
-keep out the others beside it. The count by user is lax, for it is the only one with which a stranger could keep a user
-out; and it does not hold from addresses where that user has logged in. An IPv6 network of 64 bits is one address,
-because one machine may use them all.
+keep out the others beside it. The other two are lax, for with them a stranger could keep others out: users elsewhere,
+or those behind the same proxy. So they do not hold where that user has logged in before.
+
+An IPv6 network of 64 bits is one address, because one machine may use them all.
 """
 
 import ipaddress
@@ -53,10 +54,9 @@ class Attempts:
     def limit_reached(self, user: str, host: str) -> str | None:
         """The limit that puts off this user's login from there; None when it may be tried."""
         network = network_of(host)
-        for key in _keys(user, network):
-            if self._failures(key) > self._most[key[0]] - 1 and not (
-                key[0] == USER and (user, network) in self._proven
-            ):
+        proven = (user, network) in self._proven
+        for key in _keys(user, network)[: 1 if proven else None]:
+            if self._failures(key) > self._most[key[0]] - 1:
                 return key[0]
         return None
 
@@ -95,6 +95,7 @@ def network_of(host: str) -> str:
 
 
 def _keys(user: str, network: str) -> list[_Key]:
+    """The strictest first."""
     if not user:
         return [(ADDRESS, "", network)]
     return [(USER_AND_ADDRESS, user, network), (ADDRESS, "", network), (USER, user, "")]

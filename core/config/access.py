@@ -104,7 +104,8 @@ class AccessSettings(Section):
     """Failed logins as one user from one address within failed_logins_window; a login that succeeds forgets them."""
 
     failed_logins_per_address: Logins = Field(default=200, ge=1, le=1_000_000)
-    """Failed logins from one address (of IPv6, one network of 64 bits), whatever the user."""
+    """Failed logins from one address (of IPv6, one network of 64 bits), whatever the user. Does not count for users who
+    have logged in from there before."""
 
     failed_logins_per_user: Logins = Field(default=2000, ge=1, le=1_000_000)
     """Failed logins as one user from all addresses. Does not count where that user has logged in before."""

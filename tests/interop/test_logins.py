@@ -34,7 +34,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def broker(config: Path) -> Iterator[BrokerAddress]:
     """A broker with them."""
-    with broker_process("--config", str(config)) as address:
+    with broker_process("--config", str(config), "--admin", "off") as address:
         yield address
 
 
@@ -73,7 +73,7 @@ def test_a_stop_does_not_wait_for_a_hash(tmp_path):
     config = configured(tmp_path, UserSettings(name="slow", scram=slow))
     init = encode_sasl_frame(SaslInit(mechanism="PLAIN", initial_response=b"\0slow\0guess"))
     with (
-        broker_process("--config", str(config)) as broker,
+        broker_process("--config", str(config), "--admin", "off") as broker,
         socket.create_connection((broker.host, broker.port)) as peer,
     ):
         peer.sendall(PROTOCOL_HEADER_SASL + init)
