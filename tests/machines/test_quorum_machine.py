@@ -134,14 +134,13 @@ class QuorumQueuesMachine(RuleBasedStateMachine):
     @rule(queue=st.sampled_from(QUEUES))
     def purge(self, queue: int) -> None:
         out = {s for stretch in self.held[queue] + self.letters[queue] for s in stretch.sequences}
-        synced = self.node.lane.synced
-        ready = [
+        not_out = [
             kept
             for (of, sequence), kept in self.kept.items()
-            if of == queue and sequence not in out and kept.settled_at is None and kept.position <= synced
+            if of == queue and sequence not in out and kept.settled_at is None
         ]
-        assert self.node.queues.backing(queue).purge() == len(ready)
-        for kept in ready:
+        assert self.node.queues.backing(queue).purge() == len(not_out), "also what is not committed yet"
+        for kept in not_out:
             kept.settled_at = self.node.lane.staged
 
     @rule(queue=st.sampled_from(QUEUES), seed=SEEDS, rounds=st.integers(1, 8), kept=st.integers(0, 2))
@@ -297,3 +296,14 @@ def drained(node: QuorumNode, queue: int) -> list[Stretch]:
 
 TestQuorumQueues = QuorumQueuesMachine.TestCase
 TestQuorumQueues.settings = settings(max_examples=20, stateful_step_count=40, deadline=None)
+
+
+def test_a_purge_takes_what_is_not_committed_yet():
+    """Found by the machine, which seldom purges at the right moment."""
+    machine = QuorumQueuesMachine()
+    machine.start()
+    machine.publish(queue=1, sizes=[0], durable=False, expires_at=None)
+    machine.purge(queue=1)
+    machine.go_on(seed=0, rounds=2)
+    machine.power_cut(seed=0)
+    assert machine.kept == {}
