@@ -9,7 +9,6 @@ import platform
 import random
 import secrets
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 from amqp10.annotation_codec import SectionCodec
@@ -29,7 +28,7 @@ from core import process
 from core.access.login import Access, LoginPeer
 from core.access.mechanisms import offered
 from core.amqp091.factory import amqp091_factory, amqp091_settings
-from core.config import Settings, render
+from core.config import Settings
 from core.control_plane import BrokerControl
 from core.engine.broker import Broker
 from core.flow_facts import FlowRecorder
@@ -42,6 +41,7 @@ from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
 from core.server.logins import Logins
 from core.server.run import Server
 from core.server.sampler import Sampler
+from core.server.signals import Signals
 from core.server.traffic import Traffic
 
 COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.1.0"
@@ -190,7 +190,6 @@ class AllProtocols:
     ) -> Sequence[FrontEndFactory]:
         """AMQP 1.0 first: it refuses whoever speaks neither."""
         self._control = BrokerControl(broker, version=headgate_version(), pid=os.getpid(), stalls=stalls)
-        self._control.settings_text = partial(render, settings)
         return (
             amqp10_factory(
                 settings=front_end_settings(settings),
@@ -230,6 +229,13 @@ class AllProtocols:
         self.control.server, self.control.sampler = server, sampler
 
 
-async def serve(settings: Settings, *, ready: process.Ready, config: Path | None = None) -> None:
+async def serve(
+    settings: Settings,
+    *,
+    ready: process.Ready,
+    signals: Signals,
+    read: Callable[[], Settings],
+    config: Path | None = None,
+) -> None:
     """Run the whole broker; see :func:`core.process.serve`."""
-    await process.serve(settings, AllProtocols(), ready=ready, config=config)
+    await process.serve(settings, AllProtocols(), ready=ready, signals=signals, read=read, config=config)

@@ -11,6 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -21,7 +22,7 @@ from core.access.attempts import Attempts
 from core.access.login import Access
 from core.access.users import Users
 from core.clock import Now
-from core.config import Settings
+from core.config import Settings, render
 from core.config.rewrite import KeysInFile
 from core.control_plane import BrokerControl
 from core.credit_flow.flow import StageCreditSpec
@@ -31,9 +32,9 @@ from core.flow_facts import FlowRecorder
 from core.interface import Converter
 from core.message import Origin
 from core.observe.idle_consumers import IdleConsumers
-from core.observe.log import open_log
+from core.observe.log import LogLevel, open_log
 from core.observe.stalls import StallLog, Stalls
-from core.server.data import OpenData
+from core.server.data import OpenData, StartGivenUp
 from core.server.descriptors import raise_limit, sockets_limit
 from core.server.flow_writer import flow_tasks, open_flow_events
 from core.server.frontends import FrontEndFactory
@@ -41,10 +42,12 @@ from core.server.hashing import Hashing
 from core.server.idle_rounds import IdleRounds
 from core.server.last_work import finish_work
 from core.server.measures import Measures, ResidentSet, disk_free, memory_giver, memory_total
-from core.server.run import Server, read_clocks
+from core.server.reload import Reload
+from core.server.run import TAKEN, Server, read_clocks
 from core.server.run import serve as run_server
 from core.server.sampler import Sampler
 from core.server.service_notice import ServiceNotice
+from core.server.signals import Signals
 from core.server.stall_rounds import StallRounds
 from core.server.traffic import Traffic
 from core.version import headgate_version as headgate_version
@@ -131,48 +134,65 @@ class Protocols(Protocol):
         """Everything is put together: for those who show it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Surface:
+    """What the process shows to whoever started it, and hears from them."""
+
+    log: FilteringBoundLogger
+    level: LogLevel
+    signals: Signals
+    read: Callable[[], Settings]
+    ready: Ready
+    config: Path | None
+
+
 async def serve(
     settings: Settings,
     protocols: Protocols,
     *,
     ready: Ready,
+    signals: Signals,
+    read: Callable[[], Settings],
     config: Path | None = None,
 ) -> None:
-    """Run the broker until SIGTERM or SIGINT. ``ready`` hears the addresses once connections are accepted; ``config``
-    is the file that the settings were read from.
+    """Run the broker until a signal stops it. ``ready`` hears the addresses once connections are accepted; ``read``
+    reads the configuration again, and raises ConfigError; ``config`` is the file that the settings were read from.
 
-    Raises StoreRefused and StoreDamaged for a data folder that cannot be used, StoreFailure for one that fails.
+    Raises StoreRefused and StoreDamaged for a data folder that cannot be used, StoreFailure for one that fails, Invalid
+    for settings that cannot be used, CannotListen.
     """
     descriptors = raise_limit()
     sys.setswitchinterval(SWITCH_SECONDS)
-    with open_log(settings.log, sys.stderr, monotonic=time.monotonic) as log:
+    level = LogLevel(settings.log.level)
+    with open_log(settings.log, sys.stderr, monotonic=time.monotonic, level=level) as log:
         connections = sockets_limit(settings.server.connections_max)
         log.info("descriptor-limit", total_limit=descriptors, sockets_limit=connections)
         clock = read_clocks
-        data = OpenData(
-            settings.data.folder,
-            settings.store,
-            clock=clock,
-            log=log,
-            annotations=protocols.annotations,
-            new_identity=new_identity,
-            encodings=protocols.encodings,
-        )
         try:
-            await _serve(settings, protocols, data, clock, log, ready, config)
+            data = OpenData(
+                settings.data.folder,
+                settings.store,
+                clock=clock,
+                log=log,
+                annotations=protocols.annotations,
+                new_identity=new_identity,
+                encodings=protocols.encodings,
+                stop_wanted=lambda: signals.stop_wanted,
+            )
+        except StartGivenUp:
+            log.info("start-given-up")
+            return
+        try:
+            surface = _Surface(log=log, level=level, signals=signals, read=read, ready=ready, config=config)
+            await _serve(settings, protocols, data, clock, surface)
         finally:
             data.close()
 
 
 async def _serve(
-    settings: Settings,
-    protocols: Protocols,
-    data: OpenData,
-    clock: Callable[[], Now],
-    log: FilteringBoundLogger,
-    ready: Ready,
-    config: Path | None,
+    settings: Settings, protocols: Protocols, data: OpenData, clock: Callable[[], Now], surface: _Surface
 ) -> None:
+    log = surface.log
     broker = Broker(engine_settings(settings), protocols.converter, storage=data.storage, new_identity=new_identity)
     flow = open_flow_events(settings.flow_events, clock=clock, node=node_name())
     stalls = Stalls(clock=clock, listeners=[StallLog(log), flow], addresses_max=settings.metrics.addresses_max)
@@ -195,7 +215,7 @@ async def _serve(
     tasks = flow_tasks(flow, broker, settings=settings.flow_events, message=protocols.flow_message, log=log)
     if settings.admin.enabled:
         tasks.append(IdleRounds(broker.idle_consumers, idle).run)
-    access, hashing = _access(settings, clock=clock, log=log, config=config)
+    access, hashing = _access(settings, clock=clock, log=log, config=surface.config)
     tasks.append(hashing.run)
     server = Server(
         settings=settings.server,
@@ -208,6 +228,8 @@ async def _serve(
         store=data.write_inline,
     )
     protocols.started(server, sampler)
+    reload = _reload(settings, surface, access.users, server, sampler)
+    protocols.control.settings_text = lambda: render(reload.in_force)
     open_admin = partial(
         _open_admin,
         settings,
@@ -225,8 +247,14 @@ async def _serve(
     try:
         said, admin = await console(settings, open_admin, log)
         _settle_memory(give_back)
-        last_work = _last_work(settings, protocols.control, server)
-        await run_server(server, lambda addresses: ready(addresses, said), before_stop=last_work)
+        last_work = _last_work(reload, protocols.control, server)
+        await run_server(
+            server,
+            lambda addresses: surface.ready(addresses, said),
+            signals=surface.signals,
+            reload=reload,
+            before_stop=last_work,
+        )
         broker.conclude()
         await data.leave_in_order(server.turn)
     finally:
@@ -309,14 +337,34 @@ def _access(
     return access, hashing
 
 
-def _last_work(settings: Settings, control: BrokerControl, server: Server) -> Callable[[], Awaitable[None]]:
+def _reload(settings: Settings, surface: _Surface, users: Users, server: Server, sampler: Sampler) -> Reload:
+    """What can be changed while the broker runs, and how."""
+    return Reload(
+        settings,
+        read=surface.read,
+        actions={
+            lambda new: users.replace(new.users): ("users",),
+            lambda new: surface.level.set(new.log.level): ("log.level",),
+            lambda new: server.take(new.server): TAKEN,
+            lambda new: sampler.set_memory_watermark(new.alarms.memory_watermark): ("alarms.memory_watermark",),
+            lambda new: sampler.set_disk_free_limit(new.alarms.disk_free_limit): ("alarms.disk_free_limit",),
+        },
+        log=surface.log,
+    )
+
+
+def _last_work(reload: Reload, control: BrokerControl, server: Server) -> Callable[[], Awaitable[None]]:
     """What is waited for between the wish to stop and the good-bye."""
 
     def drain() -> None:
         control.drain(wanted=True)
         server.turn()
 
-    return partial(finish_work, drain=drain, unsettled=lambda: control.unsettled, seconds=settings.server.drain_time)
+    async def finish() -> None:
+        seconds = reload.in_force.server.drain_time
+        await finish_work(drain=drain, unsettled=lambda: control.unsettled, seconds=seconds)
+
+    return finish
 
 
 def _limits(settings: Settings) -> Mapping[str, int]:

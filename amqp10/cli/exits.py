@@ -3,9 +3,9 @@
 ====  ==========================================================================================================
 code  meaning
 ====  ==========================================================================================================
-0     done
+0     done; of ``serve``: stopped in order, also by a second signal or a closed terminal
 1     a fault of headgate itself; the only case with a traceback
-2     the command, the configuration or an address to listen on is wrong
+2     the command, the configuration, or a data folder or address that may not be used: until somebody changes it
 3     the broker cannot be reached, or the connection to it broke
 4     the broker did not let us in: wrong user or password, or it speaks no AMQP 1.0
 5     what was asked for does not exist
@@ -14,8 +14,11 @@ code  meaning
 8     the data folder is damaged
 9     the disk failed while the broker served; nothing was confirmed after that
 10    what was compared is different, or what was checked is not so
+11    the broker cannot start now: an address or the data folder is in use, the disk is full or fails
 130   interrupted from the keyboard
 ====  ==========================================================================================================
+
+A broker that ended with one of :data:`LASTING` is not to be started again by a supervisor.
 """
 
 import sys
@@ -36,13 +39,17 @@ class Exit(IntEnum):
     DAMAGED = 8
     DISK_FAILED = 9
     DIFFERS = 10
+    NOT_NOW = 11
     INTERRUPTED = 130
 
+
+LASTING = frozenset({Exit.USAGE, Exit.DAMAGED})
+"""What the next start would end with too, until somebody changes something. config/headgate.service has the same."""
 
 EPILOGUE = (
     "Exit codes: 0 done, 1 fault of headgate, 2 wrong usage or configuration, 3 broker not reachable, "
     "4 not let in, 5 not found, 6 refused, 7 timed out, 8 data folder damaged, 9 disk failed, "
-    "10 different or not so, 130 interrupted."
+    "10 different or not so, 11 cannot start now, 130 interrupted."
 )
 
 
@@ -58,6 +65,13 @@ class CommandError(Exception):
 def complain(text: str) -> None:
     """Say on standard error what is wrong."""
     print(f"headgate: {text}", file=sys.stderr)
+
+
+def leaves(error: BaseException) -> list[BaseException]:
+    """The errors in a group, however deep."""
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in leaves(inner)]
+    return [error]
 
 
 def sole_error(error: BaseException) -> BaseException:

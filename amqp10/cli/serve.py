@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -10,13 +11,15 @@ import trio
 from cyclopts import Parameter
 
 from amqp10.cli.config import read_settings
-from amqp10.cli.exits import CommandError, Exit, sole_error
+from amqp10.cli.exits import CommandError, Exit, leaves
 from amqp10.serve import serve
 from core.access.users import GUEST
-from core.config import Settings
+from core.config import Settings, load
 from core.errors import Invalid
 from core.process import headgate_version
-from core.store.errors import NoSpace, StoreDamaged, StoreFailure, StoreRefused
+from core.server.listener import CannotListen
+from core.server.signals import Signals
+from core.store.errors import NoSpace, StoreDamaged, StoreFailure, StoreRefused, StoreUnavailable
 
 
 def serve_command(
@@ -43,7 +46,8 @@ def serve_command(
     """Run the broker until it is interrupted or terminated.
 
     One line on standard output says that connections are accepted, and where, and where the console is. The log goes to
-    standard error. Options go before environment variables, and these before what the configuration says.
+    standard error. Options go before environment variables, and these before what the configuration says. SIGHUP has it
+    read the configuration again.
 
     For example:
 
@@ -65,22 +69,37 @@ def serve_command(
     settings = read_settings(config, overrides)
 
     def ready(addresses: Sequence[tuple[str, int]], console: str) -> None:
-        print(ready_line(settings, addresses, pid=os.getpid(), console=console), flush=True)
+        with suppress(OSError):  # whoever started the broker does not listen; those who connect do
+            print(ready_line(settings, addresses, pid=os.getpid(), console=console), flush=True)
 
     try:
-        trio.run(partial(serve, settings, ready=ready, config=config))
-    except (OSError, Invalid, StoreRefused, StoreDamaged, StoreFailure, NoSpace, BaseExceptionGroup) as error:
-        match sole_error(error):
-            case StoreFailure() | NoSpace() as failure:
-                raise CommandError(Exit.DISK_FAILED, str(failure)) from None
-            case StoreDamaged() as damaged:
-                raise CommandError(Exit.DAMAGED, str(damaged)) from None
-            case StoreRefused() | Invalid() as refused:
-                raise CommandError(Exit.USAGE, str(refused)) from None
-            case OSError() as wrong:
-                raise CommandError(Exit.USAGE, wrong.strerror or str(wrong)) from None
-            case _:
-                raise
+        with Signals() as signals:
+            read = partial(load, config, overrides)
+            trio.run(partial(serve, settings, ready=ready, signals=signals, read=read, config=config))
+    except (CannotListen, Invalid, StoreRefused, StoreDamaged, StoreFailure, NoSpace, BaseExceptionGroup) as error:
+        first, *others = [(ending(leaf), leaf) for leaf in leaves(error)]
+        code, cause = first
+        if code is None or any(other is None for other, _ in others):
+            raise
+        text = cause.strerror if isinstance(cause, CannotListen) else None
+        raise CommandError(code, text or str(cause)) from None
+
+
+def ending(error: BaseException) -> Exit | None:
+    """How a broker ends that this has ended; None for a fault of our own."""
+    match error:
+        case StoreFailure() | NoSpace():
+            return Exit.DISK_FAILED
+        case StoreDamaged():
+            return Exit.DAMAGED
+        case StoreUnavailable():
+            return Exit.NOT_NOW
+        case CannotListen():
+            return Exit.NOT_NOW if error.may_pass else Exit.USAGE
+        case StoreRefused() | Invalid():
+            return Exit.USAGE
+        case _:
+            return None
 
 
 def ready_line(settings: Settings, addresses: Sequence[tuple[str, int]], *, pid: int, console: str = "") -> str:

@@ -33,7 +33,7 @@ async def open_admin_server(
 ) -> AdminServer:
     """A server that listens; its ``run`` serves.
 
-    Raises OSError when an address cannot be listened on or the token cannot be read, Invalid for a useless token.
+    Raises CannotListen, and Invalid for a token that cannot be read or used.
     """
     live = live_feed(sources)
     app = admin_application(
@@ -55,12 +55,12 @@ async def open_admin_server(
 
 
 def read_token(path: Path, setting: str = "admin.token_file") -> bytes:
-    """The token in a file, without white space around it. Raises OSError, Invalid; neither repeats it."""
+    """The token in a file, without white space around it. Raises Invalid, which does not repeat it."""
     try:
         with path.open("rb") as file:
             token = file.read(TOKEN_BYTES_MAX + 1).strip()
     except OSError as error:
-        raise OSError(error.errno, f"cannot read {setting} {path}: {error.strerror}") from error
+        raise Invalid(f"cannot read {setting} {path}: {error.strerror}") from error
     if not TOKEN_BYTES_MIN <= len(token) <= TOKEN_BYTES_MAX or not token.isascii() or b" " in token:
         raise Invalid(
             f"{setting} {path} must have one token of {TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} ASCII characters"

@@ -147,19 +147,39 @@ def processors(settings: LogSettings, *, json: bool, monotonic: Callable[[], flo
     return [*shared, structlog.dev.ConsoleRenderer(colors=False, exception_formatter=plain, pad_event_to=0)]
 
 
+class LogLevel:
+    """A processor: lets through what is at least as severe as its level, which may change at any time."""
+
+    def __init__(self, name: str) -> None:
+        self._level = _number(name)
+
+    def set(self, name: str) -> None:
+        """Another level, by its name in the configuration."""
+        self._level = _number(name)
+
+    def __call__(self, logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        if _number(method) < self._level:
+            raise structlog.DropEvent
+        return event
+
+
+def _number(name: str) -> int:
+    return logging.getLevelNamesMapping()[name.upper()]
+
+
 @contextmanager
 def open_log(
-    settings: LogSettings, stream: TextIO, *, monotonic: Callable[[], float]
+    settings: LogSettings, stream: TextIO, *, monotonic: Callable[[], float], level: LogLevel | None = None
 ) -> Iterator[FilteringBoundLogger]:
-    """A logger that writes to the stream, and the thread behind it."""
+    """A logger that writes to the stream, and the thread behind it. ``level`` is for who wants to change it."""
     json = settings.form == "json" or (settings.form == "auto" and not stream.isatty())
     writer = LineWriter(stream, waiting_max=settings.waiting_max)
-    level = getattr(logging, settings.level.upper())
+    filtering = LogLevel(settings.level) if level is None else level
     try:
         yield structlog.wrap_logger(
             writer,
-            processors=processors(settings, json=json, monotonic=monotonic),
-            wrapper_class=structlog.make_filtering_bound_logger(level),
+            processors=[filtering, *processors(settings, json=json, monotonic=monotonic)],
+            wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         ).bind()
     finally:
         writer.close()

@@ -52,6 +52,12 @@ class Connections:
         """How many are not established yet."""
         return self._pending_total
 
+    def limit(self, *, connections_max: int, pending_max: int, pending_per_host_max: int) -> None:
+        """Other limits from now on. Whoever is there stays."""
+        self.connections_max = connections_max
+        self._pending_max = pending_max
+        self._pending_per_host_max = pending_per_host_max
+
     def find(self, identity: str) -> "Peer | None":
         """The connection of this name."""
         return self._peers.get(identity)

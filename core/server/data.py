@@ -47,6 +47,10 @@ PROGRESS_SECONDS = 5.0
 """How often a long recovery says how far it has come."""
 
 
+class StartGivenUp(Exception):
+    """The broker was told to stop before it had started."""
+
+
 class OpenData:
     """One open data folder and everything in it. ``storage`` is the engine's."""
 
@@ -60,12 +64,15 @@ class OpenData:
         annotations: AnnotationCodec,
         new_identity: Callable[[], str],
         encodings: Iterable[Origin] = tuple(Origin),
+        stop_wanted: Callable[[], bool] = lambda: False,
     ) -> None:
         """``annotations`` knows how to keep what consumers add to messages, ``new_identity`` gives queues of an older
         layout their identities, ``encodings`` are those of the messages that are understood.
 
-        Blocks, for long after an unclean stop. Raises StoreRefused, StoreDamaged, StoreFailure.
+        Blocks, for long after an unclean stop. Raises StoreRefused, StoreDamaged, StoreFailure, and StartGivenUp when
+        ``stop_wanted`` says so between two files: what was there is still there.
         """
+        self._stop_wanted = stop_wanted
         self._settings = settings
         self._annotations = annotations
         self._clock = clock
@@ -231,6 +238,8 @@ class OpenData:
     # --- the log
 
     def _say_progress(self, report: Report) -> None:
+        if self._stop_wanted():
+            raise StartGivenUp
         now = self._clock().monotonic
         if now - self._said_at >= PROGRESS_SECONDS:
             self._said_at = now

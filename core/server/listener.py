@@ -31,8 +31,20 @@ _OUT_OF_MEMORY = frozenset({errno.ENOBUFS, errno.ENOMEM})
 _CLOSED = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK})
 
 
+class CannotListen(OSError):
+    """An address that cannot be listened on."""
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether a later attempt may succeed by itself: another has the port, the network is not there yet."""
+        return self.errno in _MAY_PASS
+
+
+_MAY_PASS = frozenset({errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EMFILE, errno.ENFILE, socket.EAI_AGAIN})
+
+
 async def open_listeners(addresses: Sequence[str], backlog: int) -> list[socket.socket]:
-    """Listening, non-blocking sockets: one for each address that the names stand for. Raises OSError."""
+    """Listening, non-blocking sockets: one for each address that the names stand for. Raises CannotListen."""
     sockets: list[socket.socket] = []
     try:
         for text in addresses:
@@ -43,7 +55,7 @@ async def open_listeners(addresses: Sequence[str], backlog: int) -> list[socket.
     except OSError as error:
         for opened in sockets:
             opened.close()
-        raise OSError(error.errno, f"cannot listen on {text}: {error.strerror}") from error
+        raise CannotListen(error.errno, f"cannot listen on {text}: {error.strerror}") from error
     return sockets
 
 

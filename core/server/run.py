@@ -5,7 +5,6 @@ while its socket is full), the timers, the pump's remainder. A stop closes the l
 every peer, and gives them a bounded time to answer.
 """
 
-import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -25,6 +24,7 @@ from core.server.listener import Listener, open_listeners
 from core.server.orders import Order
 from core.server.peer import Peer
 from core.server.pump import Pump
+from core.server.signals import Signals
 from core.server.surroundings import Counters, Surroundings
 from core.server.timers import Timers, TurnTimer
 
@@ -36,6 +36,18 @@ def read_clocks() -> Now:
 
 Background = Callable[[Callable[[], None]], Awaitable[None]]
 """A task beside the peers. It is given what it calls when it has left work for the engine: the turn."""
+
+
+TAKEN = (
+    "server.connections_max",
+    "server.unauthenticated_max",
+    "server.unauthenticated_per_host_max",
+    "server.handshake_time_out",
+    "server.linger",
+    "server.drain_time",
+    "server.stop_grace",
+)
+"""Settings that :meth:`Server.take` brings into force."""
 
 
 class Server:
@@ -78,6 +90,7 @@ class Server:
         )
         self._frame_taps = FrameTaps(settings.frame_taps_max)
         self._listeners: list[Listener] = []
+        self._shared: Surroundings | None = None
         self._stop = trio.Event()
         self._stop_reason = ""
 
@@ -105,7 +118,7 @@ class Server:
         spare: Spare,
         started: Callable[[Sequence[tuple[str, int]]], None] | None,
     ) -> None:
-        shared = Surroundings(
+        shared = self._shared = Surroundings(
             settings=self._settings,
             factories=self._factories,
             clock=self._clock,
@@ -138,6 +151,17 @@ class Server:
     def _wake_at(self, when: float) -> None:
         if when < self._turn_timer.timer_at:
             self._timers.schedule(self._turn_timer, when)
+
+    def take(self, settings: ServerSettings) -> None:
+        """Other limits and times from now on, for those who come and those who are there; see :data:`TAKEN`."""
+        self._settings = settings
+        if self._shared is not None:
+            self._shared.settings = settings
+        self._connections.limit(
+            connections_max=sockets_limit(settings.connections_max),
+            pending_max=settings.unauthenticated_max,
+            pending_per_host_max=settings.unauthenticated_per_host_max,
+        )
 
     def stop(self, reason: str) -> None:
         """Begin the orderly stop. The reason is told to the peers."""
@@ -284,29 +308,33 @@ async def serve(
     server: Server,
     started: Callable[[Sequence[tuple[str, int]]], None],
     *,
+    signals: Signals,
+    reload: Callable[[], None],
     before_stop: Callable[[], Awaitable[None]] = _nothing,
 ) -> None:
     """Run the server as the process's main job until it has stopped.
 
-    SIGTERM or SIGINT stops it orderly, after ``before_stop``; a second one does not wait for anybody.
+    A signal that stops ends it orderly, after ``before_stop``; a second one does not wait for anybody. Any other has
+    the broker ``reload``.
     """
 
     async def end(reason: str) -> None:
         await before_stop()
         server.stop(reason)
 
-    async def obey_signals(task_status: trio.TaskStatus[None]) -> None:
+    async def obey_signals() -> None:
         stopping = False
-        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            task_status.started()
-            async for number in signals:
-                if stopping:
-                    nursery.cancel_scope.cancel()
-                else:
-                    nursery.start_soon(end, f"the broker is stopping ({signal.Signals(number).name})")
+        while True:
+            number = await signals.next()
+            if not signals.stops(number):
+                reload()
+            elif stopping:
+                nursery.cancel_scope.cancel()
+            else:
                 stopping = True
+                nursery.start_soon(end, f"the broker is stopping ({number.name})")
 
     async with trio.open_nursery() as nursery:
-        await nursery.start(obey_signals)  # whoever is told that we have started may stop us at once
+        nursery.start_soon(obey_signals)
         await server.run(started)
         nursery.cancel_scope.cancel()

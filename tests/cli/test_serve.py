@@ -1,22 +1,80 @@
 """``headgate serve`` and ``headgate config``: starting, and every way in which that can be wrong."""
 
+import errno
+import re
+import socket
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from amqp10.cli.exits import Exit
+from amqp10.cli.exits import EPILOGUE, LASTING, Exit
 from amqp10.cli.main import run
-from amqp10.cli.serve import ready_line
+from amqp10.cli.serve import ending, ready_line
 from core.access.passwords import hash_password
 from core.config import Settings, UserSettings, load
+from core.errors import Invalid
 from core.process import headgate_version
+from core.server.listener import CannotListen
+from core.store.errors import NoSpace, StoreDamaged, StoreFailure, StoreRefused, refusal
+from core.store.folder import open_folder
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@contextmanager
+def offline_folder(folder: Path) -> Iterator[Path]:
+    """A data folder that somebody uses."""
+    used = open_folder(folder / "data")
+    yield folder / "data"
+    used.close()
 
 
 def test_a_port_in_use(broker_url, capsys, tmp_path):
     place = broker_url.rpartition("@")[2]
-    assert run(["serve", "--listen", place, "--data", str(tmp_path)]) is Exit.USAGE
+    assert run(["serve", "--listen", place, "--data", str(tmp_path)]) is Exit.NOT_NOW
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == f"headgate: cannot listen on {place}: Address already in use"
+
+
+def test_a_data_folder_in_use(capsys, tmp_path):
+    with offline_folder(tmp_path) as data:
+        assert run(["serve", "--listen", "127.0.0.1:0", "--data", str(data)]) is Exit.NOT_NOW
+    assert "is in use by" in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (CannotListen(errno.EADDRINUSE, "in use"), Exit.NOT_NOW),
+        (CannotListen(errno.EADDRNOTAVAIL, "the network is not there yet"), Exit.NOT_NOW),
+        (CannotListen(errno.EACCES, "a port below 1024"), Exit.USAGE),
+        (CannotListen(socket.EAI_NONAME, "no such host"), Exit.USAGE),
+        (Invalid("a token that is none"), Exit.USAGE),
+        (refusal(PermissionError(errno.EACCES, "not yours"), "the folder"), Exit.USAGE),
+        (refusal(OSError(errno.EROFS, "read only"), "the folder"), Exit.USAGE),
+        (refusal(OSError(errno.ENOSPC, "full"), "the folder"), Exit.NOT_NOW),
+        (refusal(OSError(errno.EIO, "failing"), "the folder"), Exit.NOT_NOW),
+        (StoreRefused("of a newer format"), Exit.USAGE),
+        (StoreDamaged("record 7"), Exit.DAMAGED),
+        (StoreFailure("sync", "1.log", OSError(errno.EIO, "failing")), Exit.DISK_FAILED),
+        (NoSpace("1.log"), Exit.DISK_FAILED),
+        (OSError(errno.EBADF, "a bug of ours"), None),
+        (AssertionError("a bug of ours"), None),
+    ],
+)
+def test_how_a_broker_ends(error: Exception, code: Exit | None):
+    assert ending(error) is code
+
+
+def test_every_exit_code_stands_in_the_page_and_says_whether_a_start_is_repeated():
+    page = (ROOT / "docs" / "operating" / "running.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| [^|]+ \| (yes|no|–) \|$", page, re.MULTILINE)
+    assert [int(code) for code, _ in rows] == sorted(Exit)
+    assert {int(code) for code, again in rows if again == "no"} == LASTING
+    assert all(f"{code.value} " in EPILOGUE for code in Exit)
 
 
 @pytest.mark.parametrize(

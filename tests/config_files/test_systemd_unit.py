@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from amqp10.cli.exits import Exit
+from amqp10.cli.exits import LASTING
 from core.config import Settings
 from tests.kit.broker_process import STOP_SECONDS
 
@@ -74,7 +74,11 @@ def test_the_broker_is_nobody_special_and_writes_in_one_place():
 
 def test_a_start_is_repeated_only_where_that_can_help():
     assert directives()["Restart"] == ["on-failure"]
-    assert set(map(int, words("RestartPreventExitStatus"))) == {Exit.USAGE, Exit.DAMAGED}
+    assert set(map(int, words("RestartPreventExitStatus"))) == LASTING
+
+
+def test_a_reload_is_the_signal_that_the_broker_obeys():
+    assert directives()["ExecReload"] == ["/bin/kill -HUP $MAINPID"]
 
 
 def test_the_stop_has_time_to_say_good_bye_and_to_write():

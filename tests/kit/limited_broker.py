@@ -21,6 +21,7 @@ import trio
 from amqp10.cli.config import read_settings
 from amqp10.serve import AllProtocols
 from core import process
+from core.server.signals import Signals
 
 ROOT = Path(__file__).resolve().parents[2]
 STOP_SECONDS = 10.0
@@ -69,7 +70,8 @@ def main() -> None:
         None, {"server.listen": ["127.0.0.1:0"], "data.folder": sys.argv[1], "log.form": "json", "admin.enabled": False}
     )
     protocols = AllProtocols()
-    trio.run(partial(process.serve, settings, protocols, ready=say_port))
+    with Signals() as signals:
+        trio.run(partial(process.serve, settings, protocols, ready=say_port, signals=signals, read=lambda: settings))
     assert protocols._control is not None
     assert protocols._control.server is not None
     print(json.dumps(protocols._control.server.snapshot("server")[0]), flush=True)

@@ -59,7 +59,7 @@ def test_a_token_that_is_no_use_is_refused_and_not_repeated(tmp_path: Path, text
 
 
 def test_a_token_that_cannot_be_read_is_named(tmp_path: Path):
-    with pytest.raises(OSError, match=r"cannot read admin\.token_file .*nowhere: No such file"):
+    with pytest.raises(Invalid, match=r"cannot read admin\.token_file .*nowhere: No such file"):
         read_token(tmp_path / "nowhere")
 
 

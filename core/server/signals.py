@@ -1,0 +1,81 @@
+"""The signals that a broker obeys: SIGTERM and SIGINT stop it, SIGHUP has it read its configuration again.
+
+They are taken from before the data folder is opened, which may block for long, until the process ends: one that comes
+while nothing can be done about it is kept, and one that comes when everything has been done changes nothing.
+
+A terminal that is closed sends SIGHUP too. It is told apart by asking for the terminal: a process that had one at its
+start and has none now was left alone, and stops. Under a service manager there never was one. Who starts the broker
+with ``nohup`` wants it to outlive the terminal, and SIGHUP stays ignored as ``nohup`` has left it.
+"""
+
+import os
+import signal
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType, TracebackType
+from typing import Self
+
+import trio
+
+STOPPING = frozenset({signal.SIGTERM, signal.SIGINT})
+TERMINAL = "/dev/tty"
+"""The terminal that controls the process, if one does [tty(4)]."""
+
+
+class Signals:
+    """Those that have come. A context manager of the main thread. When it is left in order the process is about to end,
+    and further ones are ignored; an error leaves everything as it was."""
+
+    def __init__(self) -> None:
+        self._came: deque[signal.Signals] = deque()
+        self._arrived = trio.Event()
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._had_terminal = _terminal_is_there()
+        self._before: dict[signal.Signals, Callable[[int, FrameType | None], object] | int | None] = {}
+
+    def __enter__(self) -> Self:
+        nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        for number in STOPPING if nohup else STOPPING | {signal.SIGHUP}:
+            self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, stack: TracebackType | None
+    ) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, signal.SIG_IGN if error is None else before)
+
+    @property
+    def stop_wanted(self) -> bool:
+        """Whether one that stops has come and was not yet taken: for who blocks and looks now and then."""
+        return any(self.stops(number) for number in tuple(self._came))
+
+    def stops(self, number: signal.Signals) -> bool:
+        """Whether this one wants the broker to end."""
+        return number in STOPPING or (self._had_terminal and not _terminal_is_there())
+
+    async def next(self) -> signal.Signals:
+        """Take the next one, or wait for it."""
+        self._token = trio.lowlevel.current_trio_token()
+        while not self._came:
+            self._arrived = trio.Event()
+            await self._arrived.wait()
+        return self._came.popleft()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._came.append(signal.Signals(number))
+        if self._token is not None:
+            with suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(self._wake)
+
+    def _wake(self) -> None:
+        self._arrived.set()
+
+
+def _terminal_is_there() -> bool:
+    try:
+        os.close(os.open(TERMINAL, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,165 @@
+"""A broker in a process of its own, and the signals and terminals of those who run it."""
+
+import json
+import os
+import pty
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from amqp10.cli.exits import Exit
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS_MAX = 30.0
+CONFIGURATION = """
+[server]
+listen = ["127.0.0.1:0"]
+stop_grace = "100ms"
+[log]
+form = "json"
+"""
+
+
+class Running:
+    """The process, and its log."""
+
+    def __init__(self, folder: Path, process: "subprocess.Popen[bytes]") -> None:
+        self.process = process
+        self.configuration = folder / "broker.toml"
+        self._log = folder / "broker.log"
+
+    def lines(self, event: str) -> list[dict[str, object]]:
+        """Of this event, so far."""
+        said = [json.loads(line) for line in self._log.read_text().splitlines() if line.endswith("}")]
+        return [line for line in said if line["event"] == event]
+
+    def wait_for(self, reached: Callable[[], bool]) -> None:
+        """The process tells nobody of its lines, so they are looked up."""
+        until = time.monotonic() + SECONDS_MAX
+        while not reached():
+            assert time.monotonic() < until, self._log.read_text()
+            assert self.process.poll() is None, self._log.read_text()
+            time.sleep(0.01)
+
+    def ended(self) -> int:
+        """The exit code."""
+        return self.process.wait(SECONDS_MAX)
+
+
+@contextmanager
+def running(folder: Path, *, terminal: int | None = None, wrapper: tuple[str, ...] = ()) -> Iterator[Running]:
+    """A broker that is ready; killed at the end of the block if it still lives. With ``terminal`` that is the one that
+    controls it."""
+    configuration = folder / "broker.toml"
+    configuration.write_text(CONFIGURATION)
+    command = [sys.executable, "-m", "amqp10", "serve", "--config", str(configuration), "--data", str(folder / "data")]
+    if terminal is not None:
+        command = [sys.executable, "-c", CONTROLLED, *command]
+    with (folder / "broker.log").open("w") as log:
+        process = subprocess.Popen(
+            [*wrapper, *command],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL if terminal is None else terminal,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
+    assert process.stdout is not None
+    try:
+        assert b"is ready at" in process.stdout.readline()
+        yield Running(folder, process)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+CONTROLLED = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+
+
+def test_sighup_reloads_and_never_ends_the_broker(tmp_path: Path):
+    with running(tmp_path) as broker:
+        broker.configuration.write_text(CONFIGURATION + "[amqp10]\nmax_link_credit = 50\nlink_credit_top_up = 20\n")
+        broker.configuration.write_text(broker.configuration.read_text().replace("100ms", "200ms"))
+        broker.process.send_signal(signal.SIGHUP)
+        broker.wait_for(lambda: bool(broker.lines("configuration-reloaded")))
+        (line,) = broker.lines("configuration-reloaded")
+        assert line["taken"] == "server.stop_grace"
+        assert line["needs_restart"] == "amqp10.max_link_credit, amqp10.link_credit_top_up"
+        broker.configuration.write_text("[server]\nlisten = 5\n")
+        broker.process.send_signal(signal.SIGHUP)
+        broker.wait_for(lambda: bool(broker.lines("configuration-not-reloaded")))
+        broker.process.send_signal(signal.SIGTERM)
+        assert broker.ended() == Exit.DONE
+
+
+def test_a_terminal_that_is_closed_ends_the_broker_in_order(tmp_path: Path):
+    ours, theirs = pty.openpty()
+    with ExitStack() as stack:
+        master = stack.enter_context(os.fdopen(ours, "rb", buffering=0))
+        terminal = stack.enter_context(os.fdopen(theirs, "rb", buffering=0))
+        broker = stack.enter_context(running(tmp_path, terminal=terminal.fileno()))
+        terminal.close()
+        broker.process.send_signal(signal.SIGHUP)  # the terminal is still there
+        broker.wait_for(lambda: bool(broker.lines("configuration-reloaded")))
+        master.close()
+        assert broker.ended() == Exit.DONE
+    with running(tmp_path) as broker:
+        assert broker.lines("store-opened")[0]["clean"] is True
+
+
+def test_under_nohup_sighup_changes_nothing(tmp_path: Path):
+    with running(tmp_path, wrapper=("nohup",)) as broker:
+        broker.process.send_signal(signal.SIGHUP)
+        broker.process.send_signal(signal.SIGTERM)
+        assert broker.ended() == Exit.DONE
+        assert broker.lines("configuration-reloaded") == []
+
+
+def test_signal_after_signal_ends_in_order_too(tmp_path: Path):
+    with running(tmp_path) as broker:
+        while broker.process.poll() is None:
+            broker.process.send_signal(signal.SIGTERM)
+            broker.process.send_signal(signal.SIGINT)
+            time.sleep(0.001)
+        assert broker.ended() == Exit.DONE
+    with running(tmp_path) as broker:
+        assert broker.lines("store-opened")[0]["clean"] is True
+
+
+def test_a_reader_of_the_ready_line_that_has_gone_ends_nothing(tmp_path: Path):
+    read, write = os.pipe()
+    os.close(read)
+    configuration = tmp_path / "broker.toml"
+    configuration.write_text(CONFIGURATION)
+    command = [
+        sys.executable,
+        "-m",
+        "amqp10",
+        "serve",
+        "--config",
+        str(configuration),
+        "--data",
+        str(tmp_path / "data"),
+    ]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(SECONDS_MAX)
+        told = os.environ | {"NOTIFY_SOCKET": manager.getsockname()}
+        with subprocess.Popen(command, cwd=ROOT, env=told, stdout=write, stderr=subprocess.DEVNULL) as process:
+            os.close(write)
+            try:
+                assert manager.recv(1024) == b"READY=1"
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(SECONDS_MAX) == Exit.DONE
+            finally:
+                process.kill()
