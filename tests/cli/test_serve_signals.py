@@ -26,6 +26,8 @@ listen = ["127.0.0.1:0"]
 stop_grace = "100ms"
 [log]
 form = "json"
+[admin]
+enabled = false
 """
 
 

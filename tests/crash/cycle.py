@@ -82,7 +82,8 @@ async def broker(folder: Path, *arguments: str) -> AsyncIterator[tuple[str, subp
 
 
 def _spawned(folder: Path, arguments: tuple[str, ...]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "amqp10", "serve", "--listen", "127.0.0.1:0", "--admin", "off"]
+    admin = () if "--admin" in arguments else ("--admin", "off")
+    command = [sys.executable, "-m", "amqp10", "serve", "--listen", "127.0.0.1:0", *admin]
     command += ["--data", str(folder), *arguments]
     with log_of(folder).open("a") as log:
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)

@@ -51,9 +51,6 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 CONFIGURATION = """
 [server]
 stop_grace = "1s"
-[admin]
-enabled = true
-listen = ["127.0.0.1:0"]
 """
 BY_091 = "classic 0-9-1"
 """The kind of the queue whose publisher speaks AMQP 0.9.1."""
@@ -122,7 +119,8 @@ class Stops:
 
     async def _run_once(self, number: signal.Signals, *, everything: bool) -> None:
         with trio.fail_after(RUN_SECONDS_MAX):
-            async with broker(self._folder, "--config", str(self._configuration)) as (url, process):
+            options = ("--config", str(self._configuration), "--admin", "127.0.0.1:0")
+            async with broker(self._folder, *options) as (url, process):
                 async with connect(url, CLIENT) as connection:
                     for subject in self._subjects:
                         await declare(connection, subject)
