@@ -123,7 +123,7 @@ UNKNOWN_STATES = {
 def test_an_unknown_state_ends_the_session(arena: Arena, state: bytes):
     peer = holding(arena)
     peer.send_bytes(frame(composite(0x15, b"\x41", b"\x43", b"\x40", b"\x41", state)))
-    assert peer.ended_with("amqp:invalid-field")
+    assert peer.ended_with("amqp:not-implemented")
 
 
 def test_a_state_that_is_no_described_value_closes_the_connection(arena: Arena):
@@ -132,12 +132,11 @@ def test_a_state_that_is_no_described_value_closes_the_connection(arena: Arena):
     assert peer.closed_with("amqp:invalid-field")
 
 
-def test_a_transfer_with_a_state_says_nothing_to_the_broker(arena: Arena):
+def test_a_transfer_with_a_state_costs_its_link(arena: Arena):
     peer = arena.attacker()
     peer.attach_sender(arena.address)
     peer.transfer(b"mine", state=Rejected())
-    arena.expected.append(b"mine")
-    assert peer.pick(Disposition).state == ACCEPTED
+    assert peer.detached_with("amqp:not-implemented")
 
 
 @pytest.mark.slow
