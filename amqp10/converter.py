@@ -113,7 +113,7 @@ class MessageConverter:
         if WITHOUT_ANNOTATIONS[0] <= entry < WITHOUT_ANNOTATIONS[1]:
             return None
         value = (_annotations(entry) or {}).get(FILTER_VALUE)
-        return value if isinstance(value, str) else None
+        return value if isinstance(value, str) and value else None
 
 
 def _routing_headers(entry: bytes) -> Mapping[str, object]:

@@ -550,7 +550,7 @@ class Converter(Protocol):
         """Queue and reason of each of the message's deaths so far; [] for one that never died."""
 
     def filter_value(self, entry: bytes, origin: Origin) -> str | None:
-        """What the publisher gave the message for the filters of stream consumers."""
+        """What the publisher gave the message for the filters of stream consumers; None: nothing, or an empty text."""
 
 
 class FlowReason(StrEnum):

@@ -76,7 +76,7 @@ class Inspection:
         if origin is not Origin.AMQP091 or entry.find(_ENCODED_FILTER_VALUE, 0, header_length(entry)) < 0:
             return None
         value = _headers(entry, origin).get(FILTER_VALUE)
-        return value if isinstance(value, str) else None
+        return value if isinstance(value, str) and value else None
 
 
 def plain(value: FieldValue) -> object:

@@ -114,6 +114,7 @@ def test_a_message_is_rendered_for_the_other_protocol():
         ({}, None),
         ({"x-stream-filter-value": "eu"}, "eu"),
         ({"x-stream-filter-value": 7}, None),
+        ({"x-stream-filter-value": ""}, None),
         ({"x-other": "eu"}, None),
     ],
 )

@@ -188,7 +188,7 @@ class Table:
 
 def _segments(raw_path: bytes) -> Iterator[str]:
     try:
-        for segment in raw_path.decode("ascii").split("/")[1:]:
+        for segment in raw_path.decode("ascii").removesuffix("/").split("/")[1:]:  # RabbitMQ's clients end paths with /
             decoded = unquote(segment, errors="strict")
             if len(decoded) > SEGMENT_CHARACTERS_MAX:
                 raise bad_request(f"a name in a path must have at most {SEGMENT_CHARACTERS_MAX} characters")

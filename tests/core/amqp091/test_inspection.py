@@ -73,6 +73,7 @@ def test_a_message_without_headers(entry, origin):
     [
         (message(headers={"x-stream-filter-value": "eu"}), "eu"),
         (message(headers={"x-stream-filter-value": 7}), None),
+        (message(headers={"x-stream-filter-value": ""}), None),
         (message(headers={"nested": {"x-stream-filter-value": "eu"}}), None),
         (message(b"x-stream-filter-value", headers={"a": 1}), None),
         (message(b"x-stream-filter-value"), None),

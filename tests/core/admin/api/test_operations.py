@@ -41,7 +41,11 @@ def test_names_are_decoded_after_the_path_is_taken_apart():
     assert found("HEAD", b"/api/things/%2e%2e") == ("/api/things/{name}", {"name": ".."})
 
 
-@pytest.mark.parametrize("path", [b"/api", b"/api/", b"/api/things", b"/api/things/a/b", b"/api/things/a/", b"", b"*"])
+def test_a_path_may_end_with_a_slash():
+    assert found("GET", b"/api/things/a/") == found("GET", b"/api/things/a")
+
+
+@pytest.mark.parametrize("path", [b"/api", b"/api/", b"/api/things", b"/api/things/a/b", b"/api/things/a//", b"", b"*"])
 def test_other_paths_are_not_there(path: bytes):
     with pytest.raises(Refusal) as refused:
         found("GET", path)
