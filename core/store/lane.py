@@ -24,18 +24,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from math import inf
-from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from core.store.disk import Disk
 from core.store.errors import NoSpace, StoreFailure
-from core.store.marks import ROOM_BYTES, Marks, mark, marks_file, outlives, within
+from core.store.marks import Marks
+from core.store.marks_writer import Mark, MarksWriter
 from core.store.record import Kind, encode
-
-MARKS_BYTES_MAX = 2**20
-"""Marks go on in another file behind 1 MiB, some 10,000 marks of a few files each."""
-WHOLE_SHARE = 4
-"""Or behind so many times what it takes to name every file, where that is more: then naming them is a quarter of it."""
 
 SYNC_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Upper bounds by which syncs are counted: from a disk with a battery to one that is about to fail."""
@@ -118,7 +113,7 @@ class SyncBatch:
         files: Mapping[str, int],
         folders: Sequence[str],
         removals: Sequence[Removal],
-        announcement: tuple[str, int, Sequence[bytes]] | None = None,
+        announcement: Mark | None = None,
         before: Callable[[], None] = lambda: None,
     ) -> None:
         self.number = number
@@ -129,7 +124,7 @@ class SyncBatch:
         self.folders = folders
         self.removals = removals
         self.announcement = announcement
-        """Path, offset and bytes of the mark that says what may be gone."""
+        """Says what may be gone."""
         self.announced = True
         """False when there was no space for it; then nothing was removed."""
         self.before = before
@@ -139,7 +134,7 @@ class SyncBatch:
         if self.files:
             self.before()
         if self.announcement is not None:
-            self._announce(disk, *self.announcement)
+            self._announce(disk, self.announcement)
         for path in self.files:
             _attempt("sync", path, disk.sync)
         for folder in self.folders:
@@ -148,13 +143,13 @@ class SyncBatch:
         for removal in self.removals if self.announced else ():
             _attempt("remove", removal.path, disk.remove_folder if removal.is_folder else disk.unlink)
 
-    def _announce(self, disk: Disk, path: str, offset: int, chunks: Sequence[bytes]) -> None:
+    def _announce(self, disk: Disk, mark: Mark) -> None:
         _check_folder(disk)
         try:
-            disk.write(path, offset, chunks)
+            disk.write(mark.path, mark.offset, mark.chunks)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise StoreFailure("write", path, error) from error
+                raise StoreFailure("write", mark.path, error) from error
             self.announced = False
 
 
@@ -211,37 +206,17 @@ class Lane:
         """The last extent of each file."""
         self._late: dict[LateWriter, None] = {}
         marks = marks or Marks()
-        self.definitions = marks.definitions
-        """The generation of the definitions, for the marks. Whoever changes definitions sets it."""
+        self.marks = MarksWriter(name, generation, marks)
         self.last_start = marks.before
         """The generation of the start before this one; None where that is not known."""
-        self._marks_number = marks.number
-        self._marks_path = marks_file(name, marks.number)
-        self._marks_end = marks.end
-        self._marks_full = max(MARKS_BYTES_MAX, WHOLE_SHARE * marks.end) if marks.number else 0
-        """Where the file of marks is full. Without a file, the first mark begins one, and names everything."""
-        self._beginning = False
-        """The batch that begins a file of marks is out."""
-        self._synced_before = marks.synced
-        """How far the lane was known to be synced before this start: what the start keeps, it may write anew first."""
-        self._everywhere = marks.everywhere
-        self._proven = marks.files
-        """Every file that outlives the broker and was synced, and up to where."""
-        self._news: dict[str, int] = {}
-        """What of it the marks do not say yet."""
-        self._gone: set[str] = set()
-        """Folders that marks in this file have said to be gone, with all that is still known of them."""
-        self._left: list[str] = []
-        """Files and folders that no mark could announce for want of space."""
         self._removals_from = -inf
-        """When that is tried again."""
+        """When removals are tried again that could not be announced for want of space."""
         self._marks_due = -inf
         self._mark_due = False
         self._mark_from = -inf
         """When a batch may bring the next mark."""
         self._now = 0.0
         """When the last sync began."""
-        self._synced_batch = 0
         self._sync_wanted = 0
         self._sync_due = -inf
         self._dirty: dict[str, int] = {}
@@ -310,14 +285,10 @@ class Lane:
         self._removals.append(Removal(self.staged, path, is_folder))
         self.notify()
 
-    def proven(self, path: str) -> int:
-        """How much of a file is known to be synced; -1 for one that is not known."""
-        return self._proven.get(path, -1)
-
     def prove(self, path: str, size: int) -> None:
         """A start has found so much of a file, and has synced it: the next mark says so."""
-        if self.proven(path) < size:
-            self._proven[path] = self._news[path] = size
+        if self.marks.proven(path) < size:
+            self.marks.synced({path: size}, ())
             self._mark_due = True
 
     # --- writes
@@ -366,42 +337,15 @@ class Lane:
         return batch
 
     def _mark(self) -> _Extent:
-        news, self._news = self._news, {}
-        whole = self._marks_end >= self._marks_full
-        if whole:
-            self._proven = {path: end for path, end in self._proven.items() if not within(path, self._gone)}
-            self._gone.clear()
-            if self._marks_number:
-                self._removals.append(Removal(self.staged, self._marks_path, is_folder=False))
-            self._marks_number += 1
-            self._marks_path = marks_file(self.name, self._marks_number)
-            self._marks_end = 0
-        extent = _Extent(self._marks_path, self._marks_end)
-        extent.chunks = self._mark_chunks(files=self._proven if whole else news, whole=whole)
-        extent.end = self._marks_end
-        if whole:
-            self._marks_full = max(MARKS_BYTES_MAX, WHOLE_SHARE * extent.end)
-            self._beginning = True
-            extent.chunks.append(bytes(ROOM_BYTES))
+        mark = self.marks.next(self._batch_number)
+        if mark.full is not None:
+            self._removals.append(Removal(self.staged, mark.full, is_folder=False))
+        extent = _Extent(mark.path, mark.offset)
+        extent.chunks = mark.chunks
+        extent.end = mark.end
         self._mark_due = False
         self._mark_from = self._now + self._mark_interval_s
         return extent
-
-    def _mark_chunks(
-        self, *, files: Mapping[str, int] = MappingProxyType({}), left: Sequence[str] = (), whole: bool = False
-    ) -> list[bytes]:
-        """The record of a mark, behind the one before it."""
-        payload = mark(
-            synced=(self.generation, self._synced_batch) if self._synced_batch else self._synced_before,
-            files=files,
-            left=left,
-            whole=whole,
-            everywhere=self._everywhere,
-            definitions=self.definitions,
-        )
-        chunks = encode(Kind.MARK, (payload,), self.generation, self._batch_number)
-        self._marks_end += sum(map(len, chunks))
-        return chunks
 
     def wrote(self, batch: WriteBatch, seconds: float = 0.0) -> None:
         """The batch has run, within so many seconds. Nothing moves after a failure."""
@@ -417,7 +361,7 @@ class Lane:
         self.write_seconds += seconds
         self.last_write_seconds = seconds
         self._dirty.update(batch.ends)
-        self._beginning = False
+        self.marks.beginning = False
         self.notify()
 
     # --- syncs
@@ -427,7 +371,7 @@ class Lane:
         while a batch is out."""
         if self.failed is not None or self.syncing is not None:
             return None
-        if self._removals and self._removals[0].position <= self.synced and not self._beginning:
+        if self._removals and self._removals[0].position <= self.synced and not self.marks.beginning:
             return max(now, self._removals_from)
         if self.written == self.synced:
             return None
@@ -439,7 +383,9 @@ class Lane:
         if due is None or due > now:
             return None
         removals = self._take_removals(now)
-        announcement = self._announcement(removals)
+        announcement = self.marks.announcement(
+            [(removal.path, removal.is_folder) for removal in removals], self._batch_number
+        )
         files = self._take_dirty(now, with_marks=announcement is not None)
         batch = SyncBatch(
             number=self._batch_number - (1 if self.writing is None else 2),
@@ -459,11 +405,11 @@ class Lane:
         """The files to sync. Marks only help to explain damage, so they wait for the interval, unless they announce a
         removal."""
         dirty, self._dirty = self._dirty, {}
-        if with_marks or (self._marks_path in dirty and now >= self._marks_due):
+        if with_marks or (self.marks.path in dirty and now >= self._marks_due):
             self._marks_due = now + self._sync_interval_s
-            dirty[self._marks_path] = self._marks_end
-        elif self._marks_path in dirty:
-            self._dirty[self._marks_path] = dirty.pop(self._marks_path)
+            dirty[self.marks.path] = self.marks.end
+        elif self.marks.path in dirty:
+            self._dirty[self.marks.path] = dirty.pop(self.marks.path)
         return dirty
 
     def _take_folders(self, files: Iterable[str]) -> list[str]:
@@ -479,29 +425,11 @@ class Lane:
 
     def _take_removals(self, now: float) -> list[Removal]:
         removals: list[Removal] = []
-        if self._beginning or now < self._removals_from:
+        if self.marks.beginning or now < self._removals_from:
             return removals
         while self._removals and self._removals[0].position <= self.written and len(removals) < REMOVALS_MAX:
             removals.append(self._removals.popleft())
         return removals
-
-    def _announcement(self, removals: Sequence[Removal]) -> tuple[str, int, Sequence[bytes]] | None:
-        """The mark that says what is about to go; None when no mark names it."""
-        left, self._left = self._left, []
-        for path, is_folder in ((removal.path, removal.is_folder) for removal in removals):
-            if self._proven.pop(path, None) is not None:
-                self._news.pop(path, None)
-                left.append(path)
-            elif is_folder and outlives(path):
-                self._gone.add(path)
-                left.append(path)
-        if not left or not self._marks_full:
-            return None
-        if self._gone and self._news:
-            self._news = {path: end for path, end in self._news.items() if not within(path, self._gone)}
-        offset = self._marks_end
-        self._left = left
-        return self._marks_path, offset, self._mark_chunks(left=left)
 
     def did_sync(self, batch: SyncBatch, seconds: float = 0.0) -> None:
         """The batch has run, within so many seconds. Nothing moves after a failure."""
@@ -515,13 +443,11 @@ class Lane:
         self.sync_counts[bisect_left(SYNC_SECONDS, seconds)] += 1
         if batch.position > self.synced:
             self.synced = batch.position
-            self._synced_batch = batch.number
+            self.marks.synced_batch = batch.number
             self._mark_due = True
-        for path, end in batch.files.items():
-            if outlives(path) and not (self._leaving and within(path, self._leaving)):
-                self._proven[path] = self._news[path] = end
+        self.marks.synced(batch.files, self._leaving)
         if batch.announced:
-            self._left = []
+            self.marks.announced()
             for removal in batch.removals:
                 self._removed(removal)
         else:

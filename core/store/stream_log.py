@@ -398,7 +398,7 @@ class StreamLog:
         To know what is sound, it is read: after a crash while it was the newest, or when a power cut has brought it
         back. From before there were marks of files it is taken as it is."""
         lane = self._lane
-        known = lane.proven(segment.path)
+        known = lane.marks.proven(segment.path)
         if segment.end <= known or (intact and known >= 0):
             return
         end = segment.end
