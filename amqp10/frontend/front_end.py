@@ -435,12 +435,11 @@ class Amqp10FrontEnd:
         link.reference = user
         self.traffic.consumers += 1
         self._stalls.look_at(self.look, wanted=True)
-        settled = attach.snd_settle_mode == 1
         link.attach(
             source=termini.effective_source(source, queue_name, stream),
             target=attach.target,
-            snd_settle_mode=1 if settled else 0,
-            rcv_settle_mode=0 if settled else attach.rcv_settle_mode,
+            snd_settle_mode=1 if attach.snd_settle_mode == 1 else 0,
+            rcv_settle_mode=attach.rcv_settle_mode,
             max_message_size=attach.max_message_size,
             properties={termini.QUEUE_IDENTITY: queue.identity},
         )
