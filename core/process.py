@@ -33,7 +33,8 @@ from core.interface import Converter
 from core.message import Origin
 from core.observe.idle_consumers import IdleConsumers
 from core.observe.log import LogLevel, open_log
-from core.observe.stalls import StallLog, Stalls
+from core.observe.stall_log import StallLog
+from core.observe.stalls import Stalls
 from core.server.data import OpenData, StartGivenUp
 from core.server.descriptors import raise_limit, sockets_limit
 from core.server.flow_writer import flow_tasks, open_flow_events
@@ -195,17 +196,12 @@ async def _serve(
     log = surface.log
     broker = Broker(engine_settings(settings), protocols.converter, storage=data.storage, new_identity=new_identity)
     flow = open_flow_events(settings.flow_events, clock=clock, node=node_name())
-    stalls = Stalls(clock=clock, listeners=[StallLog(log), flow], addresses_max=settings.metrics.addresses_max)
+    stall_log = StallLog(log, settings.log, clock)
+    stalls = Stalls(clock=clock, listeners=[stall_log, flow], addresses_max=settings.metrics.addresses_max)
     idle = IdleConsumers(addresses_max=settings.metrics.addresses_max)
     resident, give_back, notice = ResidentSet(), memory_giver(), ServiceNotice(os.environ)
-    sampler = Sampler(
-        settings=settings.alarms,
-        registry=broker.alarms,
-        measures=_measures(settings, resident, give_back, sockets=lambda: server.sockets),
-        clock=clock,
-        memory_sampled=broker.memory_sampled,
-        log=log,
-    )
+    measures = _measures(settings, resident, give_back, sockets=lambda: server.sockets)
+    sampler = _sampler(settings, broker, measures, clock, log)
     admin: AdminServer | None = None
 
     async def serve_admin(turn: Callable[[], None]) -> None:
@@ -216,14 +212,14 @@ async def _serve(
     if settings.admin.enabled:
         tasks.append(IdleRounds(broker.idle_consumers, idle).run)
     access, hashing = _access(settings, clock=clock, log=log, config=surface.config)
-    tasks.append(hashing.run)
+    tasks += [hashing.run, StallRounds(stalls, stall_log).run]
     server = Server(
         settings=settings.server,
         engine=broker,
         factories=protocols.front_ends(settings, broker, access, stalls, flow),
         log=log,
         clock=clock,
-        background=[*data.tasks(broker.alarms), sampler.run, StallRounds(stalls).run, serve_admin, notice.run, *tasks],
+        background=[*data.tasks(broker.alarms), sampler.run, serve_admin, notice.run, *tasks],
         sockets_changed=data.sockets_changed,
         store=data.write_inline,
     )
@@ -289,6 +285,19 @@ async def console(
         log.warning("admin-not-listening", reason=error.strerror)
         return f"no console: {error.strerror}", None
     return f"console at {' and '.join(f'http://{place}/' for place in admin.places)}", admin
+
+
+def _sampler(
+    settings: Settings, broker: Broker, measures: Measures, clock: Callable[[], Now], log: FilteringBoundLogger
+) -> Sampler:
+    return Sampler(
+        settings=settings.alarms,
+        registry=broker.alarms,
+        measures=measures,
+        clock=clock,
+        memory_sampled=broker.memory_sampled,
+        log=log,
+    )
 
 
 def _measures(

@@ -221,6 +221,7 @@ WHEN_REACHED: Mapping[str, str] = {
     "server.accept_backlog": "the operating system lets connections wait or refuses them",
     "server.frame_taps_max": "`headgate trace frames` is refused",
     "server.rounds_per_wake_up_max": "the rest of the work waits until the other peers have had a turn",
+    "log.stalls_per_minute_max": "further stalls of that minute are not logged, and a line says how many",
     "log.per_second_max": "lines of that event are left out, and the next one says how many",
     "log.waiting_max": "lines are dropped",
     "store.msg_store_file_size_limit": "the next file of the message store is begun",

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from core.config.section import Section
-from core.config.units import Unit
+from core.config.units import Seconds, Unit
 
 
 class LogSettings(Section):
@@ -19,6 +19,20 @@ class LogSettings(Section):
 
     per_second_max: Annotated[int, Unit("lines a second and event")] = Field(default=20, ge=1, le=100_000)
     """How often one event is logged; the line that follows says how many were left out."""
+
+    stall_after: Seconds = Field(default=1.0, ge=0.05, le=3600.0)
+    """A link or reader that stands still for a reason that is not its consumer's alone is logged when it has for this
+    long. Lists, metrics and flow events have all that last 50 ms."""
+
+    consumer_stall_after: Seconds = Field(default=60.0, ge=0.05, le=86_400.0)
+    """The same where only the consumer decides: its link credit, its window, its socket. A consumer that takes its time
+    is no event."""
+
+    stall_pause: Seconds = Field(default=60.0, ge=0.0, le=86_400.0)
+    """Of one link or reader, one stall is logged in this time at most."""
+
+    stalls_per_minute_max: Annotated[int, Unit("stalls a minute")] = Field(default=60, ge=1, le=100_000)
+    """Stalls of all links and readers that are logged; a line each minute says how many were left out."""
 
     waiting_max: Annotated[int, Unit("lines")] = Field(default=10_000, ge=1, le=1_000_000)
     """Lines kept while standard error takes none; more are dropped and counted."""

@@ -4,7 +4,8 @@ Front ends report that a link or a reader is blocked and that it is not any more
 window, its link credit, its socket) they find when they are asked to look. Nothing here is called per message.
 
 Most stalls are over in milliseconds: that is flow control at work. They count in seconds and are told to nobody; what
-has lasted :data:`AFTER_S` is told to the listeners, once at its beginning and once at its end. Who drives the ledger
+has lasted :data:`AFTER_S` is told to the listeners, once at its beginning and once at its end. Which of these are worth
+a line of the log is another question (:mod:`core.observe.stall_log`). Who drives the ledger
 calls :meth:`Stalls.look` and :meth:`Stalls.tell` a few times a second; both pause between slices.
 
 Invariants: a subject has one stall at most; blocked seconds never go down, whoever reads them and when; a listener
@@ -17,8 +18,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from structlog.typing import FilteringBoundLogger
-
 from core.clock import Now
 from core.interface import FlowReason, Snapshot, StallSubject
 
@@ -29,7 +28,7 @@ ADDRESSES_MAX = 1000
 OTHER = "_other"
 """Stands for all addresses beyond these."""
 SLICE = 256
-"""Links looked at, or stalls told, between two pauses: 2 µs for each look and 20 µs for a line of the log."""
+"""Links looked at, or stalls told, between two pauses: 2 µs for each look and 20 µs for who hears of it."""
 
 
 class Blocked(NamedTuple):
@@ -216,40 +215,3 @@ class Stalls:
                 return OTHER
             self._addresses.add(address)
         return address
-
-
-class StallLog:
-    """The :class:`StallListener` that writes lines."""
-
-    def __init__(self, log: FilteringBoundLogger) -> None:
-        self._log = log
-
-    def stall_started(self, stall: Stall) -> None:
-        """One line, some time after the beginning."""
-        self._log.info("stall-started", **_facts(stall))
-
-    def stall_ended(self, stall: Stall, now: Now) -> None:
-        """One line with the whole duration."""
-        self._log.info("stall-ended", **_facts(stall), seconds=round(stall.seconds(now), 3))
-
-    def look_failed(self, error: Exception) -> None:
-        """With the stack."""
-        self._log.error("stall-look-failed", exc_info=error)
-
-
-def _facts(stall: Stall) -> dict[str, object]:
-    who = stall.who
-    facts: dict[str, object] = {
-        "connection": who.connection,
-        "peer": who.peer,
-        "container_id": who.container_id,
-        "user": who.user,
-        "direction": who.direction,
-        "reason": stall.reason.value,
-        "culprit": stall.culprit,
-    }
-    if who.address:
-        facts["address"] = who.address
-    if who.identity != who.connection:
-        facts["link"] = who.identity
-    return facts

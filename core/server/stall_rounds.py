@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import trio
 
+from core.observe.stall_log import StallLog
 from core.observe.stalls import Stalls
 
 ROUND_S = 0.2
@@ -20,8 +21,9 @@ Ten thousand idle consumers cost 4 ms a look (0.4 µs each), those without link 
 class StallRounds:
     """One for each server, among its background tasks."""
 
-    def __init__(self, stalls: Stalls) -> None:
+    def __init__(self, stalls: Stalls, log: StallLog) -> None:
         self._stalls = stalls
+        self._log = log
 
     async def run(self, turn: Callable[[], None]) -> None:
         """Go round until cancelled. Each round ends in a turn: a client may follow its own stalls."""
@@ -32,6 +34,7 @@ class StallRounds:
             if number % ROUNDS_PER_LOOK == 0:
                 await _slices(self._stalls.look())
             await _slices(self._stalls.tell())
+            await _slices(self._log.tell())
             turn()
 
 

@@ -44,6 +44,7 @@ from amqp10.sasl import SaslInit, SaslMechanism, Success, encode_sasl_frame
 from amqp10.sections import scan
 from amqp10.serve import connection_settings
 from core.clock import Now
+from core.config.log import LogSettings
 from core.control_plane import BrokerControl
 from core.engine.broker import Broker
 from core.engine.settings import EngineSettings
@@ -52,7 +53,8 @@ from core.interface import Mailbox, QueueDeclaration, QueueTarget
 from core.message import Attributes, Run
 from core.observe.flow_events.recorder import FlowEvents
 from core.observe.flow_events.ring import Ring
-from core.observe.stalls import StallLog, Stalls
+from core.observe.stall_log import StallLog
+from core.observe.stalls import AFTER_S, Stalls
 from core.server.frontends import FrontEnd, PeerInfo
 from core.server.stall_rounds import ROUND_S, ROUNDS_PER_LOOK
 from core.server.traffic import Traffic
@@ -114,11 +116,12 @@ class InProcessBroker:
         self.engine = Broker(engine or EngineSettings(), self.converter, storage=storage or self._own_storage)
         self.now = Now(1000.0, 1_700_000_000.0)
         self.log = LogCapture()
-        stall_log = StallLog(structlog.wrap_logger(None, processors=[self.log]))
+        at_once = LogSettings(stall_after=AFTER_S, consumer_stall_after=AFTER_S, stall_pause=0.0)
+        self.stall_log = StallLog(structlog.wrap_logger(None, processors=[self.log]), at_once, lambda: self.now)
         self.flow = FlowEvents(
             clock=lambda: self.now, node="test", interval_s=0.01, feed_records_max=100, ring=flow_ring
         )
-        self.stalls = Stalls(clock=lambda: self.now, listeners=[stall_log, self.flow])
+        self.stalls = Stalls(clock=lambda: self.now, listeners=[self.stall_log, self.flow])
         self.control = BrokerControl(self.engine, version="test", pid=0, stalls=self.stalls)
         self.node = ManagementNode(self.engine, self.control)
         self.traffic = {"amqp10": Traffic(), "amqp091": Traffic()}
@@ -194,6 +197,7 @@ class InProcessBroker:
             if number % ROUNDS_PER_LOOK == 0:
                 deque(self.stalls.look(), maxlen=0)
             deque(self.stalls.tell(), maxlen=0)
+            deque(self.stall_log.tell(), maxlen=0)
             self.run()
 
     def touch(self, peer: "AnyPeer") -> None:

@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator
 
+import structlog
 import trio
 import trio.testing
+from structlog.testing import LogCapture
 
 from core.clock import Now
+from core.config.log import LogSettings
 from core.interface import FlowReason, StallSubject
+from core.observe.stall_log import StallLog
 from core.observe.stalls import Stall, Stalls
 from core.server.run import read_clocks
 from core.server.stall_rounds import StallRounds
@@ -14,6 +18,11 @@ from core.server.stall_rounds import StallRounds
 READER = StallSubject(
     identity="c1", connection="c1", peer="host:1", container_id="", user="guest", direction="in", address=""
 )
+
+
+def no_log() -> StallLog:
+    """Lines that go nowhere."""
+    return StallLog(structlog.wrap_logger(None, processors=[LogCapture()]), LogSettings(), read_clocks)
 
 
 class Heard:
@@ -37,7 +46,7 @@ async def test_a_stall_is_told_after_50_ms_and_within_a_second(autojump_clock: t
     heard = Heard()
     stalls = Stalls(clock=read_clocks, listeners=[heard])
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(StallRounds(stalls).run, lambda: None)
+        nursery.start_soon(StallRounds(stalls, no_log()).run, lambda: None)
         for pause in (0.0, 0.17, 0.31):
             await trio.sleep(pause)
             stalls.blocked(READER, FlowReason.MEMORY, "alarm memory", read_clocks())
@@ -58,7 +67,7 @@ async def test_everybody_looks_twice_within_a_second(autojump_clock: trio.testin
     stalls = Stalls(clock=read_clocks)
     stalls.look_at(look, wanted=True)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(StallRounds(stalls).run, lambda: None)
+        nursery.start_soon(StallRounds(stalls, no_log()).run, lambda: None)
         await trio.sleep(4.1)
         nursery.cancel_scope.cancel()
     assert len(looked) == 10

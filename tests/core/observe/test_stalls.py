@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 import pytest
 from hypothesis import given
@@ -10,9 +11,12 @@ from structlog import wrap_logger
 from structlog.testing import LogCapture
 
 from core.clock import Now
+from core.config.log import LogSettings
 from core.interface import FlowReason, StallSubject
-from core.observe.stalls import OTHER, SLICE, Blocked, StallLog, Stalls
+from core.observe.stall_log import StallLog
+from core.observe.stalls import AFTER_S, OTHER, SLICE, Blocked, Stalls
 
+AT_ONCE = LogSettings(stall_after=AFTER_S, consumer_stall_after=AFTER_S, stall_pause=0.0, stalls_per_minute_max=10_000)
 LINK = StallSubject(
     identity="c1/0/1",
     connection="c1",
@@ -31,11 +35,11 @@ def at(seconds: float) -> Now:
 class Ledger:
     """Stalls with a clock that the test moves, and the log that it writes."""
 
-    def __init__(self, addresses_max: int = 10) -> None:
+    def __init__(self, addresses_max: int = 10, settings: LogSettings = AT_ONCE) -> None:
         self.now = at(0.0)
         self.lines = LogCapture()
-        log = wrap_logger(None, processors=[self.lines])
-        self.stalls = Stalls(clock=lambda: self.now, listeners=[StallLog(log)], addresses_max=addresses_max)
+        self.log = StallLog(wrap_logger(None, processors=[self.lines]), settings, lambda: self.now)
+        self.stalls = Stalls(clock=lambda: self.now, listeners=[self.log], addresses_max=addresses_max)
 
     def block(self, seconds: float, who: StallSubject = LINK, reason: FlowReason = FlowReason.MEMORY) -> None:
         self.stalls.blocked(who, reason, f"alarm {reason.value}", at(seconds))
@@ -43,7 +47,7 @@ class Ledger:
     def tell(self, seconds: float) -> list[object]:
         """The events of the lines so far, after everything due has been told."""
         self.now = at(seconds)
-        for _ in self.stalls.tell():
+        for _ in chain(self.stalls.tell(), self.log.tell()):
             pass
         return self.events
 
@@ -180,10 +184,11 @@ def test_telling_many_pauses_and_passes_over_those_that_end_meanwhile(ledger: Le
     ledger.now = at(1.0)
     telling = ledger.stalls.tell()
     next(telling)
-    assert len(ledger.events) == SLICE
+    assert sum(stall.told for stall in ledger.stalls.current.values()) == SLICE
     ledger.stalls.unblocked(links[-1], at(1.0))
     assert sum(1 for _ in telling) == 1
-    assert len(ledger.events) == 2 * SLICE
+    assert sum(stall.told for stall in ledger.stalls.current.values()) == 2 * SLICE
+    assert len(ledger.tell(1.0)) == 2 * SLICE
 
 
 def looks(count: int, links: int, seen: list[Now], first: Callable[[], None]) -> Callable[[Now], Iterator[int]]:
