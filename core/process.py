@@ -42,6 +42,7 @@ from core.server.frontends import FrontEndFactory
 from core.server.hashing import Hashing
 from core.server.idle_rounds import IdleRounds
 from core.server.last_work import finish_work
+from core.server.listener import CannotListen
 from core.server.measures import Measures, ResidentSet, disk_free, memory_giver, memory_total
 from core.server.reload import Reload
 from core.server.run import TAKEN, Server, read_clocks
@@ -272,14 +273,14 @@ async def console(
 ) -> tuple[str, "AdminServer | None"]:
     """What to say of the console, and the admin server, listening; or nothing and none, where none is wanted.
 
-    Raises OSError, Invalid for one that was asked for. One that nothing was set about is done without where its
+    Raises CannotListen, Invalid for one that was asked for. One that nothing was set about is done without where its
     address is taken: a second broker on a machine, and one beside a RabbitMQ with its metrics, must start.
     """
     if not settings.admin.enabled:
         return "", None
     try:
         admin = await open_admin()
-    except OSError as error:
+    except CannotListen as error:
         if settings.admin.asked_for:
             raise
         log.warning("admin-not-listening", reason=error.strerror)

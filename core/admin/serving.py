@@ -17,7 +17,7 @@ from core.admin.answers import problem
 from core.admin.connection import AdminConnection
 from core.config.admin import AdminSettings
 from core.server.descriptors import too_few_left
-from core.server.listener import open_listeners
+from core.server.listener import CannotListen, open_listeners
 
 REMEDY = "give it another address with admin.listen or --admin HOST:PORT, or turn it off with --admin off"
 
@@ -72,11 +72,11 @@ class AdminServer:
         return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.listening_on]
 
     async def open(self) -> None:
-        """Listen. Raises OSError when an address cannot be listened on."""
+        """Listen. Raises CannotListen when that is not possible."""
         try:
             self._sockets = await open_listeners(self._settings.listen, BACKLOG)
-        except OSError as error:
-            raise OSError(error.errno, f"admin server: {error.strerror}; {REMEDY}") from error
+        except CannotListen as error:
+            raise CannotListen(error.errno, f"admin server: {error.strerror}; {REMEDY}") from error
 
     async def run(self) -> None:
         """Serve until cancelled; then everybody is cut off."""

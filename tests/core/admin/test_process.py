@@ -24,6 +24,7 @@ from core.admin.serving import AdminServer
 from core.config import Settings
 from core.config.address import is_loopback, parse_address
 from core.process import console
+from core.server.listener import CannotListen
 from tests.kit.broker_process import READY, ROOT, STOP_SECONDS
 
 TOKEN = "a-token-for-a-test"
@@ -143,7 +144,7 @@ def test_the_line_of_the_start_names_the_console(admin: str, said: str, tmp_path
 
 async def taken() -> AdminServer:
     """What opening an admin server on an address that is taken does."""
-    raise OSError(errno.EADDRINUSE, "cannot listen on 127.0.0.1:15692: Address already in use")
+    raise CannotListen(errno.EADDRINUSE, "cannot listen on 127.0.0.1:15692: Address already in use")
 
 
 def test_the_console_is_on_unless_something_else_is_set():
@@ -161,7 +162,7 @@ async def test_a_broker_for_which_nothing_was_set_starts_without_a_console_and_s
 @pytest.mark.parametrize("told", [{"enabled": True}, {"listen": ["127.0.0.1:15692"]}])
 async def test_a_console_that_was_asked_for_is_there_or_the_start_fails(told: dict[str, object]):
     settings = Settings.model_validate({"admin": told})
-    with pytest.raises(OSError, match="already in use"):
+    with pytest.raises(CannotListen, match="already in use"):
         await console(settings, taken, structlog.wrap_logger(None, processors=[]))
 
 
@@ -171,7 +172,7 @@ def test_a_port_in_use_is_named_before_anybody_is_served(tmp_path: Path, capsys:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
         file = configuration(tmp_path, place)
         assert (
-            run(["serve", "--config", file, "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data")]) is Exit.USAGE
+            run(["serve", "--config", file, "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data")]) is Exit.NOT_NOW
         )
     told = capsys.readouterr()
     assert told.err.splitlines()[-1] == (
