@@ -32,6 +32,7 @@ from core.observe.stalls import Stalls
 from core.process import headgate_version
 from core.server.drain import DRAINED
 from core.server.frontends import FrontEndFactory, PeerInfo
+from core.server.signals import Signals
 from tests.kit.logins import make_access, user
 
 NOW = Now(100.0, 1_700_000_000.0)
@@ -228,7 +229,7 @@ async def test_the_whole_broker_serves_on_a_socket(tmp_path):
     async with trio.open_nursery() as nursery:
 
         async def run() -> None:
-            await serve(settings, ready=listening)
+            await serve(settings, ready=listening, signals=Signals(), read=lambda: settings)
 
         nursery.start_soon(run)
         await ready.wait()

@@ -172,7 +172,8 @@ def test_a_port_in_use_is_named_before_anybody_is_served(tmp_path: Path, capsys:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
         file = configuration(tmp_path, place)
         assert (
-            run(["serve", "--config", file, "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data")]) is Exit.NOT_NOW
+            run(["serve", "--config", file, "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data")])
+            is Exit.NOT_NOW
         )
     told = capsys.readouterr()
     assert told.err.splitlines()[-1] == (
