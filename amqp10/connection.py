@@ -122,6 +122,10 @@ class Connection:
         """The turn ended before the bytes did. Call ``go_on``, and receive no more before this is False."""
         return self._frames_left == 0 and not self._finished
 
+    def end_turn(self) -> None:
+        """What is left of the bytes waits for ``go_on``; events of frames that were taken come all the same."""
+        self._frames_left = 0
+
     def go_on(self) -> None:
         """A new turn for the bytes that are left. Ask for events next."""
         self._frames_left = self.settings.frames_per_turn_max

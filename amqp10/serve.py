@@ -66,6 +66,7 @@ def front_end_settings(settings: Settings) -> FrontEndSettings:
         close_time_out_ms=round(own.close_time_out * 1000),
         partial_delivery_bytes_max=own.partial_delivery_bytes_max,
         frames_per_turn_max=own.frames_per_turn_max,
+        work_per_turn_max=settings.engine.work_per_turn.peer,
         session=SessionLimits(
             max_incoming_window=own.max_incoming_window,
             window_top_up=own.window_top_up,
@@ -151,6 +152,7 @@ def amqp10_factory(
             wake=notify,
             traffic=traffic,
             flow=flow,
+            work=broker.work,
         )
 
     return FrontEndFactory(
@@ -203,6 +205,7 @@ class AllProtocols:
             ),
             amqp091_factory(
                 settings=amqp091_settings(settings, version=headgate_version()),
+                work=broker.work,
                 engine=broker,
                 topology=broker,
                 converter=self.converter,

@@ -56,6 +56,7 @@ class Amqp091Alone:
         return [
             amqp091_factory(
                 settings=amqp091_settings(settings, version=headgate_version()),
+                work=broker.work,
                 engine=broker,
                 topology=broker,
                 converter=self.converter,

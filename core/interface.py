@@ -71,16 +71,15 @@ class Mailbox:
         self._notify = notify
 
     def put(self, action: "Action") -> None:
-        """Append an action; the owner hears of it once, however many follow."""
+        """Append an action; the owner hears of the first only."""
         if not self._actions:
             self._notify()
         self._actions.append(action)
 
-    def take(self) -> list["Action"]:
-        """All actions so far, oldest first; the mailbox is empty afterwards."""
-        actions = self._actions
-        self._actions = []
-        return actions
+    def take(self, most: int = 2**31) -> list["Action"]:
+        """The oldest actions, ``most`` at most. Whoever leaves some sees to it that it comes back for them."""
+        actions, self._actions = self._actions, self._actions[most:]
+        return actions[:most] if self._actions else actions
 
     def __bool__(self) -> bool:
         return bool(self._actions)
@@ -294,8 +293,9 @@ class Engine(Protocol):
     def subscribe(self, mailbox: Mailbox) -> frozenset[str]:
         """Put ``AlarmChanged`` into this mailbox from now on. Returns the alarms that are on."""
 
-    def unsubscribe(self, mailbox: Mailbox, owner: object) -> None:
-        """The connection is gone: forget the mailbox and delete the exclusive queues of ``owner``."""
+    def unsubscribe(self, mailbox: Mailbox, owner: object) -> bool:
+        """The connection is gone: forget the mailbox and delete exclusive queues of ``owner``. True: some are left for
+        another call."""
 
     def publisher(
         self,

@@ -86,6 +86,7 @@ def engine_settings(settings: Settings) -> EngineSettings:
     credit = settings.stage_credit
     return EngineSettings(
         queue_messages_per_turn=settings.engine.stage_messages_per_turn.queue,
+        queue_work_per_turn=settings.engine.work_per_turn.queues,
         queues_max=settings.engine.queues_max,
         exchanges_max=settings.engine.exchanges_max,
         bindings_max=settings.engine.bindings_max,
@@ -191,11 +192,18 @@ async def serve(
             data.close()
 
 
+def _tell_of_policies(broker: Broker, log: FilteringBoundLogger) -> None:
+    """Those that an earlier version has kept, and this one cannot use."""
+    for policy, why in broker.policies.unusable:
+        log.warning("policy-not-usable", policy=policy, reason=why)
+
+
 async def _serve(
     settings: Settings, protocols: Protocols, data: OpenData, clock: Callable[[], Now], surface: _Surface
 ) -> None:
     log = surface.log
     broker = Broker(engine_settings(settings), protocols.converter, storage=data.storage, new_identity=new_identity)
+    _tell_of_policies(broker, log)
     flow = open_flow_events(settings.flow_events, clock=clock, node=node_name())
     stall_log = StallLog(log, settings.log, clock)
     stalls = Stalls(clock=clock, listeners=[stall_log, flow], addresses_max=settings.metrics.addresses_max)

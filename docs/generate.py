@@ -274,6 +274,8 @@ WHEN_REACHED: Mapping[str, str] = {
     "engine.exchanges_max": "the declaration is refused",
     "engine.bindings_max": "the binding is refused",
     "engine.policies_max": "the policy is refused",
+    "engine.work_per_turn.peer": "the rest of its input, its output and its end waits until the others had a turn",
+    "engine.work_per_turn.queues": "the other queues, and the rest of these, wait for the next turn",
     "engine.stage_messages_per_turn.channel": "the rest waits in the channel's stage",
     "engine.stage_messages_per_turn.queue": "the rest waits in the queue's stage and is not confirmed yet",
 }

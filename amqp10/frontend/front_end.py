@@ -30,8 +30,10 @@ from amqp10.events import (
     SessionEnded,
 )
 from amqp10.frontend import decode_errors, termini
+from amqp10.frontend.alarm_effects import AlarmEffects
 from amqp10.frontend.balances import count_gone
 from amqp10.frontend.conditions import link_fault
+from amqp10.frontend.dynamic_nodes import DynamicNodes
 from amqp10.frontend.flow_self import FLOW_SELF, ConnectionFlow, SelfReceiver, earlier, refuse_sender
 from amqp10.frontend.frame_cutter import FrameCutter
 from amqp10.frontend.headers import AttributesByHeader, HeaderByAttributes
@@ -39,17 +41,10 @@ from amqp10.frontend.incoming import PublisherLink, fault_of
 from amqp10.frontend.management_links import ManagementLinks
 from amqp10.frontend.operating import Operating
 from amqp10.frontend.outgoing import ConsumerLink
-from amqp10.frontend.reasons import BlockWatches, Telling, Waiting, reason_of_alarms
+from amqp10.frontend.reasons import BlockWatches, Telling, Waiting
 from amqp10.frontend.session_watches import SessionWatches
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.frontend.snapshots import (
-    connection_snapshot,
-    link_figures,
-    link_identity,
-    link_snapshots,
-    session_snapshots,
-    stall_subject,
-)
+from amqp10.frontend.snapshots import link_identity, rows_of, stall_subject
 from amqp10.frontend.stream_filters import check_unfiltered, stream_filters
 from amqp10.management import ManagementNode
 from amqp10.performatives import Attach, Open
@@ -85,6 +80,11 @@ from core.server.frame_tap import Cutters
 from core.server.frontends import PeerInfo
 from core.server.orders import Order
 from core.server.traffic import Traffic
+from core.work import Work
+
+EVENT_WORK, ACTION_WORK = 15, 15
+"""What a frame or a run costs at least, in units of :mod:`core.work`, and what an action does."""
+ACTIONS_AT_ONCE = 16
 
 HOST_PREFIX = "vhost:"
 """A hostname in the open selects a virtual host when it begins so; other names are just the machine's."""
@@ -109,64 +109,94 @@ class Amqp10FrontEnd:
         wake: Callable[[], None],
         traffic: Traffic | None = None,
         flow: FlowRecorder | None = None,
+        work: Work | None = None,
     ) -> None:
         """``unique`` gives the part of a dynamic node's name that nobody can guess; ``wake`` asks for another turn.
-        ``traffic`` is what all connections of the protocol count in, ``flow`` who records flow events."""
+        ``traffic`` is what all connections of the protocol count in, ``flow`` who records flow events, ``work`` where
+        everything that is done in the event loop is counted."""
         self.info = info
         self.traffic = traffic or Traffic()
         self.connection = connection
         self.settings = settings
-        self.alarms: frozenset[str] = frozenset()
         self._mailbox = mailbox
+        self._work = work or Work()
+        self._until = 0
+        """Of the work: when this turn is over."""
         self._engine = engine
         self._topology = topology
         self._converter = converter
         self._management = management
         self._stalls = stalls
-        self._unique = unique
         self._wake = wake
         self._attributes = AttributesByHeader()
         self._headers = HeaderByAttributes()
-        self._dynamic: dict[SenderLink | ReceiverLink, str] = {}
+        self._dynamic = DynamicNodes(connection, topology, owner=self, unique=unique)
         telling = Telling(after_s=settings.reason_after_ms / 1000, interval_s=settings.reason_interval_ms / 1000)
         self._blocks = BlockWatches(telling if settings.reasons else None, stalls, self._stall_subject)
         self._operating = Operating(info, connection)
         self._sessions = SessionWatches(self.traffic.flow.closed_windows)
+        self._alarms = AlarmEffects(connection, self._sessions, self._blocks)
         connection.flow_frames = self.traffic.flow.flow_frames
         self._flow = ConnectionFlow(flow, info, connection, wake)
+        self._eof = False
         self._lost = False
+        self._releasing: Iterator[None] | None = None
+        """What is left of the end."""
         self._now = Now(0.0, 0.0)
 
     # --- the server's side -------------------------------------------------------------------------------------------
 
     def receive_data(self, data: bytes, now: Now) -> None:
-        self._now = now
+        self._begin_turn(now)
         if self._mailbox:
-            self.take_actions(now)
+            self._take_some_actions()
         self.connection.receive_data(data, now.monotonic)
+        if self._mailbox:
+            self.connection.end_turn()  # a flow must not come before what was handed out under the link credit before
         self._answer_events(now)
 
     def receive_eof(self, now: Now) -> None:
-        self._now = now
-        while self.connection.input_left:  # at most what one read brought
-            self.connection.go_on()
-            self._answer_events(now)
-        self.connection.receive_eof()
-        self._answer_events(now)
+        self._begin_turn(now)
+        self._eof = True
+        self._read_to_the_end(now)
 
-    def take_actions(self, now: Now) -> None:
-        self._now = now
-        for action in self._mailbox.take():
-            self._take_action(action)
+    def _read_to_the_end(self, now: Now) -> None:
+        """What the peer sent before it closed is taken still: at most what one read brought, a turn at a time."""
         if self.connection.input_left:
             self.connection.go_on()
+            self._answer_events(now)
+        if not self.connection.input_left:
+            self.connection.receive_eof()
+            self._answer_events(now)
+
+    def take_actions(self, now: Now) -> None:
+        self._begin_turn(now)
+        self._take_some_actions()
+        self._go_on_releasing()
+        if self._mailbox:
+            self._wake()
+        elif self._eof:
+            self._read_to_the_end(now)
+        elif self.connection.input_left:
+            self.connection.go_on()
         self._answer_events(now)
+
+    def _begin_turn(self, now: Now) -> None:
+        self._now = now
+        self._until = self._work.spent + self.settings.work_per_turn_max
+
+    def _take_some_actions(self) -> None:
+        work = self._work
+        while self._mailbox and work.spent < self._until:
+            for action in self._mailbox.take(ACTIONS_AT_ONCE):
+                self._take_action(action)
+                work.spent += ACTION_WORK
 
     def data_to_send(self, now: Now) -> bytes:
         if self._flow.recorder is not None:
             self._flow.report(now)
         data = self.connection.data_to_send(now.monotonic)
-        if self._blocks.tell(self.alarms, now):
+        if self._blocks.tell(self._alarms.on, now):
             data += self.connection.data_to_send(now.monotonic)
         self._answer_events(now)
         return data
@@ -195,9 +225,13 @@ class Amqp10FrontEnd:
     def last_words(self) -> bytes:
         return self.connection.close_for_a_bug()
 
-    def connection_lost(self, now: Now) -> None:
-        self.receive_eof(now)
+    def connection_lost(self, now: Now) -> bool:
+        self._begin_turn(now)
+        self._read_to_the_end(now)
+        if self.connection.input_left:
+            return True
         self._release_all()
+        return self._releasing is not None
 
     @property
     def finished(self) -> bool:
@@ -213,17 +247,7 @@ class Amqp10FrontEnd:
         return not (connection.input_left or connection.overdue or connection.handshake.waiting)
 
     def snapshot(self, kind: str, now: Now) -> list[dict[str, object]]:
-        match kind:
-            case "connections":
-                return [connection_snapshot(self.info, self.connection, self.alarms)]
-            case "sessions":
-                return session_snapshots(self.info, self.connection)
-            case "links":
-                return link_snapshots(self.info, self.connection, watches=self._sessions, now=now)
-            case "link_figures":
-                return link_figures(self.connection, watches=self._sessions, now=now)
-            case _:
-                return []
+        return rows_of(kind, self.info, self.connection, alarms=self._alarms.on, watches=self._sessions, now=now)
 
     def check(self, order: Order) -> None:
         """See :class:`core.server.orders.Obedient`."""
@@ -263,8 +287,12 @@ class Amqp10FrontEnd:
     # --- events ----------------------------------------------------------------------------------------------------
 
     def _answer_events(self, now: Now) -> None:
+        work = self._work
         while (event := self.connection.next_event()) is not None:
             self._answer(event, now)
+            work.spent += EVENT_WORK
+            if work.spent >= self._until:
+                self.connection.end_turn()
         if self.connection.input_left:
             self._wake()
 
@@ -312,14 +340,14 @@ class Amqp10FrontEnd:
             return
         self.connection.open()
         self._flow.opened()
-        self.alarms = self._engine.subscribe(self._mailbox)
+        self._alarms.on = self._engine.subscribe(self._mailbox)
 
     def _deliveries_received(self, event: DeliveriesReceived, now: Now) -> None:
         link, user = event.link, event.link.reference
         try:
             if isinstance(user, PublisherLink):
                 user.deliveries_received(event, now)
-                if link.credit.link_credit == 0 or self.alarms:
+                if link.credit.link_credit == 0 or self._alarms.on:
                     self._blocks.look_at(user)
             elif isinstance(user, ManagementLinks):
                 user.requests_received(event)
@@ -358,7 +386,7 @@ class Amqp10FrontEnd:
             if target.address == FLOW_SELF:
                 raise refuse_sender()
             self._check_welcome()
-            queue_name = self._dynamic_queue(link, attach, target.address) if target.dynamic else None
+            queue_name = self._dynamic.make(link, attach.name, target.address) if target.dynamic else None
             effective = termini.effective_target(target, queue_name)
             engine_target = None if effective.address is None else termini.engine_target(str(effective.address))
             publisher = self._engine.publisher(self._mailbox, self, engine_target, link)
@@ -377,8 +405,8 @@ class Amqp10FrontEnd:
         )
         publisher.reference = link.reference
         self.traffic.publishers += 1
-        if self.alarms:
-            self._close_window(session)
+        if self._alarms.on:
+            self._alarms.close_window(session, self._now)
             self._blocks.look_at(link.reference)
         link.attach(
             source=attach.source,
@@ -402,7 +430,7 @@ class Amqp10FrontEnd:
                 return
             self._check_welcome()
             if source.dynamic:
-                queue_name = self._dynamic_queue(link, attach, source.address)
+                queue_name = self._dynamic.make(link, attach.name, source.address)
             else:
                 queue_name = termini.queue_of(source.address)
             user = ConsumerLink(
@@ -447,20 +475,12 @@ class Amqp10FrontEnd:
 
     def _check_welcome(self) -> None:
         """Raises LinkFault while the broker is being drained: then there is the management node and nothing else."""
-        if FlowReason.DRAIN_MODE in self.alarms:
+        if FlowReason.DRAIN_MODE in self._alarms.on:
             raise LinkFault(ErrorCondition.DETACH_FORCED, DRAINED)
 
     def _refuse(self, link: SenderLink | ReceiverLink, fault: AmqpError) -> None:
-        self._delete_dynamic(link)
+        self._dynamic.delete(link)
         self._session_of(link).refuse(link, fault)
-
-    def _dynamic_queue(self, link: SenderLink | ReceiverLink, attach: Attach, address: object) -> str:
-        remote = self.connection.remote
-        container_id = remote.container_id if remote is not None else ""
-        name = termini.dynamic_name(container_id, attach.name, self._unique(), address=address)
-        self._topology.declare_dynamic_queue(name, self)
-        self._dynamic[link] = name
-        return name
 
     def _management_links(self, session: Session) -> ManagementLinks:
         if not isinstance(session.reference, ManagementLinks):
@@ -488,7 +508,7 @@ class Amqp10FrontEnd:
             case TakenBack():
                 self._consumer(action.consumer.reference).taken_back(action)
             case AlarmChanged():
-                self._alarms_changed(action.alarms)
+                self._alarms.changed(action.alarms, self._now)
             case PublisherClosed():
                 publisher = action.publisher.reference
                 assert isinstance(publisher, PublisherLink)
@@ -521,36 +541,6 @@ class Amqp10FrontEnd:
         assert isinstance(reference, ConsumerLink)
         return reference
 
-    def _alarms_changed(self, alarms: frozenset[str]) -> None:
-        """An alarm stops publishing and nothing else: only sessions that publish close their window. A drain stops
-        deliveries too."""
-        self.alarms = alarms
-        for session in self.connection.sessions:
-            self._hold_consumers(session, wanted=FlowReason.DRAIN_MODE in alarms)
-            if not alarms:
-                session.open_incoming_window()
-                self._sessions.observe(session, None, direction="in", now=self._now)
-                continue
-            publishers = [link.reference for link in session.links if isinstance(link.reference, PublisherLink)]
-            if publishers:
-                self._close_window(session)
-            for publisher in publishers:
-                self._blocks.look_at(publisher)
-
-    def _close_window(self, session: Session) -> None:
-        session.close_incoming_window()
-        self._sessions.observe(session, reason_of_alarms(self.alarms), direction="in", now=self._now)
-
-    def _hold_consumers(self, session: Session, *, wanted: bool) -> None:
-        for link in session.links:
-            user = link.reference
-            if isinstance(user, ConsumerLink) and (FlowReason.DRAIN_MODE in user.holds) is not wanted:
-                if wanted:
-                    user.hold(FlowReason.DRAIN_MODE)
-                else:
-                    user.let_go(FlowReason.DRAIN_MODE)
-                self._blocks.look_at(user)
-
     # --- ending ----------------------------------------------------------------------------------------------------
 
     def _detach(self, link: SenderLink | ReceiverLink, fault: LinkFault) -> None:
@@ -576,21 +566,34 @@ class Amqp10FrontEnd:
             user.released(link)
         elif isinstance(user, SelfReceiver):
             self._flow.receiver_released()
-        self._delete_dynamic(link)
-
-    def _delete_dynamic(self, link: SenderLink | ReceiverLink) -> None:
-        name = self._dynamic.pop(link, None)
-        if name is not None:
-            self._topology.delete_queue(name, self)
+        self._dynamic.delete(link)
 
     def _release_all(self) -> None:
         if self._lost:
+            self._go_on_releasing()
             return
         self._lost = True
         self._stalls.look_at(self.look, wanted=False)
         self._sessions.forget_all(self._now)
+        self._releasing = self._releases()
+        self._go_on_releasing()
+
+    def _releases(self) -> Iterator[None]:
+        """End everything that this connection has in the engine, a link at each step."""
         for session in self.connection.all_sessions:
             for link in session.links:
                 self._release(link)
+                yield
         self._flow.closed()
-        self._engine.unsubscribe(self._mailbox, self)
+        while self._engine.unsubscribe(self._mailbox, self):
+            yield
+
+    def _go_on_releasing(self) -> None:
+        work = self._work
+        while self._releasing is not None:
+            if work.spent >= self._until:
+                self._wake()
+                return
+            work.spent += EVENT_WORK
+            if next(self._releasing, self) is self:
+                self._releasing = None

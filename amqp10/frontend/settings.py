@@ -24,6 +24,8 @@ class FrontEndSettings:
     frames_per_turn_max: int = 128
     """Frames of one connection (a run counts as one) before the others get their turn. At 10 µs each, a peer that sends
     the dearest frames it can holds up the others for 5 ms."""
+    work_per_turn_max: int = 2_000
+    """Units of :mod:`core.work` that one connection may cause before the others get their turn."""
     unsent_bytes_max: int = 1024 * 1024
     max_link_credit: int = 170
     """Link credit of a publisher. 170 + 85 messages of one publisher are in the broker at most: below 256."""

@@ -197,3 +197,20 @@ def _paused(link: Link) -> bool:
     if isinstance(user, ConsumerLink):
         return FlowReason.PAUSED in user.holds
     return isinstance(user, PublisherLink) and user.paused
+
+
+def rows_of(
+    kind: str, info: PeerInfo, connection: Connection, *, alarms: frozenset[str], watches: SessionWatches, now: Now
+) -> list[Snapshot]:
+    """The rows of a connection of this kind; [] for kinds that AMQP 1.0 does not have."""
+    match kind:
+        case "connections":
+            return [connection_snapshot(info, connection, alarms)]
+        case "sessions":
+            return session_snapshots(info, connection)
+        case "links":
+            return link_snapshots(info, connection, watches=watches, now=now)
+        case "link_figures":
+            return link_figures(connection, watches=watches, now=now)
+        case _:
+            return []

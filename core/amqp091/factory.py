@@ -23,6 +23,7 @@ from core.server.drain import DRAINED
 from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
 from core.server.logins import Logins
 from core.server.traffic import Traffic
+from core.work import Work
 
 COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.1.0"
 """What our server-properties say: the dialect, not the maker, as in the open of AMQP 1.0."""
@@ -56,6 +57,7 @@ def amqp091_settings(settings: Settings, *, version: str) -> FrontEndSettings:
         stage_credit=StageCreditSpec(credit.initial, credit.more_after),
         channel_messages_per_turn=settings.engine.stage_messages_per_turn.channel,
         events_per_turn_max=own.events_per_turn_max,
+        work_per_turn_max=settings.engine.work_per_turn.peer,
         waiting_methods_max=own.waiting_methods_max,
         max_queue_credit=own.max_queue_credit,
         unsent_bytes_max=own.unsent_bytes_max,
@@ -75,6 +77,7 @@ def amqp091_factory(
     random_bytes: Callable[[int], bytes],
     traffic: Traffic | None = None,
     flow: FlowRecorder | None = None,
+    work: Work | None = None,
 ) -> FrontEndFactory:
     """AMQP 0.9.1 for the server's accept loop."""
     logins = Logins() if traffic is None else traffic.logins
@@ -99,6 +102,7 @@ def amqp091_factory(
             wake=notify,
             traffic=traffic,
             flow=flow,
+            work=work,
         )
 
     return FrontEndFactory(

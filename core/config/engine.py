@@ -19,6 +19,17 @@ class StageSettings(Section):
     """Published messages that one queue takes in per turn: at 0.5 us each, 5 ms of everybody's time. 0 stops it."""
 
 
+class WorkSettings(Section):
+    """What may be done in one turn, in units of about a microsecond: a binding that is looked at, a link that is
+    detached, a message that goes into a queue. What is left waits until the others have had their turn."""
+
+    peer: Annotated[int, Unit("units of work")] = Field(default=2_000, ge=100, le=10**6)
+    """What one connection may cause: with its methods, frames and messages, and when it ends."""
+
+    queues: Annotated[int, Unit("units of work")] = Field(default=3_000, ge=100, le=10**6)
+    """What all queues together may do: take messages on, hand them out, let them expire, give them back."""
+
+
 class EngineSettings(Section):
     """Queues, exchanges and the work on them."""
 
@@ -35,3 +46,5 @@ class EngineSettings(Section):
     """Policies that may exist at once. Each is looked at whenever a queue is declared."""
 
     stage_messages_per_turn: StageSettings = StageSettings()
+
+    work_per_turn: WorkSettings = WorkSettings()

@@ -84,8 +84,9 @@ class AnyQueue(Hashable, Protocol):
     def admit(self, confirms: Confirms, now: Now) -> bool:
         """Take on what the stage's budget allows. Returns True when there is more for another turn."""
 
-    def dispatch(self, now: Now) -> None:
-        """Do what is due, hand ready messages to consumers as their grants allow, then answer the grants."""
+    def dispatch(self, now: Now) -> int:
+        """Do what is due, hand ready messages to consumers as their grants allow, then answer the grants. Returns how
+        much work that was, in units of :mod:`core.work`."""
 
     def attach(self, consumer: Attachment) -> None:
         """A consumer comes, with no grant yet. Raises EngineError for options that this kind cannot meet."""

@@ -12,17 +12,15 @@ know about it stands in :mod:`core.engine.arguments`.
 ``ha-`` keys wish for copies on several nodes. They are taken, checked and shown, but act on nothing: this broker is one
 node and keeps one copy, which it says. An exclusive queue has no copies whatever they say.
 
-Patterns are regular expressions of Python's ``re``. One that takes very long holds up the broker whenever a queue is
-declared, so whoever may set policies is trusted not to write such a one; its length is bounded.
+Patterns are those of RE2 (:mod:`core.patterns`): no pattern takes long, whatever the name is. A policy of an earlier
+version whose pattern RE2 has not is kept and shown, and holds for nothing until it is set anew or cleared.
 
 Matching happens when a queue is declared or a policy changes, never for a message.
 """
 
 import json
-import re
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol
 
@@ -44,6 +42,7 @@ from core.engine.arguments import (
 )
 from core.errors import Invalid, LimitReached, NotFound
 from core.interface import AGE_SECONDS, ExchangeDeclaration, QueueDeclaration, Snapshot
+from core.patterns import Pattern, PatternError
 from core.store.definitions import PolicyDeclaration
 
 POLICIES_MAX = 100
@@ -116,7 +115,10 @@ class Policy:
     """A policy that was checked."""
 
     declaration: PolicyDeclaration
-    regex: re.Pattern[str]
+    pattern: Pattern | None
+    """None for one that was kept from an earlier version and cannot be used."""
+    problem: str = ""
+    """Why it cannot be used."""
 
     @property
     def name(self) -> str:
@@ -133,7 +135,9 @@ class Policy:
         apply_to = self.declaration.apply_to
         if kind not in APPLY_TO[apply_to]:
             return f"it applies to {apply_to}, and this is {'an exchange' if kind == EXCHANGES else f'of type {kind}'}"
-        if self.regex.search(name) is None:
+        if self.pattern is None:
+            return self.problem
+        if not self.pattern.found_in(name):
             return f"its pattern '{self.declaration.pattern}' is not found in the name"
         return None
 
@@ -172,16 +176,20 @@ def checked(declaration: PolicyDeclaration) -> Policy:
     return Policy(declaration, _compiled(about, declaration.pattern))
 
 
-def _compiled(about: str, pattern: str) -> re.Pattern[str]:
+def _compiled(about: str, pattern: str) -> Pattern:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what Python may read otherwise one day is no concern of whoever sets it
-            return re.compile(pattern)
-    except re.error as error:
-        where = "" if error.pos is None else f" at position {error.pos}"
-        raise Invalid(f"{about}: pattern '{pattern}' is no regular expression: {error.msg}{where}") from None
-    except (OverflowError, RecursionError) as error:
-        raise Invalid(f"{about}: pattern '{pattern}' cannot be used: {error}") from None
+        return Pattern(pattern)
+    except PatternError as error:
+        raise Invalid(f"{about}: pattern '{pattern}' is no regular expression: {error}") from None
+
+
+def _kept(declaration: PolicyDeclaration) -> Policy:
+    """A policy that was recorded before a restart. Raises Invalid for all but a pattern that cannot be used."""
+    try:
+        return checked(declaration)
+    except Invalid as error:
+        checked(replace(declaration, pattern=""))
+        return Policy(declaration, None, str(error))
 
 
 def _check_definition(about: str, definition: Mapping[str, object]) -> None:
@@ -362,7 +370,12 @@ class Policies:
 
     def restore(self, declarations: Sequence[PolicyDeclaration]) -> None:
         """Take over what was recorded before a restart. Raises Invalid for what another version may have allowed."""
-        self._ranked = sorted((checked(declaration) for declaration in declarations), key=lambda policy: policy.rank)
+        self._ranked = sorted(map(_kept, declarations), key=lambda policy: policy.rank)
+
+    @property
+    def unusable(self) -> Sequence[tuple[str, str]]:
+        """Names of policies that hold for nothing because of their pattern, and why."""
+        return [(policy.name, policy.problem) for policy in self._ranked if policy.pattern is None]
 
     def set(self, declaration: PolicyDeclaration) -> None:
         """Make a policy, or change the one of this name. Raises Invalid, LimitReached, PreconditionFailed."""

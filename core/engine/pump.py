@@ -9,6 +9,7 @@ Times are kept like a peer's: a later deadline is not entered, the old entry com
 new one. There is never more than one entry per queue and deadline that grew shorter.
 """
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import count
@@ -19,6 +20,10 @@ from core.clock import Now
 from core.engine.confirms import Confirms
 from core.engine.kinds import AnyQueue
 from core.engine.waits import Waits
+from core.work import Work
+
+QUEUE_WORK = 8
+"""What a touched queue costs although nothing moves in it, in units of :mod:`core.work`."""
 
 
 class Waiting(Protocol):
@@ -31,12 +36,27 @@ class Waiting(Protocol):
 class Pump:
     """The touched queues, in the order of the touch; the times at which queues want to be touched."""
 
-    __slots__ = ("_confirms", "_due", "_due_at", "_expired", "_numbers", "_touched", "_waits")
+    __slots__ = (
+        "_confirms", "_due", "_due_at", "_expired", "_late", "_numbers", "_touched", "_waits", "_work",
+        "_work_per_turn",
+    )  # fmt: skip
 
-    def __init__(self, confirms: Confirms, waits: Sequence[Waits[Waiting]] = ()) -> None:
+    def __init__(
+        self,
+        confirms: Confirms,
+        waits: Sequence[Waits[Waiting]] = (),
+        *,
+        work: Work | None = None,
+        work_per_turn: int = 2**62,
+    ) -> None:
+        """``work_per_turn`` bounds what the queues do in one turn, as it is counted in ``work``."""
         self._confirms = confirms
         self._waits = waits
-        self._touched: dict[AnyQueue, None] = {}
+        self._work = work or Work()
+        self._work_per_turn = work_per_turn
+        self._touched: OrderedDict[AnyQueue, None] = OrderedDict()
+        self._late = False
+        """Some of them were left over from the last turn."""
         self._due: list[tuple[float, int, AnyQueue]] = []
         self._due_at: dict[AnyQueue, float] = {}
         """The earliest entry of each queue in the heap."""
@@ -80,14 +100,33 @@ class Pump:
                 queue_to_move = waiting.reached(self._confirms)
                 if queue_to_move is not None:
                     self.touch(queue_to_move)
-        touched, self._touched = self._touched, {}
-        for queue in touched:
-            if queue.admit(self._confirms, now):
-                self._touched[queue] = None
-            queue.dispatch(now)
-            self._look_ahead(queue)
+        touched, self._touched = self._touched, OrderedDict()
+        self._serve(touched, now)
         self._confirms.end_turn()
         return bool(self._touched)
+
+    def _serve(self, touched: OrderedDict[AnyQueue, None], now: Now) -> None:
+        """Serve queues until the turn's work is done; the others stay touched.
+
+        While some are late the newest and the oldest take turns: somebody whose one queue has just been touched does
+        not wait for the thousands of somebody else, and these get on all the same.
+        """
+        work = self._work
+        until = work.spent + self._work_per_turn
+        newest = False
+        while touched and work.spent < until:
+            queue, _ = touched.popitem(last=newest)
+            newest = self._late and not newest
+            waiting = queue.inbox.waiting
+            if queue.admit(self._confirms, now):
+                self._touched[queue] = None
+            work.spent += QUEUE_WORK + waiting - queue.inbox.waiting + queue.dispatch(now)
+            self._look_ahead(queue)
+        self._late = bool(touched)
+        if touched:
+            for queue in self._touched:
+                touched[queue] = None
+            self._touched = touched
 
     def _look_ahead(self, queue: AnyQueue) -> None:
         if queue.expired:

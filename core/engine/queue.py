@@ -19,7 +19,7 @@ positions, the highest level first, except that a consumer is passed over for a 
 This module does not know names, routing or protocols.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from math import inf
 
@@ -32,7 +32,8 @@ from core.engine.backing import Backing
 from core.engine.confirms import Confirms, Submission
 from core.engine.consumers import Attachment, Consumers, Level
 from core.engine.courier import Roads
-from core.engine.dead_letter import DeadLetters, keeps
+from core.engine.dead_letter import DeadLetters
+from core.engine.endings import Endings
 from core.engine.expiry import Disuse, expires_at, has_expired, monotonic
 from core.engine.holders import Holders
 from core.engine.kinds import Peeked
@@ -40,7 +41,7 @@ from core.engine.length_limit import Blocked, LengthLimit
 from core.engine.moving import Move, peek
 from core.engine.options import QueueOptions
 from core.engine.pump import Waiting
-from core.engine.queue_counters import QueueCounters
+from core.engine.queue_counters import QueueCounters, counts_of
 from core.engine.shelf import Shelf, oldest
 from core.engine.store_stage import ToStore
 from core.engine.stretch import NOWHERE, Stretch
@@ -52,6 +53,12 @@ from core.message import Portion, Return
 REMOVALS_PER_TURN = 10_000
 """How many messages may expire or be pushed out in one turn of a queue; as many as it takes on by default."""
 
+DISPATCH_WORK = 4_000
+"""Units of :mod:`core.work` that one dispatch hands out and takes back for; what is left waits for the next turn."""
+
+DELIVERY_WORK = 4
+"""Of a run that goes to a consumer."""
+
 REMOVED_AT_ONCE = 1024
 """Messages in one stretch of those; as long as a record of the memory backing."""
 
@@ -62,10 +69,10 @@ class Queue:
     """The queue behind a name; its definition is the topology's affair."""
 
     __slots__ = (
-        "_admissions", "_asking", "_blocked", "_cares", "_disuse", "_getting", "_holders", "_letters", "_limit",
-        "_mortal", "_move", "_next_sequence", "_paging", "_passes", "_removable", "_roads", "_shelves",
-        "_to_store", "arrivals", "consumers", "counters", "deadline", "expired", "inbox", "name", "options",
-        "publishers", "stage_credit",
+        "_admissions", "_asking", "_blocked", "_cares", "_disuse", "_endings", "_getting", "_holders", "_letters",
+        "_limit", "_mortal", "_move", "_next_sequence", "_paging", "_passes", "_removable", "_roads", "_shelves",
+        "_to_store", "_work_left", "arrivals", "consumers", "counters", "deadline", "expired", "inbox", "name",
+        "options", "publishers", "stage_credit",
     )  # fmt: skip
 
     def __init__(
@@ -108,6 +115,7 @@ class Queue:
         self._next_sequence = first_sequence
 
         self._letters = DeadLetters(self, roads)
+        self._endings = Endings(self._shelves, self._letters, self.counters, options)
         self._roads = roads
         self._move: Move | None = None
         """The last one, which may be done."""
@@ -122,6 +130,8 @@ class Queue:
         """Some message here may expire, or may once have been here that could."""
         self._removable = 0
         """How many more messages may be removed in this turn."""
+        self._work_left = 0
+        """How much more may be done in this dispatch."""
         self._cares = False
         """Something of what ``_see_to_cares`` sees to is there."""
         self._paging = [(shelf, shelf.pages) for shelf in self._shelves if shelf.pages is not None]
@@ -130,7 +140,7 @@ class Queue:
         self._getting: dict[Attachment, None] = {}
         """Those of them that are getters."""
         self._take_note()
-        self._go_on_dead_lettering()
+        self._endings.go_on_dead_lettering()
 
     @property
     def ready(self) -> int:
@@ -151,23 +161,17 @@ class Queue:
 
     @property
     def unacknowledged(self) -> int:
-        """Messages that consumers hold."""
-        return self._holders.unacknowledged
+        """Messages that consumers hold, or held a moment ago."""
+        return self._holders.unacknowledged + self._endings.count
 
     def counts(self) -> Mapping[str, object]:
         """Counters and states for whoever looks."""
-        states: dict[str, int] = {}
-        for shelf in self._shelves:
-            for state, count in shelf.backing.counts().items():
-                states[state] = states.get(state, 0) + count
-        returned = sum(shelf.returned.count for shelf in self._shelves)
         move = self._move
         return {
             **asdict(self.counters),
             **self._letters.counts(),
-            **states,
+            **counts_of(self._shelves),
             "next_sequence": self._next_sequence,
-            "returned_ready": returned,
             "messages_moving": 0 if move is None else move.under_way,
             "last_move": None if move is None else move.shown(),
         }
@@ -179,6 +183,7 @@ class Queue:
         if now.monotonic >= self.arrivals.due:
             self.arrivals.mark(self._next_sequence, now.monotonic, anew=not (self.ready or self.unacknowledged))
         inbox = self.inbox
+        self._work_left = DISPATCH_WORK
         runs = inbox.take_turn()
         for submission, start, stop in runs:
             attributes = submission.run.attributes
@@ -259,21 +264,25 @@ class Queue:
             numbers = range(self._next_sequence, self._next_sequence + count)
             self._next_sequence += count
             copies = Stretch(numbers, list(portion.entries), portion.run.attributes, route=portion.route, level=NOWHERE)
-            self._give_up(copies, DeathReason.MAXLEN)
+            self._endings.give_up(copies, DeathReason.MAXLEN)
 
     # --- what the pump does: handing out --------------------------------------------------------------------
 
-    def dispatch(self, now: Now) -> None:
+    def dispatch(self, now: Now) -> int:
         """Do what is due, hand ready messages to consumers as their grants allow, then answer the grants."""
         letters = self._letters
         self.deadline = inf
         self._removable = REMOVALS_PER_TURN
+        self._work_left = DISPATCH_WORK
+        if self._endings.count:
+            self._work_left -= self._endings.go_on()
+            self._due(now.monotonic)
         if letters.here:
-            self._settle(letters.collect(self.options, now))
+            self._endings.settle(letters.collect(self.options, now))
         if self._holders.timed:
             for consumer, stretches in self._holders.overdue(now):
-                self._take_back(consumer, stretches, Return())
-        if letters.room:
+                self._endings.dispose(consumer, stretches, Return())
+        if letters.room and not self._endings.returning:
             for level in self.consumers.levels():
                 self._serve_level(level, now)
             if self._getting:
@@ -283,12 +292,15 @@ class Queue:
         if self._limit.drops:
             self._drop_excess(now)
         if letters.here:
-            self._settle(letters.send(self.options, self._restore, now))
+            self._endings.settle(letters.send(self.options, self._restore, now))
             self._due(letters.deadline)
         if self._cares:
             self._see_to_cares(now)
-        if self._asking:
+        if self._asking and self._work_left > 0 and not self._endings.returning:
             self._answer_grants()
+        elif self._asking:
+            self._due(now.monotonic)
+        return DISPATCH_WORK - self._work_left + REMOVALS_PER_TURN - self._removable
 
     def _serve_level(self, level: Level, now: Now) -> None:
         for shelf in self._shelves:
@@ -309,7 +321,7 @@ class Queue:
     def _serve(self, shelf: Shelf, level: Level, now: Now) -> None:
         """Deal out the first messages, for which everybody on the level will do."""
         returned, backing = shelf.returned, shelf.backing
-        while level and (ready := returned.count + backing.depth):
+        while level and self._work_left > 0 and (ready := returned.count + backing.depth):
             stretch = shelf.fetch(level.room(ready))
             if stretch is None:
                 return
@@ -317,13 +329,15 @@ class Queue:
                 if not self._expire(shelf, stretch):
                     return
             else:
+                self._work_left -= min(len(level), len(stretch)) * DELIVERY_WORK + len(stretch) // 4
                 level.deal(stretch)
                 self.counters.delivered += len(stretch)
 
     def _serve_selectively(self, shelf: Shelf, level: Level, now: Now) -> None:
         """One message at a time, to the next consumer that may have it; the rare and slower way."""
         passed_over = 0
-        while passed_over < len(level):
+        while passed_over < len(level) and self._work_left > 0:
+            self._work_left -= DELIVERY_WORK
             stretch = shelf.fetch_for(level.next)
             if stretch is None:
                 level.skip()
@@ -342,7 +356,7 @@ class Queue:
             shelf.put_back(stretch)
             return False
         self._removable -= len(stretch)
-        self._give_up(stretch, DeathReason.EXPIRED)
+        self._endings.give_up(stretch, DeathReason.EXPIRED)
         return True
 
     def _expire_heads(self, now: Now) -> None:
@@ -369,7 +383,7 @@ class Queue:
             if stretch is None or not self._letters.room:
                 return
             self._removable -= len(stretch)
-            self._give_up(stretch, DeathReason.MAXLEN)
+            self._endings.give_up(stretch, DeathReason.MAXLEN)
 
     def _see_to_cares(self, now: Now) -> None:
         """What only some queues have."""
@@ -439,24 +453,14 @@ class Queue:
 
         Returns True when that may let messages move.
         """
-        settled = consumer.unsettled.remove(first, last)
-        if isinstance(disposal, Return):
-            self._take_back(consumer, settled, disposal)
-        elif disposal is Disposal.ACCEPTED:
-            for stretch in settled:
-                self.counters.accepted += len(stretch.sequences)
-                self._shelves[-1 - stretch.level].backing.settle(stretch)
-        else:
-            for stretch in settled:
-                self.counters.rejected += len(stretch)
-                self._give_up(stretch, DeathReason.REJECTED)
+        self._endings.dispose(consumer, consumer.unsettled.remove(first, last), disposal)
         vacated = not consumer.unsettled.count and self._holders.vacated(consumer)
-        return vacated or disposal is not Disposal.ACCEPTED
+        return vacated or disposal is not Disposal.ACCEPTED or self._endings.count > 0
 
     def cancel(self, consumer: Attachment, *, requeue: bool = True) -> None:
         """See :class:`core.engine.kinds.AnyQueue`."""
         if requeue:
-            self._take_back(consumer, consumer.unsettled.remove_all(), Return())
+            self._endings.dispose(consumer, consumer.unsettled.remove_all(), Return())
         self._asking.pop(consumer, None)
         self._getting.pop(consumer, None)
         for shelf in self._shelves:
@@ -465,24 +469,6 @@ class Queue:
             self._disuse.used()
         self._holders.leave(consumer)
         self._take_note()
-
-    def _take_back(self, consumer: Attachment, stretches: Iterable[Stretch], how: Return) -> None:
-        limit = self.options.delivery_limit
-        for stretch in stretches:
-            self.counters.returned += len(stretch)
-            if not how.unsent:
-                stretch.first_acquirer = False
-                stretch.delivery_count += how.delivery_failed
-            if how.undeliverable_here and not consumer.detached:
-                stretch.barred |= {consumer}
-            if how.annotations:
-                stretch.annotate(how.annotations)
-            if how.undeliverable_here and self.options.dead_letter_exchange is not None:
-                self._give_up(stretch, DeathReason.REJECTED)  # undeliverable here, and there is somewhere else
-            elif how.delivery_failed and limit is not None and stretch.delivery_count > limit:
-                self._give_up(stretch, DeathReason.DELIVERY_LIMIT)
-            else:
-                self._shelf_of(stretch).put_back(stretch)
 
     def _fit_out(self, consumer: Attachment) -> None:
         """Give a consumer what the options say of it."""
@@ -499,29 +485,6 @@ class Queue:
 
     # --- where messages end, and what the shelves are told ---------------------------------------------------
 
-    def _settle(self, stretches: Iterable[Stretch]) -> None:
-        """Messages are gone for good."""
-        for stretch in stretches:
-            if stretch.level != NOWHERE:
-                self._shelves[-1 - stretch.level].backing.settle(stretch)
-
-    def _give_up(self, stretch: Stretch, reason: DeathReason) -> None:
-        """Dead-letter messages, or drop them."""
-        if not self._letters.post(stretch, reason, self.options):
-            self._settle((stretch,))
-        elif stretch.level != NOWHERE and keeps(self.options, reason):
-            discards = self._shelf_of(stretch).discards
-            if discards is not None:
-                discards.discard(stretch, reason.value)
-
-    def _go_on_dead_lettering(self) -> None:
-        """After a start: what was being dead-lettered before, and was not confirmed, is so again."""
-        for shelf in self._shelves:
-            for stretch, reason in [] if shelf.discards is None else shelf.discards.discards():
-                stretch.level = shelf.level
-                if not self._letters.post(stretch, DeathReason(reason), self.options):
-                    self._settle((stretch,))
-
     def _restore(self, stretch: Stretch) -> None:
         self._shelf_of(stretch).restore(stretch)
 
@@ -532,6 +495,7 @@ class Queue:
         """Everything that left a backing and may come back to it."""
         for holder in self._holders:
             yield from holder.unsettled.stretches()
+        yield from self._endings.stretches()
         for shelf in self._shelves:
             yield from shelf.returned.stretches()
         if self._move is not None:
@@ -542,7 +506,7 @@ class Queue:
 
     def apply(self, options: QueueOptions, now: Now) -> None:
         """Other settings are in force from now on; what they change of messages happens in the next dispatch."""
-        self.options = options
+        self.options = self._endings.options = options
         self._limit = LengthLimit(self.name, options)
         if not self._limit.blocks:
             self._blocked.tell(self.publishers, full=False)
@@ -576,6 +540,8 @@ class Queue:
 
     def conclude(self) -> None:
         """The broker stops in order: write down what the next start has to know."""
+        while self._endings.count:
+            self._endings.go_on()
         for _, pages in self._paging:
             pages.conclude(self._next_sequence)
 
@@ -593,6 +559,7 @@ class Queue:
         for publisher in self.publishers:
             confirms.close(publisher, error)
         self._holders.dissolve(error)
+        self._endings.clear()
         self._letters.retire()
         if self._move is not None:
             self._move.end(str(error))

@@ -1,7 +1,10 @@
 """What has happened in a queue since it was made, in messages."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
+
+from core.engine.shelf import Shelf
 
 
 class Counted(Protocol):
@@ -35,3 +38,14 @@ class QueueCounters:
     purged: int = 0
     moved: int = 0
     """To another queue, by an operator."""
+
+
+def counts_of(shelves: Iterable[Shelf]) -> dict[str, int]:
+    """What their backings count, added up, and how many messages came back."""
+    states: dict[str, int] = {}
+    returned = 0
+    for shelf in shelves:
+        returned += shelf.returned.count
+        for state, count in shelf.backing.counts().items():
+            states[state] = states.get(state, 0) + count
+    return {**states, "returned_ready": returned}

@@ -11,38 +11,17 @@ This module knows names only. Whether an answer may be kept for other messages w
 not asking for the message's headers.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from core.engine.arguments import frozen
-from core.interface import Binding, ExchangeDeclaration, ExchangeType
+from core.engine.edges import Edge, Headers, Node
+from core.engine.topic import TopicMatcher
+from core.interface import ExchangeDeclaration, ExchangeType
+from core.work import Work
 
 DEFAULT_EXCHANGE = ""
-
-Headers = Callable[[], Mapping[str, object]]
-"""Gives the fields that a headers exchange compares. Not called unless one is on the way."""
-
-
-class Node(NamedTuple):
-    """What a binding leads to."""
-
-    is_queue: bool
-    name: str
-
-
-class Edge(NamedTuple):
-    """A binding's identity: two bindings with the same edge are the same binding."""
-
-    source: str
-    destination: Node
-    key: str
-    arguments: Hashable
-
-    @staticmethod
-    def of(binding: Binding) -> "Edge":
-        """The edge that a binding makes."""
-        destination = Node(binding.destination_is_queue, binding.destination)
-        return Edge(binding.source, destination, binding.binding_key, frozen(binding.arguments))
 
 
 class Matcher(Protocol):
@@ -54,7 +33,7 @@ class Matcher(Protocol):
     def remove(self, edge: Edge) -> None:
         """Forget a binding that is known."""
 
-    def match(self, key: str, headers: Headers) -> Iterable[Node]:
+    def match(self, key: str, headers: Headers, work: Work) -> Iterable[Node]:
         """Where a message goes; a node may come more than once."""
 
 
@@ -77,7 +56,7 @@ class DirectMatcher:
         if not edges:
             del self._edges[edge.key]
 
-    def match(self, key: str, headers: Headers) -> Iterable[Node]:
+    def match(self, key: str, headers: Headers, work: Work) -> Iterable[Node]:
         """See :class:`Matcher`."""
         return (edge.destination for edge in self._edges.get(key, ()))
 
@@ -98,142 +77,108 @@ class FanoutMatcher:
         """See :class:`Matcher`."""
         del self._edges[edge]
 
-    def match(self, key: str, headers: Headers) -> Iterable[Node]:
+    def match(self, key: str, headers: Headers, work: Work) -> Iterable[Node]:
         """See :class:`Matcher`."""
         return (edge.destination for edge in self._edges)
 
 
-class TrieNode:
-    """A place in the tree of binding keys; each step down is one word."""
-
-    __slots__ = ("children", "edges", "repeats")
-
-    def __init__(self, *, repeats: bool) -> None:
-        self.children: dict[str, TrieNode] = {}
-        self.edges: dict[Edge, None] = {}
-        """The bindings whose key ends here."""
-        self.repeats = repeats
-        """True below ``#``, which matches any number of words."""
-
-    @property
-    def empty(self) -> bool:
-        """True when no binding needs this place."""
-        return not self.children and not self.edges
-
-
-class TopicMatcher:
-    """Keys are words with dots between; in a binding ``*`` is any one word and ``#`` any number, also none.
-
-    Matching walks all places of the tree that the words so far may have led to at once, so that its time is
-    bounded by words times places, whatever the keys are.
-    """
-
-    __slots__ = ("_root",)
-
-    def __init__(self) -> None:
-        self._root = TrieNode(repeats=False)
-
-    def add(self, edge: Edge, arguments: Mapping[str, object]) -> None:
-        """See :class:`Matcher`."""
-        node = self._root
-        for word in _words(edge.key):
-            node = node.children.setdefault(word, TrieNode(repeats=word == "#"))
-        node.edges[edge] = None
-
-    def remove(self, edge: Edge) -> None:
-        """See :class:`Matcher`."""
-        words = _words(edge.key)
-        path = [self._root]
-        for word in words:
-            path.append(path[-1].children[word])
-        del path[-1].edges[edge]
-        for parent, word in zip(reversed(path[:-1]), reversed(words), strict=True):
-            if parent.children[word].empty:
-                del parent.children[word]
-
-    def match(self, key: str, headers: Headers) -> Iterable[Node]:
-        """See :class:`Matcher`."""
-        places = _with_empty_repeats([self._root])
-        for word in _words(key):
-            places = _with_empty_repeats(_steps(places, word))
-        return (edge.destination for place in places for edge in place.edges)
-
-
-def _words(key: str) -> list[str]:
-    return key.split(".") if key else []
-
-
-def _steps(places: Iterable[TrieNode], word: str) -> Iterator[TrieNode]:
-    for place in places:
-        if place.repeats:
-            yield place
-        for step in (word, "*"):
-            if step in place.children:
-                yield place.children[step]
-
-
-def _with_empty_repeats(places: Iterable[TrieNode]) -> dict[TrieNode, None]:
-    """The places, and those below them that ``#`` reaches with no word."""
-    reached: dict[TrieNode, None] = {}
-    for place in places:
-        node: TrieNode | None = place
-        while node is not None and node not in reached:
-            reached[node] = None
-            node = node.children.get("#")
-    return reached
-
-
 class HeadersRule(NamedTuple):
-    """The condition of one binding to a headers exchange."""
+    """The condition of bindings to a headers exchange."""
 
     all_of_them: bool
-    wanted: Mapping[str, object]
-    """None as a value asks for presence only."""
+    wanted: frozenset[Hashable]
+    """Pairs of a header's name and its value as a key, ``PRESENT`` as a value asks for presence only."""
 
     @staticmethod
     def of(arguments: Mapping[str, object]) -> "HeadersRule":
         """``x-match`` is all (default), any, or one of these -with-x, which compare ``x-`` headers too."""
         how = str(arguments.get("x-match", "all"))
         with_x = how.endswith("-with-x")
-        wanted = {
-            name: value
+        wanted = (
+            (name, PRESENT if value is None else frozen(value))
             for name, value in arguments.items()
             if name != "x-match" and (with_x or not name.startswith("x-"))
-        }
-        return HeadersRule(how.startswith("all"), wanted)
-
-    def accepts(self, headers: Mapping[str, object]) -> bool:
-        """True when all, or any, of the wanted headers are there with the wanted values."""
-        found = (
-            name in headers and (value is None or frozen(headers[name]) == frozen(value))
-            for name, value in self.wanted.items()
         )
-        return all(found) if self.all_of_them else any(found)
+        return HeadersRule(how.startswith("all"), frozenset(wanted))
 
+
+PRESENT = object()
+"""A value that every header has."""
 
 X_MATCH_VALUES = ("all", "any", "all-with-x", "any-with-x")
 
 
 class HeadersMatcher:
-    """The message's headers fulfil the binding's arguments; the routing key does not matter."""
+    """The message's headers fulfil the binding's arguments; the routing key does not matter.
 
-    __slots__ = ("_rules",)
+    Bindings with the same rule are one group. A rule that wants all of its pairs stands under one pair only, the one
+    that fewest rules want, and is looked at when a message has this pair; one that wants any stands under each pair. So
+    a message meets the rules that its own headers lead to, and not all that there are.
+    """
+
+    __slots__ = ("_groups", "_places", "_rules", "_wanted_by")
 
     def __init__(self) -> None:
+        self._groups: dict[HeadersRule, dict[Edge, None]] = {}
         self._rules: dict[Edge, HeadersRule] = {}
+        self._places: dict[Hashable, dict[HeadersRule, None]] = {}
+        """The rules that stand under each pair; under None those that want nothing, and have it."""
+        self._wanted_by: Counter[Hashable] = Counter()
+        """How many rules want a pair."""
 
     def add(self, edge: Edge, arguments: Mapping[str, object]) -> None:
         """See :class:`Matcher`."""
-        self._rules[edge] = HeadersRule.of(arguments)
+        rule = self._rules[edge] = HeadersRule.of(arguments)
+        group = self._groups.get(rule)
+        if group is not None:
+            group[edge] = None
+            return
+        self._groups[rule] = {edge: None}
+        if rule.all_of_them:
+            self._place(min(rule.wanted, key=self._wanted_by.__getitem__, default=None), rule)
+        else:
+            for pair in rule.wanted:
+                self._place(pair, rule)
+        self._wanted_by.update(rule.wanted)
+
+    def _place(self, pair: Hashable, rule: HeadersRule) -> None:
+        self._places.setdefault(pair, {})[rule] = None
 
     def remove(self, edge: Edge) -> None:
         """See :class:`Matcher`."""
-        del self._rules[edge]
+        rule = self._rules.pop(edge)
+        group = self._groups[rule]
+        del group[edge]
+        if group:
+            return
+        del self._groups[rule]
+        for pair in (*rule.wanted, None):
+            rules = self._places.get(pair)
+            if rules is not None:
+                rules.pop(rule, None)
+                if not rules:
+                    del self._places[pair]
+        self._wanted_by.subtract(rule.wanted)
+        for pair in rule.wanted:
+            if not self._wanted_by[pair]:
+                del self._wanted_by[pair]
 
-    def match(self, key: str, headers: Headers) -> Iterable[Node]:
+    def match(self, key: str, headers: Headers, work: Work) -> Iterable[Node]:
         """See :class:`Matcher`."""
         fields = headers()
-        return [edge.destination for edge, rule in self._rules.items() if rule.accepts(fields)]
+        pairs: set[Hashable] = set()
+        for name, value in fields.items():
+            pairs.add((name, PRESENT))
+            pairs.add((name, frozen(value)))
+        looked_at = 0
+        met: dict[HeadersRule, None] = {}
+        for pair in (*pairs, None):
+            for rule in self._places.get(pair, ()):
+                looked_at += 1
+                if not rule.all_of_them or rule.wanted <= pairs:
+                    met[rule] = None
+        work.spent += len(pairs) + looked_at
+        return [edge.destination for rule in met for edge in self._groups[rule]]
 
 
 class LocalRandomMatcher:
@@ -253,7 +198,7 @@ class LocalRandomMatcher:
         """See :class:`Matcher`."""
         del self._edges[edge]
 
-    def match(self, key: str, headers: Headers) -> Iterable[Node]:
+    def match(self, key: str, headers: Headers, work: Work) -> Iterable[Node]:
         """See :class:`Matcher`. Asks for the headers, since the answer must not be kept for the next message."""
         headers()
         edge = next(iter(self._edges), None)
@@ -284,15 +229,17 @@ class Exchange:
         alternate = declaration.arguments.get("alternate-exchange")
         self.alternate = alternate if isinstance(alternate, str) else None
 
-    def match(self, keys: Iterable[str], headers: Headers) -> list[Node]:
+    def match(self, keys: Iterable[str], headers: Headers, work: Work) -> list[Node]:
         """Where a message with these keys goes from here."""
-        nodes = [node for key in keys for node in self.matcher.match(key, headers)]
+        nodes = [node for key in keys for node in self.matcher.match(key, headers, work)]
         if not nodes and self.alternate is not None:
             nodes.append(Node(False, self.alternate))
         return nodes
 
 
-def route(exchanges: Mapping[str, Exchange], start: str, keys: tuple[str, ...], headers: Headers) -> list[str]:
+def route(
+    exchanges: Mapping[str, Exchange], start: str, keys: tuple[str, ...], headers: Headers, work: Work
+) -> list[str]:
     """The names of the queues that a message goes to, each once; exchanges that do not exist are passed
     over."""
     queues: dict[str, None] = {}
@@ -302,8 +249,11 @@ def route(exchanges: Mapping[str, Exchange], start: str, keys: tuple[str, ...], 
         name = waiting.pop()
         if name == DEFAULT_EXCHANGE:
             queues.update(dict.fromkeys(keys))
+            work.spent += len(keys)
         elif name in exchanges:
-            for node in exchanges[name].match(keys, headers):
+            nodes = exchanges[name].match(keys, headers, work)
+            work.spent += 1 + len(keys) + len(nodes)
+            for node in nodes:
                 if node.is_queue:
                     queues[node.name] = None
                 elif node.name not in visited:

@@ -12,6 +12,9 @@ class EngineSettings:
     queue_messages_per_turn: int | None = 10_000
     """How many messages a queue takes on in one turn; the rest wait and are not confirmed. None is no limit.
     At 0.5 µs for each message one queue keeps the others waiting for 5 ms at most."""
+    queue_work_per_turn: int = 3_000
+    """Units of :mod:`core.work` that all queues together may spend in one turn of the engine. At 1 us each, they keep
+    the connections waiting for 3 ms."""
     stage_credit: StageCreditSpec = GENERAL
     """What a queue lets each publisher send that has stage credit."""
     store_stage_credit: StageCreditSpec = TO_STORE

@@ -44,6 +44,10 @@ TURN_MESSAGES_MAX = 256
 """What one reader gets in a turn: a front end's batch."""
 TURN_BYTES_MAX = 2**20
 """What one reader gets, or passes over, in a turn: 1 ms of copying, and what a front end lets wait for a socket."""
+DISPATCH_WORK = 4_000
+"""Units of :mod:`core.work` that one dispatch does for all readers; the others come first in the next."""
+CHUNK_WORK = 30
+"""Of a chunk that a reader looks into; half a unit for each message is added."""
 GATHERED_MAX = 256
 """Messages of several runs that may share a chunk. A run alone may be larger."""
 RETENTION_INTERVAL_S = 60.0
@@ -156,8 +160,8 @@ class StreamQueue:
 
     __slots__ = (
         "_asking", "_filter_value", "_held_until", "_holders", "_log", "_more", "_pending", "_readers", "_retain_at",
-        "_synced", "_synced_waits", "_written_waits", "consumers", "counters", "inbox", "name", "options", "publishers",
-        "stage_credit",
+        "_synced", "_synced_waits", "_work_left", "_written_waits", "consumers", "counters", "inbox", "name", "options",
+        "publishers", "stage_credit",
     )  # fmt: skip
 
     def __init__(
@@ -193,6 +197,8 @@ class StreamQueue:
         """Consumers whose grants are not answered."""
         self._pending: dict[Appended, None] = {}
         """What waits for the lane, in order."""
+        self._work_left = DISPATCH_WORK
+        """How much more this dispatch does."""
         self._more = False
         """Somebody could get more at once, in another turn."""
         self._held_until = inf
@@ -291,20 +297,26 @@ class StreamQueue:
         if self._synced:
             part.submission.publisher.unsynced += sign * (part.stop - part.start)
 
-    def dispatch(self, now: Now) -> None:
+    def dispatch(self, now: Now) -> int:
         """Show readers what is committed, as their grants allow, then answer the grants; let old segments go."""
         log = self._log
         log.commit(synced=self._synced)
         self._more = False
-        for consumer, reader in self._readers.items():
+        self._work_left = DISPATCH_WORK
+        for consumer, reader in list(self._readers.items()):
+            if self._work_left <= 0:
+                self._more = True
+                break
             if consumer.grant and self._may_read(consumer) and self._serve(consumer, reader):
                 self._more = True
+                self._readers[consumer] = self._readers.pop(consumer)  # behind those that had less
             elif consumer in self._asking:
                 del self._asking[consumer]
                 consumer.reply(log.messages_between(reader.offset, log.committed) if consumer.active else 0)
                 if not consumer.grant:
                     self.consumers.granted(consumer)
         self._retain(now)
+        return DISPATCH_WORK - self._work_left
 
     def _may_read(self, consumer: Attachment) -> bool:
         """Everybody, but of single active consumers only the one that is on a level."""
@@ -315,13 +327,14 @@ class StreamQueue:
         log, batch = self._log, _Batch(consumer)
         messages = min(consumer.grant, TURN_MESSAGES_MAX)
         room = TURN_BYTES_MAX
-        while messages and room > 0:
+        while messages and room > 0 and self._work_left > 0:
             chunk = log.chunk(reader.offset, reader.chunk)
             if chunk is None:
                 reader.offset = max(reader.offset, log.committed)
                 break
             reader.chunk = chunk.first
             places = reader.places(chunk)
+            self._work_left -= CHUNK_WORK + chunk.count // 2
             taken = places[:messages]
             done = len(taken) == len(places)
             reader.offset = chunk.next if done else chunk.first + taken[-1] + 1

@@ -25,7 +25,8 @@ from itertools import count
 from typing import Protocol, TypeVar
 
 from core.engine.arguments import check_exchange_arguments, check_queue, frozen, queue_type
-from core.engine.routing import DEFAULT_EXCHANGE, X_MATCH_VALUES, Edge, Exchange, Node
+from core.engine.edges import Edge, Node
+from core.engine.routing import DEFAULT_EXCHANGE, X_MATCH_VALUES, Exchange
 from core.engine.settings import EngineSettings
 from core.errors import Forbidden, Inequivalent, Invalid, LimitReached, Locked, NotFound
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
@@ -130,6 +131,8 @@ class Topology:
         self.version = 0
         self.queues: dict[str, QueueDefinition] = {}
         self.exchanges: dict[str, Exchange] = {}
+        self._owned: dict[object, dict[str, None]] = {}
+        """The exclusive queues of each owner that has some."""
         self._bindings: dict[Edge, Binding] = {}
         self._leaving: dict[str, dict[Edge, None]] = {}
         """The bindings of each exchange that has some."""
@@ -204,11 +207,7 @@ class Topology:
 
     def queues_of(self, owner: object) -> list[str]:
         """The exclusive queues of an owner."""
-        return [
-            name
-            for name, definition in self.queues.items()
-            if definition.declaration.exclusive and definition.owner == owner
-        ]
+        return list(self._owned.get(owner, ()))
 
     def forget_queue(self, name: str) -> None:
         """The queue is to be deleted, and its bindings with it. Raises PreconditionFailed."""
@@ -223,6 +222,8 @@ class Topology:
 
     def _add_queue(self, definition: QueueDefinition) -> None:
         self.queues[definition.declaration.name] = definition
+        if definition.declaration.exclusive:
+            self._owned.setdefault(definition.owner, {})[definition.declaration.name] = None
         self.version += 1
 
     # --- exchanges ------------------------------------------------------------------------------------------
@@ -367,7 +368,12 @@ class Topology:
         for name in removal.exchanges:
             del self.exchanges[name]
         for name in removal.queues:
-            del self.queues[name]
+            definition = self.queues.pop(name)
+            if definition.declaration.exclusive:
+                owned = self._owned[definition.owner]
+                del owned[name]
+                if not owned:
+                    del self._owned[definition.owner]
         self.version += 1
 
     def _record_removal(self, removal: _Removal) -> None:

@@ -111,7 +111,7 @@ class FlowWriter:
                 with trio.move_on_after(self._settings.pack_interval):
                     await self._listen()
         finally:
-            self._engine.unsubscribe(self._mailbox, self)
+            self._engine.unsubscribe(self._mailbox, self)  # it has no exclusive queues
 
     async def _listen(self) -> None:
         """Take the engine's answers as they come, until cancelled: an alarm is recorded before what it blocks."""

@@ -71,8 +71,9 @@ class FrontEnd(Protocol):
         Called at most once, after another call has raised: it must lean on as little state as it can.
         """
 
-    def connection_lost(self, now: Now) -> None:
-        """The socket is gone, whyever. Give back to the engine what this connection held. Called exactly once."""
+    def connection_lost(self, now: Now) -> bool:
+        """The socket is gone, whyever. Give back to the engine what this connection held, as much as belongs into one
+        turn. Called again, turn by turn, as long as it returns True; nothing else is called in between."""
 
     @property
     def finished(self) -> bool:

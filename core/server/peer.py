@@ -59,6 +59,7 @@ class Peer:
         "_front_end",
         "_give_up_at",
         "_handshake_until",
+        "_leaving",
         "_orders",
         "_paused",
         "_phase",
@@ -95,6 +96,8 @@ class Peer:
         self._tap: FrameTap | None = None
         self._shared = shared
         self._front_end: FrontEnd | None = None
+        self._leaving: FrontEnd | None = None
+        """The front end of a connection that is over, as long as it has not given everything back."""
         self._preface = b""
         self._phase = Phase.SERVING
         self._touched = False
@@ -207,6 +210,8 @@ class Peer:
     def flush(self, now: Now) -> None:
         """Actions in, output out. Called by the pump."""
         self._touched = False
+        if self._leaving is not None:
+            self._leave(self._leaving, now)
         front_end = self._front_end
         if front_end is None:
             if self._shut_down_reason is not None:
@@ -395,10 +400,16 @@ class Peer:
     def _lose(self, now: Now, phase: Phase) -> None:
         """Leave SERVING: the front end gives back what it held, and is never called again."""
         front_end, self._front_end, self._phase = self._front_end, None, phase
-        if front_end is None:
-            return
+        if front_end is not None:
+            self._leave(front_end, now)
+
+    def _leave(self, front_end: FrontEnd, now: Now) -> None:
+        """Give back to the engine what the connection held, a turn at a time."""
+        self._leaving = None
         try:
-            front_end.connection_lost(now)
+            if front_end.connection_lost(now):
+                self._leaving = front_end
+                self.touch()
         except Exception as error:  # a bug of ours: see the module's docstring
             self._fault(error, now)
 

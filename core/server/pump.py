@@ -9,6 +9,7 @@ A turn never awaits and never nests. An exception out of the engine is not caugh
 on confirming messages, so the process ends.
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -52,6 +53,8 @@ class Pump:
         self._wake_at = wake_at
         self._store = store
         self._touched: list[Touched] = []
+        self._late: deque[Touched] = deque()
+        """Those for which there was no time in the turn in which they were touched."""
         self._work_left = trio.Event()
 
     def touch(self, peer: Touched) -> None:
@@ -64,16 +67,36 @@ class Pump:
             more = self._engine.turn(now)
             if self._store():
                 more |= self._engine.turn(now)
-            if self._touched:
-                touched, self._touched = self._touched, []
-                for peer in touched:
-                    peer.flush(now)
+            if self._touched or self._late:
+                self._flush(now)
             elif not more:
                 self._wake_at(self._engine.deadline)
                 return
             if self._clock().monotonic - now.monotonic > TURN_SECONDS_MAX:
                 break
         self._work_left.set()
+
+    def _flush(self, now: Now) -> None:
+        """Flush the touched peers, and those that are late, as long as there is time, and one that is late at least.
+
+        The one that was touched last comes first: that is whose wake-up this is, and it does not wait for those that
+        have so much to do that they are late.
+        """
+        touched, self._touched = self._touched, []
+        late = self._late
+        if not late and len(touched) == 1:
+            touched[0].flush(now)
+            return
+        until = now.monotonic + TURN_SECONDS_MAX
+        if late:
+            late.popleft().flush(now)
+        while touched:
+            touched.pop().flush(now)
+            if self._clock().monotonic > until:
+                late.extend(touched)
+                return
+        while late and self._clock().monotonic <= until:
+            late.popleft().flush(now)
 
     async def run(self) -> None:
         """Continue turns that ran out of rounds, until cancelled."""

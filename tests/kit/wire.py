@@ -214,6 +214,7 @@ class InProcessBroker:
                 peer.flush()
             if self._own_storage is not None:
                 more |= work(self._own_storage, self.now.monotonic)
+            more |= self.engine.deadline <= self.now.monotonic
             if not touched and not more:
                 return
         raise AssertionError("the broker does not come to rest")

@@ -44,13 +44,13 @@ async def test_an_idle_turn_is_one_engine_turn():
     assert broker.turns == 1
 
 
-async def test_touched_peers_are_flushed_in_the_order_of_their_touch():
+async def test_the_peer_that_was_touched_last_is_flushed_first():
     pump = make_pump(EchoBroker())
     diary: list[str] = []
     for name in ("a", "b", "c"):
         pump.touch(chatty(pump, name, 0, diary))
     pump.turn(NOW)
-    assert diary == ["a", "b", "c"]
+    assert diary == ["c", "b", "a"]
 
 
 async def test_the_engine_gets_a_turn_behind_every_flush():

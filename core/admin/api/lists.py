@@ -1,10 +1,10 @@
 """RabbitMQ's lists: pages, a filter by name, an order, and only some columns.
 
 With ``page``, ``page_size`` or ``name`` an answer is an object around its items, otherwise it is the list itself; so it
-is there. Patterns are refused: a regular expression of a stranger can take forever.
+is there. With ``use_regex`` the name is a pattern of :mod:`core.patterns`, which never takes long.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from starlette.types import ASGIApp
 
@@ -12,6 +12,7 @@ from core.admin.api.operations import Call, Parameter
 from core.admin.api.refusals import bad_request
 from core.admin.api.rendering import SLICE_ROWS, ListOfRows, Walked, answered
 from core.interface import Snapshot
+from core.patterns import Pattern, PatternError
 
 PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX = 100, 500
 """As RabbitMQ has them."""
@@ -22,7 +23,7 @@ LIST = (
     Parameter("page", "Which page, from 1.", "integer", 1, PAGES_MAX),
     Parameter("page_size", "Items in a page.", "integer", 1, PAGE_SIZE_MAX),
     Parameter("name", "Only those with this in their name."),
-    Parameter("use_regex", "Refused unless false.", "boolean"),
+    Parameter("use_regex", "The name is a regular expression that is searched for.", "boolean"),
     Parameter("sort", "The field to sort by; a.b is b inside a."),
     Parameter("sort_reverse", "The other way round.", "boolean"),
     Parameter("pagination", "Means nothing.", "boolean"),
@@ -36,29 +37,45 @@ IGNORED = frozenset(
 
 def listed(call: Call, rows: Iterable[Snapshot]) -> ASGIApp:
     """The answer to a request for a list. ``rows`` is gone through while it is made. Raises Refusal."""
-    if call.flag("use_regex"):
-        raise bad_request("use_regex must be false: name is a part of the name here")
     columns = _paths(call)
+    chosen = _chooser(call)
     if not call.query.keys() & {"page", "page_size", "name", "sort"}:
         return ListOfRows(_cut(row, columns) for row in rows)
-    return Walked(_gathered(call, rows, columns))
+    return Walked(_gathered(call, rows, columns, chosen))
 
 
-def _gathered(call: Call, rows: Iterable[Snapshot], columns: Sequence[Sequence[str]]) -> Iterator[ASGIApp | None]:
-    all_rows = []
+def _chooser(call: Call) -> Callable[[Snapshot], bool]:
+    """Whether a row is wanted, by its name. Raises Refusal for a pattern that is none."""
+    name = call.text("name")
+    if not name:
+        return lambda row: True
+    if not call.flag("use_regex"):
+        return lambda row: name in str(row.get("name", ""))
+    try:
+        pattern = Pattern(name)
+    except PatternError as error:
+        raise bad_request(f"name {name!r} is no regular expression: {error}") from None
+    return lambda row: pattern.found_in(str(row.get("name", "")))
+
+
+def _gathered(
+    call: Call, rows: Iterable[Snapshot], columns: Sequence[Sequence[str]], wanted: Callable[[Snapshot], bool]
+) -> Iterator[ASGIApp | None]:
+    chosen, total = [], 0
     for row in rows:
-        all_rows.append(row)
-        if len(all_rows) % SLICE_ROWS == 0:
+        total += 1
+        if wanted(row):
+            chosen.append(row)
+        if total % SLICE_ROWS == 0:
             yield None
-    name, sort = call.text("name"), call.text("sort")
-    chosen = all_rows if not name else [row for row in all_rows if name in str(row.get("name", ""))]
+    sort = call.text("sort")
     if sort:
         path = sort.split(".")
         chosen.sort(key=lambda row: _rank(_at(row, path)), reverse=call.flag("sort_reverse"))
     if not call.query.keys() & {"page", "page_size", "name"}:
         yield ListOfRows(_cut(row, columns) for row in chosen)
     else:
-        yield _page(call, chosen, columns, total=len(all_rows))
+        yield _page(call, chosen, columns, total=total)
 
 
 def shown(call: Call, row: Snapshot) -> ASGIApp:

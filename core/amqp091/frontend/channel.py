@@ -9,7 +9,7 @@ credit, other methods by ``waiting_methods_max``, above which the reader stops t
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from core.amqp091 import methods
@@ -32,6 +32,10 @@ Work = PublishesReceived | AcksReceived | MethodReceived
 LOOKS_AT_QUEUES = (methods.QueueDeclare, methods.QueuePurge, methods.QueueDelete)
 """What these find in a queue includes everything that the channel has published before: they wait for the queues' next
 turn."""
+
+
+METHOD_WORK, PUBLISHES_WORK = 20, 10
+"""What a method or a run of publishes that waited costs, in units of :mod:`core.work`; a publish costs half a unit."""
 
 
 class Channel:
@@ -121,15 +125,16 @@ class Channel:
         self._budget = self._messages_per_turn
         self._queues_behind = False
         self._look_at_commit()
-        stage = self._stage
-        while stage and not self.waiting and not self.released and not self._waits_for_queues(stage[0]):
+        stage, shared = self._stage, self._shared
+        while stage and not (self.waiting or self.released or shared.turn_over or self._waits_for_queues(stage[0])):
             work = stage.popleft()
             if isinstance(work, PublishesReceived):
                 self.waiting_publishes -= len(work.entries)
                 if not self._take_publishes(work, now, in_front=True):
                     break
             else:
-                self._shared.waiting_methods -= 1
+                shared.waiting_methods -= 1
+                shared.work.spent += METHOD_WORK
                 self._do(work, now)
         return bool(stage) and not self.waiting and self._messages_per_turn > 0
 
@@ -158,6 +163,7 @@ class Channel:
                 return False
             work.entries, count = work.entries[:taken], taken
         self._budget -= count
+        self._shared.work.spent += PUBLISHES_WORK + count // 2
         self._queues_behind = True
         self.stage_credit.ack(self._shared.reader, count)
         self.publishing.received(work, now)
@@ -268,17 +274,18 @@ class Channel:
 
     # --- the end -------------------------------------------------------------------------------------------------
 
-    def release(self) -> None:
-        """The channel is over: what was not acknowledged goes back to its queues, what was not taken on is dropped."""
+    def release(self) -> Iterator[None]:
+        """The channel is over: what was not taken on is dropped. What was not acknowledged goes back to its queues as
+        the answer is gone through, a consumer's at each step."""
         if self.released:
-            return
+            return iter(())
         self.released = True
         self._shared.waiting_methods -= sum(not isinstance(work, PublishesReceived) for work in self._stage)
         self._stage.clear()
         self._shared.reply_queues.pop(self.number, None)
         self.publishing.release()
-        self.consuming.release()
         self.stage_credit.end()
+        return self.consuming.release()
 
 
 def located(fault: ProtocolError, method: Method) -> ProtocolError:

@@ -11,7 +11,7 @@ Acknowledgements are by delivery-tag, which the channel counts from 1; the engin
 ``Unacked`` knows which is which.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from core.amqp091.deliver_run import encode_run
 from core.amqp091.errors import ChannelFault, ReplyCode, cut
@@ -403,14 +403,11 @@ class Consuming:
         if self.channel_prefetch_count and pieces:
             self.ask_all()
 
-    def release(self) -> None:
-        """The channel is over: what is not acknowledged goes back to its queues, in order."""
-        engine = self._shared.engine
+    def release(self) -> Iterator[None]:
+        """The channel is over. What is not acknowledged goes back to its queues, in order, as the answer is gone
+        through: a consumer's at each step."""
         cancelled = {piece[0]: None for piece in self._unacked.take_all() if piece[0].cancelled}
-        for consumption in (*cancelled, *self.by_tag.values(), *self._getters.values()):
-            if consumption.consumer is not None:
-                engine.cancel(consumption.consumer)
-                consumption.consumer = None
+        consumptions = (*cancelled, *self.by_tag.values(), *self._getters.values())
         self._shared.consumers -= len(self.by_tag)
         self._shared.traffic.consumers -= len(self.by_tag)
         if self._flow is not None:
@@ -421,6 +418,17 @@ class Consuming:
         self._hungry.clear()
         self._passed_over.clear()
         self._getting = self._got = None
+        for consumption in consumptions:
+            consumption.cancelled = True
+        return self._let_go(consumptions)
+
+    def _let_go(self, consumptions: Iterable[Consumption]) -> Iterator[None]:
+        engine = self._shared.engine
+        for consumption in consumptions:
+            consumer, consumption.consumer = consumption.consumer, None
+            if consumer is not None:
+                engine.cancel(consumer)
+                yield
 
 
 def _is_recorded(consumption: Consumption) -> bool:

@@ -11,7 +11,8 @@ While the reader stops, the peer's silence is no fault.
 Order within one call: the actions that wait are taken before new bytes are.
 """
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from core.amqp091.connection import Connection
@@ -64,6 +65,7 @@ from core.server.drain import DRAINED
 from core.server.frame_tap import Cutters
 from core.server.frontends import PeerInfo
 from core.server.traffic import Traffic
+from core.work import Work
 
 BLOCKED_CAPABILITY = "connection.blocked"
 CANCEL_CAPABILITY = "consumer_cancel_notify"
@@ -73,6 +75,18 @@ DECODE_ERRORS: Mapping[int, str] = {
     ReplyCode.UNEXPECTED_FRAME: "unexpected-frame",
 }
 """Reply codes that say that nobody understands what the peer sends, and how metrics call them."""
+
+
+ACTIONS_AT_ONCE = 16
+EVENT_WORK, ACTION_WORK, CHANNEL_WORK = 20, 15, 30
+"""What a method or a run costs at least, in units of :mod:`core.work`, an action, and the end of a channel."""
+DONE = object()
+
+
+def _released(channel: Channel, then: Callable[[], None] | None) -> Iterator[None]:
+    yield from channel.release()
+    if then is not None:
+        then()
 
 
 class Amqp091FrontEnd:
@@ -93,9 +107,11 @@ class Amqp091FrontEnd:
         wake: Callable[[], None],
         traffic: Traffic | None = None,
         flow: FlowRecorder | None = None,
+        work: Work | None = None,
     ) -> None:
         """``unique`` gives the part of a name that nobody can guess; ``wake`` asks for another turn.
-        ``traffic`` is what all connections of the protocol count in, ``flow`` who records flow events."""
+        ``traffic`` is what all connections of the protocol count in, ``flow`` who records flow events, ``work`` where
+        everything that is done in the event loop is counted."""
         self.info = info
         self.traffic = traffic or Traffic()
         self.connection = connection
@@ -122,12 +138,18 @@ class Amqp091FrontEnd:
             unique=unique,
             wake=wake,
             traffic=self.traffic,
+            work=work or Work(),
         )
         self._flow = flow
         self._stages: StageReports | None = None
         """None while nobody records flow events."""
+        self._releasing: deque[Iterator[None]] = deque()
+        """Channels that are over, with consumers left that the engine has to hear of."""
+        self._last_channel = 0
+        """The channel that had the last turn."""
         self._closing: dict[Channel, None] = {}
         """Channels that the peer has closed, with work left from before."""
+        self._lost = False
         self._close_due = False
         """The peer has closed the connection; what came before is being done."""
         self._now = Now(0.0, 0.0)
@@ -135,26 +157,46 @@ class Amqp091FrontEnd:
     # --- the server's side -------------------------------------------------------------------------------------------
 
     def receive_data(self, data: bytes, now: Now) -> None:
+        self._now = now
+        self._shared.begin_turn()
         if self._shared.mailbox:
-            self.take_actions(now)
+            self._work_on(now)
         self.connection.receive_data(data, now.monotonic)
         self._read(now)
 
     def receive_eof(self, now: Now) -> None:
+        self._shared.begin_turn()
         self.connection.receive_eof()
         self._read(now)
 
     def take_actions(self, now: Now) -> None:
         self._now = now
-        for action in self._shared.mailbox.take():
-            self._take_action(action)
-        for channel in list(self.channels.values()):
-            if channel.idle:
-                continue
-            if self._within(channel, partial(channel.turn, now)):
-                self._shared.wake()
-        self._see_to_closing(now)
+        self._shared.begin_turn()
+        self._work_on(now)
         self._read(now)
+
+    def _work_on(self, now: Now) -> None:
+        """What the engine has said, then what waits in the channels, as far as this turn goes."""
+        shared = self._shared
+        while shared.mailbox and not shared.turn_over:
+            for action in shared.mailbox.take(ACTIONS_AT_ONCE):
+                self._take_action(action)
+                shared.work.spent += ACTION_WORK
+        if shared.mailbox:
+            shared.wake()
+            return
+        self._go_on_releasing()
+        busy = [channel for channel in self.channels.values() if not channel.idle]
+        if len(busy) > 1:  # the one behind the last that had its turn begins
+            busy.sort(key=lambda channel: (channel.number <= self._last_channel, channel.number))
+        for channel in busy:
+            if shared.turn_over:
+                shared.wake()
+                break
+            self._last_channel = channel.number
+            if self._within(channel, partial(channel.turn, now)):
+                shared.wake()
+        self._see_to_closing(now)
 
     def data_to_send(self, now: Now) -> bytes:
         data = self.connection.data_to_send(now.monotonic)
@@ -184,14 +226,20 @@ class Amqp091FrontEnd:
     def last_words(self) -> bytes:
         return self.connection.close_for_a_bug()
 
-    def connection_lost(self, now: Now) -> None:
+    def connection_lost(self, now: Now) -> bool:
         self._now = now
-        self.traffic.reader_blocked_seconds += self.reader.blocked_seconds(now.monotonic)
+        self._shared.begin_turn()
+        if not self._lost:
+            self._lost = True
+            self.traffic.reader_blocked_seconds += self.reader.blocked_seconds(now.monotonic)
+            self._stall.end(now)
         self._release_all()
-        self._stall.end(now)
+        if self._releasing or self.channels:
+            return True
         if self._shared.flow is not None:
             self._shared.flow.closed()
-        self._shared.engine.unsubscribe(self._shared.mailbox, self)
+            self._shared.flow = None
+        return self._shared.engine.unsubscribe(self._shared.mailbox, self)
 
     @property
     def finished(self) -> bool:
@@ -238,15 +286,17 @@ class Amqp091FrontEnd:
     def _read(self, now: Now) -> None:
         """Answer what has come in, as far as the stages take it, and not too much of it in one turn."""
         self._now = now
-        left = self._shared.settings.events_per_turn_max
-        while left and not self._held_up:
+        shared = self._shared
+        left = shared.settings.events_per_turn_max
+        while left and not shared.turn_over and not self._held_up:
             event = self.connection.next_event(self._room, now.monotonic)
             if event is None:
                 break
             left -= 1
+            shared.work.spent += EVENT_WORK
             self._answer(event, now)
-        if not left:
-            self._shared.wake()
+        if not left or shared.turn_over:
+            shared.wake()
         self._see_to_heartbeats()
         if self._stages is not None:
             self._stages.observe([channel.stage_credit for channel in self.channels.values()])
@@ -335,22 +385,41 @@ class Amqp091FrontEnd:
         if self._shared.mailbox:
             return
         for channel in [channel for channel in self._closing if channel.idle]:
-            self._release(channel)
-            self.connection.accept_channel_close(channel.number)
+            if self._shared.turn_over or self._releasing:
+                self._shared.wake()
+                return
+            self._release(channel, partial(self.connection.accept_channel_close, channel.number))
         if self._close_due and all(channel.idle for channel in self.channels.values()):
-            self._close_due = False
             self._release_all()
-            self.connection.accept_close()
+            if not self._releasing:
+                self._close_due = False
+                self.connection.accept_close()
 
-    def _release(self, channel: Channel) -> None:
+    def _release(self, channel: Channel, then: Callable[[], None] | None = None) -> None:
+        """The channel is over; ``then`` is called when the engine knows it of all of its consumers."""
         self._closing.pop(channel, None)
         if self.channels.pop(channel.number, None) is not None:
             self.traffic.channels -= 1
             self.traffic.channel_blocked_seconds += channel.stage_credit.blocked_seconds(self._now.monotonic)
-        channel.release()
+        self._shared.work.spent += CHANNEL_WORK
+        self._releasing.append(_released(channel, then))
+        self._go_on_releasing()
+
+    def _go_on_releasing(self) -> None:
+        releasing, shared = self._releasing, self._shared
+        while releasing:
+            if shared.turn_over:
+                shared.wake()
+                return
+            if next(releasing[0], DONE) is DONE:
+                releasing.popleft()
 
     def _release_all(self) -> None:
+        self._go_on_releasing()
         for channel in list(self.channels.values()):
+            if self._releasing:
+                self._shared.wake()
+                return
             self._release(channel)
 
     # --- actions ---------------------------------------------------------------------------------------------------

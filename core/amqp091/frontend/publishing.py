@@ -91,6 +91,10 @@ class Answered:
             self.below = beyond + 1
 
 
+SHAPE_WORK, PROPERTY_BYTES_A_UNIT = 20, 16
+"""Looking at properties that are new to the channel, in units of :mod:`core.work`."""
+
+
 class Publishing:
     """The publisher's side of one channel."""
 
@@ -225,6 +229,7 @@ class Publishing:
     def _shape(self, event: PublishesReceived) -> Shape:
         """Look inside. Raises ChannelFault for properties that a message must not have."""
         data = event.properties
+        self._shared.work.spent += SHAPE_WORK + len(data) // PROPERTY_BYTES_A_UNIT
         properties = decode_properties(data, 0, len(data))
         self._check_user(properties)
         headers = properties.headers or {}

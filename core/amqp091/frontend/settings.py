@@ -22,6 +22,8 @@ class FrontEndSettings:
     events_per_turn_max: int = 128
     """Methods of one connection (a run counts as one) before the others get their turn. At 20 µs each, a peer that
     sends the dearest methods it can holds up the others for 3 ms."""
+    work_per_turn_max: int = 2_000
+    """Units of :mod:`core.work` that one connection may cause before the others get their turn."""
     max_queue_credit: int = 256
     """A consumer's queue grant comes in batches of at most this many, whatever its prefetch-count."""
     unsent_bytes_max: int = 1024 * 1024

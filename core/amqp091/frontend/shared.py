@@ -9,6 +9,7 @@ from core.credit_flow.flow import CreditFlow
 from core.flow_facts import ConnectionRecorder, FlowLink, LinkRecorder
 from core.interface import Converter, Engine, Mailbox, Topology
 from core.server.traffic import Traffic
+from core.work import Work
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -33,6 +34,10 @@ class Shared:
     """Asks for another turn."""
     traffic: Traffic
     """What all connections of the protocol count in."""
+    work: Work = field(default_factory=Work)
+    """Where everything is counted that is done in the event loop."""
+    work_until: int = 0
+    """How much that may be until this connection's turn is over."""
     backlog_bytes: int = 0
     """What the socket has not taken yet, besides the output that waits in the connection."""
     consumers: int = 0
@@ -45,6 +50,15 @@ class Shared:
     """Who records flow events of this connection; None when nobody does."""
     reply_queues: dict[int, str] = field(default_factory=dict)
     """The queue behind the direct reply-to consumer of each channel that has one."""
+
+    def begin_turn(self) -> None:
+        """The others have had theirs."""
+        self.work_until = self.work.spent + self.settings.work_per_turn_max
+
+    @property
+    def turn_over(self) -> bool:
+        """What is left to do for this connection waits for its next turn."""
+        return self.work.spent >= self.work_until
 
     def link_recorder(self, channel: int, direction: str) -> LinkRecorder | None:
         """For one direction of a channel, from its first message or consumer on; None when nobody records."""

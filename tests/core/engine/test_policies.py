@@ -75,27 +75,53 @@ def test_every_key_has_a_good_value():
 @pytest.mark.parametrize(
     ("pattern", "why"),
     [
-        ("a(b", "missing ), unterminated subpattern at position 1"),
-        ("[", "unterminated character set at position 0"),
-        ("a**", "multiple repeat at position 2"),
-        ("x{99999999999}", "the repetition number is too large"),
-        ("(" * 200, "missing ), unterminated subpattern at position 199"),
+        ("a(b", "missing ): a(b"),
+        ("[", "missing ]: ["),
+        ("a**", "bad repetition operator: **"),
+        ("((a{100}){100}){100}", "invalid repetition size: {100}"),
+        ("a(?=b)", "has no lookahead (?="),
+        ("(?<!a)b", "has no lookbehind (?<"),
+        (r"(a)\1", r"has no backreference \1"),
+        ("(?P<n>a)(?P=n)", "has no backreference (?P="),
+        ("(?>a)", "has no atomic group (?>"),
+        ("a*+b", "has no possessive repetition *+"),
+        ("(a)?(?(1)b|c)", "has no condition (?("),
     ],
 )
 def test_a_pattern_that_is_no_regular_expression(pattern, why):
-    with pytest.raises(Invalid, match="policy 'p': pattern") as refused:
+    with pytest.raises(Invalid, match=r"policy 'p': pattern .* is no regular expression: ") as refused:
         checked(policy(pattern=pattern))
     assert str(refused.value).endswith(why)
 
 
-def test_a_pattern_that_python_may_read_otherwise_one_day():
-    assert checked(policy(pattern="[[a]")).regex.search("[")
+def test_no_pattern_takes_long():
+    slow = checked(policy(pattern="(a+)+$"))
+    assert slow.why_not("classic", "a" * 255 + "!") == "its pattern '(a+)+$' is not found in the name"
+    assert slow.why_not("classic", "a" * 255) is None
+
+
+def test_a_kept_policy_whose_pattern_cannot_be_used_is_shown_and_holds_for_nothing():
+    policies = Policies()
+    policies.restore([policy("old", pattern="(?=a)", priority=5), policy("new", pattern="a")])
+    assert [row["name"] for row in policies.snapshot()] == ["old", "new"]
+    asked = queue("a")
+    winner = policies.winner(asked)
+    assert winner is not None
+    assert winner.name == "new"
+    [(name, why)] = policies.unusable
+    assert name == "old"
+    assert why.endswith("has no lookahead (?=")
+    policies.set(policy("old", pattern="a", priority=5))
+    assert policies.unusable == []
+    assert policies.shown(asked)["policy"] == "old"
 
 
 @given(st.text(max_size=12))
 def test_any_pattern_is_taken_or_refused(pattern):
     with suppress(Invalid):
-        assert checked(policy(pattern=pattern)).regex.pattern == pattern
+        used = checked(policy(pattern=pattern)).pattern
+        assert used is not None
+        assert used.text == pattern
 
 
 @pytest.mark.parametrize(

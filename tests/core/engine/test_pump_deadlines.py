@@ -3,6 +3,7 @@
 from collections import deque
 from math import inf
 
+from core.credit_flow.stage import Stage
 from core.engine.confirms import Confirms
 from core.engine.pump import Pump
 from core.engine.waits import Waits
@@ -12,18 +13,21 @@ from tests.kit.engine import NOW, later
 class TimedQueue:
     """Counts its turns; its deadline is what the test says."""
 
-    def __init__(self, deadline: float = inf) -> None:
+    def __init__(self, deadline: float = inf, work: int = 0) -> None:
         self.deadline = deadline
         self.expired = False
         self.turns = 0
+        self.work = work
+        self.inbox = Stage[object](None)
 
     def admit(self, confirms, now) -> bool:
         return False
 
-    def dispatch(self, now) -> None:
+    def dispatch(self, now) -> int:
         self.turns += 1
         if self.deadline <= now.monotonic:
             self.deadline = inf
+        return self.work
 
 
 class Waiting:

@@ -4,18 +4,19 @@ import re
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
+from core.engine.edges import Edge, Node
 from core.engine.routing import (
     DirectMatcher,
-    Edge,
     Exchange,
     FanoutMatcher,
     HeadersMatcher,
-    TopicMatcher,
     route,
 )
+from core.engine.topic import TopicMatcher
 from core.interface import ExchangeType
+from core.work import Work
 from tests.kit.engine import binding, exchange
 
 
@@ -28,7 +29,7 @@ def edge(key: str = "", destination: str = "q", **arguments: object) -> Edge:
 
 
 def names(matcher, key: str) -> set[str]:
-    return {node.name for node in matcher.match(key, no_headers)}
+    return {node.name for node in matcher.match(key, no_headers, Work())}
 
 
 def test_direct_needs_the_same_key():
@@ -131,9 +132,9 @@ def test_topic_against_regular_expressions(patterns, gone, key):
 def test_headers(arguments, headers, matches):
     matcher = HeadersMatcher()
     matcher.add(edge(), arguments)
-    assert [node.name for node in matcher.match("", lambda: headers)] == (["q"] if matches else [])
+    assert [node.name for node in matcher.match("", lambda: headers, Work())] == (["q"] if matches else [])
     matcher.remove(edge())
-    assert matcher.match("", lambda: headers) == []
+    assert matcher.match("", lambda: headers, Work()) == []
 
 
 def graph(*declarations, bindings=()) -> dict[str, Exchange]:
@@ -153,7 +154,7 @@ def test_every_queue_is_named_once():
             binding("e", "p", "k"),
         ],
     )
-    assert route(exchanges, "e", ("k", "l"), no_headers) == ["q", "p"]
+    assert route(exchanges, "e", ("k", "l"), no_headers, Work()) == ["q", "p"]
 
 
 def test_a_cycle_of_exchanges_ends():
@@ -167,7 +168,7 @@ def test_a_cycle_of_exchanges_ends():
             binding("b", "q"),
         ],
     )
-    assert route(exchanges, "a", ("",), no_headers) == ["q"]
+    assert route(exchanges, "a", ("",), no_headers, Work()) == ["q"]
 
 
 def test_the_alternate_exchange_takes_what_no_binding_matches():
@@ -176,8 +177,8 @@ def test_the_alternate_exchange_takes_what_no_binding_matches():
         exchange("rest", ExchangeType.FANOUT),
         bindings=[binding("e", "q", "k"), binding("rest", "r")],
     )
-    assert route(exchanges, "e", ("k",), no_headers) == ["q"]
-    assert route(exchanges, "e", ("l",), no_headers) == ["r"]
+    assert route(exchanges, "e", ("k",), no_headers, Work()) == ["q"]
+    assert route(exchanges, "e", ("l",), no_headers, Work()) == ["r"]
 
 
 def test_alternates_in_a_circle_and_alternates_that_do_not_exist():
@@ -186,11 +187,85 @@ def test_alternates_in_a_circle_and_alternates_that_do_not_exist():
         exchange("b", alternate_exchange="a"),
         exchange("c", alternate_exchange="missing"),
     )
-    assert route(exchanges, "a", ("k",), no_headers) == []
-    assert route(exchanges, "c", ("k",), no_headers) == []
+    assert route(exchanges, "a", ("k",), no_headers, Work()) == []
+    assert route(exchanges, "c", ("k",), no_headers, Work()) == []
 
 
 def test_the_default_exchange_names_queues():
-    assert route({}, "", ("q", "p", "q"), no_headers) == ["q", "p"]
+    assert route({}, "", ("q", "p", "q"), no_headers, Work()) == ["q", "p"]
     exchanges = graph(exchange("e", alternate_exchange=""))
-    assert route(exchanges, "e", ("q",), no_headers) == ["q"]
+    assert route(exchanges, "e", ("q",), no_headers, Work()) == ["q"]
+
+
+WORDS = st.lists(st.sampled_from(["a", "b", "c", "*", "#"]), max_size=12)
+KEYS = st.lists(st.sampled_from(["a", "b", "c"]), max_size=14)
+
+
+def found_by_hand(pattern: list[str], words: list[str]) -> bool:
+    if not pattern:
+        return not words
+    if pattern[0] == "#":
+        return found_by_hand(pattern[1:], words) or (bool(words) and found_by_hand(pattern, words[1:]))
+    return bool(words) and pattern[0] in ("*", words[0]) and found_by_hand(pattern[1:], words[1:])
+
+
+@settings(max_examples=200)
+@given(patterns=st.lists(WORDS, max_size=12), gone=st.sets(st.integers(0, 11)), words=KEYS)
+def test_topic_matching_is_what_the_patterns_say(patterns, gone, words):
+    matcher = TopicMatcher()
+    edges = {Edge("t", Node(True, ".".join(pattern)), ".".join(pattern), ()): pattern for pattern in patterns}
+    for edge in edges:
+        matcher.add(edge, {})
+    left = dict(edges)
+    for index, edge in enumerate(edges):
+        if index in gone:
+            matcher.remove(edge)
+            del left[edge]
+    expected = {edge.destination.name for edge, pattern in left.items() if found_by_hand(pattern, words)}
+    assert names(matcher, ".".join(words)) == expected
+
+
+def test_patterns_of_many_wildcards_cost_no_more_than_their_words():
+    matcher, work = TopicMatcher(), Work()
+    for number in range(300):
+        words = ["#" if index % 2 else ("*" if number >> index % 10 & 1 else "a") for index in range(40)]
+        matcher.add(Edge("t", Node(True, "q"), ".".join([*words, str(number)]), ()), {})
+    assert not list(matcher.match(".".join(["a"] * 120), dict, work))
+    assert work.spent < 1000
+
+
+RULES = st.dictionaries(st.sampled_from("abcd"), st.sampled_from([None, 1, "x", True]), max_size=4)
+
+
+@settings(max_examples=200)
+@given(
+    rules=st.lists(st.tuples(st.sampled_from(["all", "any"]), RULES), max_size=10),
+    gone=st.sets(st.integers(0, 9)),
+    headers=st.dictionaries(st.sampled_from("abcd"), st.sampled_from([1, "x", True, "y"]), max_size=4),
+)
+def test_headers_matching_is_what_the_bindings_say(rules, gone, headers):
+    matcher = HeadersMatcher()
+    edges = [Edge("h", Node(True, str(index)), str(index), index) for index in range(len(rules))]
+    for edge, (how, wanted) in zip(edges, rules, strict=True):
+        matcher.add(edge, {**wanted, "x-match": how})
+    expected = set()
+    for index, (how, wanted) in enumerate(rules):
+        if index in gone:
+            matcher.remove(edges[index])
+            continue
+        found = [
+            name in headers and (value is None or (type(value), value) == (type(headers[name]), headers[name]))
+            for name, value in wanted.items()
+        ]
+        if all(found) if how == "all" else any(found):
+            expected.add(str(index))
+    assert {node.name for node in matcher.match("", lambda: headers, Work())} == expected
+
+
+def test_bindings_that_a_message_cannot_fulfil_are_not_looked_at():
+    matcher, work = HeadersMatcher(), Work()
+    common = {f"h{index}": "x" for index in range(20)}
+    for number in range(500):
+        matcher.add(Edge("h", Node(True, "q"), str(number), number), {**common, "last": number})
+    assert matcher.match("", lambda: {**common, "last": -1}, work) == []
+    assert work.spent < 100

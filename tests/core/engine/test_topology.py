@@ -10,6 +10,7 @@ from core.engine.settings import EngineSettings
 from core.engine.topology import Topology
 from core.errors import EngineError, LimitReached, PreconditionFailed
 from core.store.definitions import Definitions, StoredQueue
+from core.work import Work
 from tests.kit.engine import binding, exchange, queue
 
 
@@ -235,7 +236,7 @@ def test_a_restored_definition_can_be_used_and_removed(topology, notes):
     restored.restore(notes.definitions())
     assert restored.admit_queue(queue("q", x_max_length=3), "somebody") is False
     assert restored.version > 0
-    assert [node.name for node in restored.exchanges["amq.direct"].matcher.match("k", dict)] == ["q"]
+    assert [node.name for node in restored.exchanges["amq.direct"].matcher.match("k", dict, Work())] == ["q"]
     restored.forget_queue("q")
     assert notes.definitions() == Definitions(queues=[], exchanges=[], bindings=[])
 

@@ -1,0 +1,51 @@
+"""What an alarm does on one connection: sessions that publish close their window, and a drain holds consumers."""
+
+from amqp10.connection import Connection
+from amqp10.frontend.incoming import PublisherLink
+from amqp10.frontend.outgoing import ConsumerLink
+from amqp10.frontend.reasons import BlockWatches, reason_of_alarms
+from amqp10.frontend.session_watches import SessionWatches
+from amqp10.session import Session
+from core.clock import Now
+from core.interface import FlowReason
+
+
+class AlarmEffects:
+    """Of one connection. ``on`` is what is on, as the engine has said last."""
+
+    def __init__(self, connection: Connection, sessions: SessionWatches, blocks: BlockWatches) -> None:
+        self.on: frozenset[str] = frozenset()
+        self._connection = connection
+        self._sessions = sessions
+        self._blocks = blocks
+
+    def changed(self, alarms: frozenset[str], now: Now) -> None:
+        """An alarm stops publishing and nothing else: only sessions that publish close their window. A drain stops
+        deliveries too."""
+        self.on = alarms
+        for session in self._connection.sessions:
+            self._hold_consumers(session, wanted=FlowReason.DRAIN_MODE in alarms)
+            if not alarms:
+                session.open_incoming_window()
+                self._sessions.observe(session, None, direction="in", now=now)
+                continue
+            publishers = [link.reference for link in session.links if isinstance(link.reference, PublisherLink)]
+            if publishers:
+                self.close_window(session, now)
+            for publisher in publishers:
+                self._blocks.look_at(publisher)
+
+    def close_window(self, session: Session, now: Now) -> None:
+        """The session publishes while an alarm is on."""
+        session.close_incoming_window()
+        self._sessions.observe(session, reason_of_alarms(self.on), direction="in", now=now)
+
+    def _hold_consumers(self, session: Session, *, wanted: bool) -> None:
+        for link in session.links:
+            user = link.reference
+            if isinstance(user, ConsumerLink) and (FlowReason.DRAIN_MODE in user.holds) is not wanted:
+                if wanted:
+                    user.hold(FlowReason.DRAIN_MODE)
+                else:
+                    user.let_go(FlowReason.DRAIN_MODE)
+                self._blocks.look_at(user)

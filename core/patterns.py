@@ -1,0 +1,60 @@
+"""Regular expressions of operators and clients, matched in time that is linear in the text.
+
+RE2 never goes back: no pattern makes a search of a name take long. What needs going back it cannot do, and such a
+pattern is refused when it is compiled: lookahead and lookbehind, backreferences, conditions, atomic groups and
+possessive repetition. ``\\d``, ``\\w``, ``\\s`` and ``\\b`` know ASCII only; ``\\pL`` is any letter.
+"""
+
+import re2
+
+MEMORY_BYTES_MAX = 2**20
+"""Of one compiled pattern. A pattern of 255 bytes whose repetitions multiply needs more, and is refused."""
+
+NOT_THERE = {
+    "invalid perl operator: (?=": "lookahead (?=",
+    "invalid perl operator: (?!": "lookahead (?!",
+    "invalid perl operator: (?<": "lookbehind (?<",
+    "invalid perl operator: (?>": "atomic group (?>",
+    "invalid perl operator: (?(": "condition (?(",
+    "invalid perl operator: (?P": "backreference (?P=",
+    "invalid perl operator: (?#": "comment (?#",
+}
+"""What RE2 says of a construct that it has not, and what its name is."""
+
+
+class PatternError(ValueError):
+    """The pattern cannot be used; the text says what in it."""
+
+
+class Pattern:
+    """A compiled pattern."""
+
+    __slots__ = ("_compiled", "text")
+
+    def __init__(self, text: str) -> None:
+        """Raises PatternError, which names the construct."""
+        options = re2.Options()
+        options.log_errors = False
+        options.max_mem = MEMORY_BYTES_MAX
+        self.text = text
+        try:
+            self._compiled = re2.compile(text, options)
+        except re2.error as error:
+            raise PatternError(_shown(error)) from None
+
+    def found_in(self, name: str) -> bool:
+        """Whether the pattern is found anywhere in the name."""
+        return self._compiled.search(name) is not None
+
+
+def _shown(error: Exception) -> str:
+    said = error.args[0] if error.args else ""
+    text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    for beginning, construct in NOT_THERE.items():
+        if text.startswith(beginning):
+            return f"the pattern language RE2 has no {construct}"
+    if text.startswith("invalid escape sequence: \\") and text[-1:].isdigit():
+        return f"the pattern language RE2 has no backreference {text[-2:]}"
+    if text.startswith("bad repetition operator") and text.endswith("+"):
+        return f"the pattern language RE2 has no possessive repetition {text[-2:]}"
+    return text

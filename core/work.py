@@ -1,0 +1,15 @@
+"""How much has been done in the event loop, in units: what a peer's turn is bounded by.
+
+A unit is what takes about a microsecond: a binding that is looked at, a place of a tree that is visited, a message that
+goes into a queue. Whoever does work that somebody can multiply counts it here, and whoever lets others work looks how
+much it was. Units are counted, not measured, so the same input always ends its turn at the same place.
+"""
+
+
+class Work:
+    """The count of one process. It only grows."""
+
+    __slots__ = ("spent",)
+
+    def __init__(self) -> None:
+        self.spent = 0

@@ -1,0 +1,211 @@
+"""Attacks on the event loop with AMQP 1.0: sessions, links, link credit, dispositions, management, streams."""
+
+import time
+
+from amqp10.messaging import ACCEPTED, Modified
+from amqp10.performatives import Begin, Detach, Disposition, End
+from core.amqp091.methods import BasicConsume, BasicQos, QueueDeclare
+from core.amqp091.properties import BasicProperties
+from tests.kit.plain_clients import (
+    ATTACH,
+    BEGIN,
+    DETACH,
+    FLOW,
+    TRANSFER,
+    WIDE,
+    Client10,
+    grant,
+    performative,
+    receiver,
+    sender,
+    transfers,
+)
+from tests.kit.stall_field import Attack, Field, declare, fill, settle_up
+
+SESSIONS = 17
+LINKS = 256
+BEGIN_WIDE = Begin(next_outgoing_id=0, incoming_window=WIDE, outgoing_window=WIDE)
+
+
+def dynamic_nodes(field: Field) -> None:
+    """4,352 dynamic nodes on one connection, which goes."""
+    links = field.n(LINKS)
+    client = field.client10(sessions=SESSIONS)
+    for channel in range(SESSIONS):
+        client.send(b"".join(receiver(None, handle, channel=channel, dynamic=True) for handle in range(links)))
+    client.wait(ATTACH, SESSIONS * links)
+    client.close()
+    other = field.client10()
+    other.send(receiver(None, dynamic=True))
+    other.wait(ATTACH, 1)
+    time.sleep(1.0)
+
+
+def dynamic_nodes_ended(field: Field) -> None:
+    """4,352 dynamic nodes, whose sessions end one by one."""
+    links = field.n(LINKS)
+    client = field.client10(sessions=SESSIONS)
+    for channel in range(SESSIONS):
+        client.send(b"".join(receiver(None, handle, channel=channel, dynamic=True) for handle in range(links)))
+    client.wait(ATTACH, SESSIONS * links)
+    client.send(b"".join(performative(End(), channel=channel) for channel in range(SESSIONS)))
+    client.wait(0x17, SESSIONS)
+
+
+def _take(field: Field, count: int, **arguments: object) -> Client10:
+    publisher = field.client091()
+    declare(publisher, "q", **arguments)
+    fill(publisher, "q", count)
+    client = field.client10()
+    client.send(receiver("/queues/q") + grant(2**31 - 1))
+    client.wait(TRANSFER, count)
+    return client
+
+
+def settle_range(field: Field) -> None:
+    """100,000 unsettled deliveries, settled by one disposition."""
+    count = field.n(100_000)
+    client = _take(field, count)
+    client.send(performative(Disposition(role=True, first=0, last=count - 1, settled=True, state=ACCEPTED)))
+    settle_up(field.client091(), queue="q")
+
+
+def modify_range(field: Field) -> None:
+    """50,000 unsettled deliveries, returned as undeliverable here, every second one first."""
+    count = field.n(50_000)
+    client = _take(field, count)
+    state = Modified(delivery_failed=True, undeliverable_here=True)
+    frames = [
+        performative(Disposition(role=True, first=number, last=number, settled=True, state=state))
+        for number in range(0, count, 2)
+    ]
+    client.send(b"".join(frames))
+    client.send(performative(Disposition(role=True, first=0, last=count - 1, settled=True, state=state)))
+    settle_up(field.client091(), queue="q")
+
+
+def detach_unsettled(field: Field) -> None:
+    """A link with 100,000 unsettled deliveries is detached."""
+    client = _take(field, field.n(100_000))
+    client.send(performative(Detach(handle=1, closed=True)))
+    client.wait(DETACH, 1)
+    settle_up(field.client091(), queue="q")
+
+
+def drain_storm(field: Field) -> None:
+    """20,000 flows with drain on 256 links."""
+    declare(field.client091(), "q")
+    client = field.client10()
+    links = field.n(LINKS)
+    client.send(b"".join(receiver("/queues/q", handle) for handle in range(links)))
+    client.wait(ATTACH, links)
+    rounds = max(1, field.n(20_000) // links)
+    for _ in range(rounds):
+        client.send(b"".join(grant(100, handle, drain=True) for handle in range(links)))
+    client.send(performative(End()))
+    client.wait(0x17, 1)
+
+
+def session_storm(field: Field) -> None:
+    """10,000 sessions, begun and ended."""
+    client = field.client10()
+    pair = performative(BEGIN_WIDE, channel=1) + performative(End(), channel=1)
+    count = field.n(10_000)
+    client.send(pair * count)
+    client.wait(BEGIN, count + 1)
+
+
+def link_storm(field: Field) -> None:
+    """10,000 links of each kind, attached and detached."""
+    declare(field.client091(), "q")
+    client = field.client10()
+    count = field.n(10_000)
+    pair = (
+        sender("/queues/q")
+        + receiver("/queues/q")
+        + performative(Detach(handle=0, closed=True))
+        + performative(Detach(handle=1, closed=True))
+    )
+    client.send(pair * count)
+    client.wait(DETACH, 2 * count)
+
+
+def session_of_links_ends(field: Field) -> None:
+    """4,352 links of one queue, and the connection goes."""
+    declare(field.client091(), "q")
+    links = field.n(LINKS)
+    client = field.client10(sessions=SESSIONS)
+    for channel in range(SESSIONS):
+        attaches = [receiver("/queues/q", handle, channel=channel) for handle in range(links)]
+        flows = [grant(10, handle, channel=channel) for handle in range(links)]
+        client.send(b"".join(attaches + flows))
+    client.wait(ATTACH, SESSIONS * links)
+    client.close()
+    settle_up(field.client091(), queue="q")
+
+
+def why_many_links(field: Field) -> None:
+    """4,352 links that wait, and somebody asks why; and for all links."""
+    publisher = field.client091()
+    declare(publisher, "q")
+    fill(publisher, "q", 100)
+    links = field.n(LINKS)
+    client = field.client10(sessions=SESSIONS)
+    for channel in range(SESSIONS):
+        client.send(b"".join(receiver("/queues/q", handle, channel=channel) for handle in range(links)))
+    client.wait(ATTACH, SESSIONS * links)
+    for path in (
+        "why/addresses/%2Fqueues%2Fq",
+        "why/queues/q",
+        "links",
+        "links?limit=1000",
+        "stalls",
+        "flow-map",
+        "sessions",
+    ):
+        field.http("GET", f"/api/headgate/{path}")
+    field.http("GET", "/metrics/links")
+    field.http("GET", "/metrics")
+
+
+def publish_unlike(field: Field) -> None:
+    """50,000 transfers to an anonymous target, each to another address of an exchange."""
+    client = field.client10()
+    client.send(sender("/exchanges/amq.topic/key"))
+    client.wait(FLOW, 1)
+    count = field.n(50_000)
+    sent = 0
+    while sent < count:
+        client.send(transfers([b"x" * (1 + number % 100) for number in range(100)], first=sent))
+        sent += 100
+        client.wait(FLOW, max(1, sent // 400))
+
+
+def stream_by_timestamp(field: Field) -> None:
+    """Readers of a stream of 200,000 messages, each from a timestamp or with a filter that no message passes."""
+    publisher = field.client091()
+    publisher.call(QueueDeclare(queue="s", durable=True, arguments={"x-queue-type": "stream"}))
+    fill(publisher, "s", field.n(200_000), properties=BasicProperties(delivery_mode=2))
+    for number in range(30):
+        taker = field.client091()
+        taker.call(BasicQos(prefetch_count=100))
+        offset = "first" if number % 2 else 1
+        taker.tell(BasicConsume(queue="s", arguments={"x-stream-offset": offset, "x-stream-filter": "none"}))
+    time.sleep(2.0)
+    settle_up(publisher, queue="s")
+
+
+ATTACKS = [
+    Attack("4,352 dynamic nodes", dynamic_nodes),
+    Attack("4,352 dynamic nodes, sessions end", dynamic_nodes_ended),
+    Attack("disposition of 100,000", settle_range),
+    Attack("modified, 50,000", modify_range),
+    Attack("detach with 100,000 unsettled", detach_unsettled),
+    Attack("20,000 drains", drain_storm),
+    Attack("10,000 sessions", session_storm),
+    Attack("20,000 links", link_storm),
+    Attack("4,352 links go", session_of_links_ends),
+    Attack("why over 4,352 links", why_many_links),
+    Attack("50,000 transfers", publish_unlike),
+    Attack("30 readers of a long stream", stream_by_timestamp),
+]

@@ -1,0 +1,63 @@
+"""``python -m tests.hostile.stalls``: how long can one peer keep the others waiting?
+
+Each attack meets a broker of its own, while a bystander in a process of its own publishes a message and waits until it
+comes back, over and over. A stall is the CPU that the broker's event loop used meanwhile, and must not be above
+50 ms; neither broker nor bystander may end, and the broker's memory is bounded. The exit code is 1 where a bound was
+passed.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+
+from tests.hostile import stall_attacks_091, stall_attacks_10, stall_attacks_http
+from tests.kit.stall_field import RESIDENT_BYTES_MAX, STALL_CPU_MS_MAX, Outcome, suffer
+
+ATTACKS = [*stall_attacks_091.ATTACKS, *stall_attacks_10.ATTACKS, *stall_attacks_http.ATTACKS]
+
+
+def line(outcome: Outcome) -> str:
+    """A row of the table."""
+    report = outcome.report
+    stall = "frozen" if report.frozen else f"{report.longest_cpu_ms:.0f}"
+    verdict = "" if outcome.passed else " ← above a bound"
+    return (
+        f"{outcome.name:<42} {stall:>8} {report.longest_wall_ms:>9.0f} {report.loop_cpu_s:>7.1f} {report.pings:>7} "
+        f"{outcome.resident_mib:>8.0f}  {outcome.said}{verdict}"
+    )
+
+
+HEAD = f"{'attack':<42} {'stall ms':>8} {'wall ms':>9} {'cpu s':>7} {'pings':>7} {'RSS MiB':>8}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Carry out the attacks. Returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.hostile.stalls", description=__doc__)
+    parser.add_argument("--only", default="", help="only attacks in whose name this regular expression is found")
+    parser.add_argument("--scale", type=float, default=1.0, help="the size of the attacks; default: 1")
+    parser.add_argument("--list", action="store_true", help="name the attacks and end")
+    options = parser.parse_args(arguments)
+    chosen = [attack for attack in ATTACKS if re.search(options.only, attack.name)]
+    if options.list:
+        print(*(f"{attack.name}: {attack.run.__doc__}" for attack in chosen), sep="\n")
+        return 0
+    if not chosen:
+        print(f"no attack has {options.only!r} in its name; --list names them", file=sys.stderr)
+        return 2
+    print(HEAD, flush=True)
+    outcomes = []
+    for attack in chosen:
+        outcomes.append(suffer(attack, scale=options.scale))
+        print(line(outcomes[-1]), flush=True)
+    failed = [outcome.name for outcome in outcomes if not outcome.passed]
+    longest = max(outcome.report.longest_cpu_ms for outcome in outcomes)
+    print(
+        f"{len(outcomes)} attacks, longest stall {longest:.0f} ms of CPU (at most {STALL_CPU_MS_MAX:.0f}), "
+        f"memory at most {RESIDENT_BYTES_MAX // 2**20} MiB; {len(failed)} above a bound"
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

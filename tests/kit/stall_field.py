@@ -1,0 +1,203 @@
+"""Where an attack takes place: a whole broker with its admin server, a bystander, and what an attacker uses."""
+
+import json
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from subprocess import TimeoutExpired
+from tempfile import TemporaryDirectory
+
+from core.amqp091.methods import (
+    BasicAck,
+    BasicPublish,
+    ConfirmSelect,
+    ExchangeDeclare,
+    QueueBind,
+    QueueDeclare,
+)
+from core.amqp091.properties import BasicProperties
+from core.amqp091.table import FieldTable
+from tests.kit.amqp091_peer import publish
+from tests.kit.broker_process import broker_process
+from tests.kit.plain_clients import PATIENCE_S, Client091, Client10
+from tests.kit.stall_bystander import Bystander, Report, resident_bytes
+
+STALL_CPU_MS_MAX = 50.0
+"""What is promised: the CPU of the event loop between a bystander's request and its answer."""
+RESIDENT_BYTES_MAX = 900 * 2**20
+"""Of the whole process: the largest attack brings 150 MB of messages, the deepest queue a million of them."""
+HTTP_HEADERS = {"Content-Type": "application/json", "X-Headgate-Request": "1"}
+CONFIGURATION = """
+[log]
+level = "error"
+
+[admin]
+enabled = true
+listen = ["127.0.0.1:{admin_port}"]
+body_max = "16MiB"
+request_time_out = "120s"
+
+[engine]
+queues_max = 20000
+"""
+
+
+@dataclass(slots=True)
+class Field:
+    """One broker under attack."""
+
+    host: str
+    port: int
+    admin_port: int
+    pid: int
+    scale: float = 1.0
+    """Of all numbers: 1.0 is the whole attack."""
+    clients: list[Client091 | Client10] = field(default_factory=list)
+
+    def n(self, number: int) -> int:
+        """So many things, or fewer in the short form."""
+        return max(1, round(number * self.scale))
+
+    def client091(self, *, reads: bool = True, receive_buffer: int | None = None) -> Client091:
+        """A connection with channel 1."""
+        client = Client091(self.host, self.port, reads=reads, receive_buffer=receive_buffer)
+        self.clients.append(client)
+        return client
+
+    def client10(self, *, sessions: int = 1) -> Client10:
+        """A connection with session 0."""
+        client = Client10(self.host, self.port, sessions=sessions)
+        self.clients.append(client)
+        return client
+
+    def http(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+        """A request to the admin server; returns the status and the answer."""
+        data = None if body is None else json.dumps(body).encode()
+        url = f"http://127.0.0.1:{self.admin_port}{path}"
+        request = urllib.request.Request(url, data=data, method=method, headers=HTTP_HEADERS)
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+
+    def close(self) -> None:
+        """End what the attack has left open."""
+        for client in self.clients:
+            client.close()
+
+
+def fill(client: Client091, queue: str, count: int, *, body: bytes = b"x", properties: BasicProperties | None = None,
+         exchange: str = "") -> None:  # fmt: skip
+    """Publish messages with confirms, and wait for the last."""
+    client.call(ConfirmSelect())
+    one = publish(1, body, method=BasicPublish(exchange=exchange, routing_key=queue), properties=properties)
+    at_once = max(1, min(2000, 2**20 // len(one)))
+    sent = 0
+    while sent < count:
+        n = min(at_once, count - sent)
+        client.send(one * n)
+        sent += n
+    settle_up(client, queue=queue)
+
+
+def settle_up(client: Client091, *, queue: str) -> None:
+    """Wait until what was sent on channel 1 before has been taken on."""
+    client.call(QueueDeclare(queue=queue, passive=True))
+
+
+def declare(client: Client091, queue: str, **arguments: object) -> None:
+    """A queue that does not outlive the broker; ``max_length`` is x-max-length."""
+    table = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
+    client.call(QueueDeclare(queue=queue, durable=False, arguments=table))  # type: ignore[arg-type]
+
+
+def exchange(client: Client091, name: str, kind: str, **arguments: object) -> None:
+    """An exchange that does not outlive the broker."""
+    table = {name.replace("_", "-"): value for name, value in arguments.items()}
+    client.call(ExchangeDeclare(exchange=name, type=kind, arguments=table))  # type: ignore[arg-type]
+
+
+def bind(queue: str, source: str, key: str = "", arguments: FieldTable | None = None) -> QueueBind:
+    """A binding that nothing waits for."""
+    return QueueBind(queue=queue, exchange=source, routing_key=key, no_wait=True, arguments=arguments or {})
+
+
+def ack_all(client: Client091) -> None:
+    """Acknowledge everything on channel 1."""
+    client.tell(BasicAck(delivery_tag=0, multiple=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """Something a client or operator may do to the broker."""
+
+    name: str
+    run: Callable[[Field], None]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What an attack has done."""
+
+    name: str
+    report: Report
+    resident_mib: float = 0.0
+    said: str = ""
+    """What the attacker was told that ended the attack early; what ended of the broker or the bystander."""
+    ended: bool = False
+
+    @property
+    def passed(self) -> bool:
+        """Whether all bounds were kept."""
+        return not (
+            self.ended
+            or self.report.frozen
+            or self.report.longest_cpu_ms > STALL_CPU_MS_MAX
+            or self.resident_mib > RESIDENT_BYTES_MAX / 2**20
+        )
+
+
+@contextmanager
+def battlefield(scale: float) -> Iterator[Field]:
+    """A broker of its own."""
+    with TemporaryDirectory(prefix="headgate-stalls-") as folder, socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        admin_port = probe.getsockname()[1]
+        probe.close()
+        path = Path(folder) / "broker.toml"
+        path.write_text(CONFIGURATION.format(admin_port=admin_port))
+        with broker_process("--config", str(path), "--data", f"{folder}/data") as broker:
+            where = Field(broker.host, broker.port, admin_port, broker.pid, scale)
+            try:
+                yield where
+            finally:
+                where.close()
+
+
+def suffer(attack: Attack, *, scale: float = 1.0) -> Outcome:
+    """Carry out one attack while the bystander pings."""
+    outcome = Outcome(attack.name, Report())
+    try:
+        with battlefield(scale) as where:
+            bystander = Bystander(where.host, where.port, where.pid)
+            try:
+                attack.run(where)
+            except (OSError, TimeoutError) as error:
+                outcome.said = f"{type(error).__name__}: {error}"[:100]
+            outcome.resident_mib = resident_bytes(where.pid) / 2**20
+            where.close()
+            try:
+                outcome.report = bystander.report()
+            except RuntimeError as error:
+                outcome.said, outcome.ended = str(error), True
+            finally:
+                with suppress(OSError):
+                    outcome.resident_mib = max(outcome.resident_mib, resident_bytes(where.pid) / 2**20)
+    except (AssertionError, OSError, TimeoutExpired) as error:  # the broker did not stop in order
+        outcome.said, outcome.ended = str(error)[:100], True
+    return outcome
