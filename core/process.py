@@ -192,18 +192,19 @@ async def serve(
             data.close()
 
 
-def _tell_of_policies(broker: Broker, log: FilteringBoundLogger) -> None:
-    """Those that an earlier version has kept, and this one cannot use."""
+def _broker(settings: Settings, protocols: Protocols, data: OpenData, log: FilteringBoundLogger) -> Broker:
+    """The engine. Policies that an earlier version has kept and this one cannot use are told."""
+    broker = Broker(engine_settings(settings), protocols.converter, storage=data.storage, new_identity=new_identity)
     for policy, why in broker.policies.unusable:
         log.warning("policy-not-usable", policy=policy, reason=why)
+    return broker
 
 
 async def _serve(
     settings: Settings, protocols: Protocols, data: OpenData, clock: Callable[[], Now], surface: _Surface
 ) -> None:
     log = surface.log
-    broker = Broker(engine_settings(settings), protocols.converter, storage=data.storage, new_identity=new_identity)
-    _tell_of_policies(broker, log)
+    broker = _broker(settings, protocols, data, log)
     flow = open_flow_events(settings.flow_events, clock=clock, node=node_name())
     stall_log = StallLog(log, settings.log, clock)
     stalls = Stalls(clock=clock, listeners=[stall_log, flow], addresses_max=settings.metrics.addresses_max)
@@ -252,13 +253,12 @@ async def _serve(
     try:
         said, admin = await console(settings, open_admin, log)
         _settle_memory(give_back)
-        last_work = _last_work(reload, protocols.control, server)
         await run_server(
             server,
             lambda addresses: surface.ready(addresses, said),
             signals=surface.signals,
             reload=reload,
-            before_stop=last_work,
+            before_stop=_last_work(reload, protocols.control, server),
         )
         broker.conclude()
         await data.leave_in_order(server.turn)
