@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from datetime import UTC, datetime
 from math import inf
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import trio
 from cyclopts import App, Parameter
@@ -15,6 +15,7 @@ from cyclopts import App, Parameter
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.printing import AsJsonLines
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
+from amqp10.cli.trace_summary import Shown, Summary, Wanted
 from amqp10.client import ClientConnection
 from amqp10.errors import DecodeError
 from amqp10.framing import AMQP_FRAME, FRAME_HEADER_BYTES
@@ -46,66 +47,119 @@ NESTED = (Source, Target, Coordinator, Accepted, Rejected, Released, Modified, R
 trace_app = App(name="trace", help="What a connection and the broker say to each other.")
 
 
-class Shown(NamedTuple):
-    """A frame in words."""
-
-    number: int
-    at: float
-    outgoing: bool
-    size: int
-    channel: int
-    name: str
-    fields: dict[str, object]
-
-
 @trace_app.command
 def frames(
     connection: str,
     /,
     *,
     seconds: Annotated[float | None, Parameter(help="End after so many seconds.")] = None,
-    count: Annotated[int | None, Parameter(help="End after so many frames.")] = None,
+    count: Annotated[int | None, Parameter(help="End after so many lines.")] = None,
+    performative: Annotated[
+        tuple[str, ...],
+        Parameter(help="Only these, each in full: flow, attach, transfer, basic.publish; may be given several times."),
+    ] = (),
+    channel: Annotated[int | None, Parameter(help="Only frames of this channel.")] = None,
+    handle: Annotated[
+        int | None, Parameter(help="Only frames of the link with this handle, which may be another one on either side.")
+    ] = None,
+    every: Annotated[
+        bool, Parameter(name="--all", negative=(), help="Each frame, also those that come with each message.")
+    ] = False,
     json: AsJsonLines = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Print the frames of a connection as they come and go, until interrupted.
 
-    ">" is what the client sent, "<" what the broker sent. Of AMQP 1.0 every performative is shown with its fields, and
-    of messages only their size; of AMQP 0.9.1 the names of methods. How a client proves who it is is never shown.
-    Frames that were too many to be kept are counted.
+    ">" is what the client sent, "<" what the broker sent. Transfers and dispositions, and what AMQP 0.9.1 has in their
+    place, are counted: a line for each second, direction and link; --all and --performative show each of them.
+
+    Of AMQP 1.0 every performative is shown with its fields, and of messages only their size; of AMQP 0.9.1 the names of
+    methods. How a client proves who it is is never shown. Frames that were too many to be kept are counted.
 
     For example:
 
         headgate trace frames c17
-        headgate trace frames c17 --seconds 10 --json > frames.json
+        headgate trace frames c17 --performative flow --performative attach
+        headgate trace frames c17 --channel 0 --handle 1 --all
+        headgate trace frames c17 --seconds 10 --all --json > frames.json
     """
     if (seconds is not None and seconds <= 0) or (count is not None and count < 1):
         raise CommandError(Exit.USAGE, "--seconds must be more than 0, and --count 1 or more")
 
+    wanted = Wanted(tuple(name.lower() for name in performative), channel, handle, every)
+
     async def trace(broker: ClientConnection) -> None:
         path = f"/headgate/connections/{percent_encode(connection)}/frames"
         await broker.request("PUT", path)
-        await _follow(broker, path, until=trio.current_time() + (seconds or inf), count=count or inf, as_json=json)
+        output = _Output(wanted, count=count or inf, shape=_as_json if json else _as_text)
+        try:
+            await _follow(broker, path, output, until=trio.current_time() + (seconds or inf))
+        finally:
+            output.end()
         await broker.request("DELETE", path)
 
     with_broker(url, trace)
 
 
-async def _follow(broker: ClientConnection, path: str, *, until: float, count: float, as_json: bool) -> None:
+class _Output:
+    """Lines, up to so many."""
+
+    def __init__(self, wanted: Wanted, *, count: float, shape: Callable[[Shown], str]) -> None:
+        self._wanted = wanted
+        self._summary = Summary()
+        self._shape = shape
+        self._left = count
+        self._missed = 0
+
+    @property
+    def full(self) -> bool:
+        """There are as many lines as were asked for."""
+        return self._left <= 0
+
+    def add(self, shown: Shown) -> None:
+        """A frame has been seen."""
+        for row in self._summary.ended(shown.at):
+            self._print(row)
+            self._tell_missed()
+        if not self._wanted.takes(shown):
+            return
+        if self._wanted.summarises(shown):
+            self._summary.add(shown)
+        else:
+            self._print(shown)
+
+    def miss(self, frames: int) -> None:
+        """So many are not here any more."""
+        self._missed += frames
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        for row in self._summary.rows():
+            self._print(row)
+        self._tell_missed()
+        sys.stdout.flush()
+
+    def _print(self, shown: Shown) -> None:
+        if not self.full:
+            self._left -= 1
+            print(self._shape(shown))
+
+    def _tell_missed(self) -> None:
+        if self._missed:
+            print(f"headgate: {self._missed} frames are left out: too many to be kept", file=sys.stderr)
+            self._missed = 0
+
+
+async def _follow(broker: ClientConnection, path: str, output: _Output, *, until: float) -> None:
     after = 0
-    while True:
+    while not output.full:
         answer = (await broker.request("GET", f"{path}?after={after}")).body
         if not isinstance(answer, dict):
             raise CommandError(Exit.REFUSED, "the broker's answer is not understood")
         after = answer["next"]
-        if answer["missed"]:
-            print(f"headgate: {answer['missed']} frames are left out: too many to be kept", file=sys.stderr)
+        output.miss(answer["missed"])
         for frame in answer["frames"]:
-            shown = _decoded(answer["protocol"], *frame)
-            print(_as_json(shown) if as_json else _as_text(shown))
-            count -= 1
-            if count <= 0:
-                return
+            output.add(_decoded(answer["protocol"], *frame))
         sys.stdout.flush()
         if not answer["open"]:
             print("headgate: the connection is closed", file=sys.stderr)

@@ -35,7 +35,7 @@ async def test_what_a_client_and_the_broker_say(as_json, broker_url):
         links = (await client.request("GET", "/headgate/links")).body["items"]
         (identity,) = {row["connection"] for row in links if row["address"] == "/queues/traced"}
         options = ["--json"] if as_json else []
-        trace = start(*HEADGATE, "trace", "frames", identity, "--count", "3", *options, url=broker_url)
+        trace = start(*HEADGATE, "trace", "frames", identity, "--count", "3", "--all", *options, url=broker_url)
         try:
             while trace.poll() is None:
                 await sender.send(Message(body="SECRET" * 10))
@@ -79,7 +79,7 @@ def test_methods_of_amqp091(broker_url):
         channel = connection.channel()
         rows = json.loads(run_process(*HEADGATE, "connections", "list", "--json", url=broker_url).out)
         (identity,) = [row["identity"] for row in rows if row["protocol"] != "amqp-1.0"]
-        trace = start(*HEADGATE, "trace", "frames", identity, "--count", "5", url=broker_url)
+        trace = start(*HEADGATE, "trace", "frames", identity, "--count", "5", "--all", url=broker_url)
         while trace.poll() is None:
             channel.queue_declare("traced-091", exclusive=True)
             connection.sleep(0.1)

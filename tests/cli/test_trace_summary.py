@@ -1,0 +1,46 @@
+"""What a trace shows of the many frames, and of which it shows none."""
+
+import pytest
+
+from amqp10.cli.trace_summary import Shown, Summary, Wanted
+
+
+def frame(name: str, at: float = 10.0, *, channel: int = 0, handle: int | None = None, outgoing: bool = False) -> Shown:
+    return Shown(7, at, outgoing, 100, channel, name, {} if handle is None else {"handle": handle})
+
+
+def test_transfers_of_a_second_are_one_row_for_each_link_and_direction():
+    summary = Summary()
+    for _ in range(1000):
+        for each in (frame("transfer", handle=1), frame("transfer", handle=2), frame("disposition", outgoing=True)):
+            assert list(summary.ended(each.at)) == []
+            summary.add(each)
+    rows = list(summary.ended(11.0))
+    assert [(row.name, row.outgoing, row.fields) for row in rows] == [
+        ("transfer", False, {"handle": 1, "frames": 1000, "frames_bytes": 100_000}),
+        ("transfer", False, {"handle": 2, "frames": 1000, "frames_bytes": 100_000}),
+        ("disposition", True, {"frames": 1000, "frames_bytes": 100_000}),
+    ]
+    assert list(summary.ended(12.0)) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "takes", "summarises"),
+    [
+        (Wanted(), True, True),
+        (Wanted(every=True), True, False),
+        (Wanted(performatives=("transfer",)), True, False),
+        (Wanted(performatives=("flow",)), False, False),
+        (Wanted(handle=3), True, True),
+        (Wanted(handle=4), False, True),
+        (Wanted(channel=1), False, True),
+    ],
+)
+def test_which_frames_are_shown_and_which_are_counted(wanted: Wanted, takes: bool, summarises: bool):
+    shown = frame("transfer", handle=3)
+    assert (wanted.takes(shown), wanted.summarises(shown)) == (takes, summarises)
+
+
+@pytest.mark.parametrize("name", ["flow", "attach", "open", "queue.declare"])
+def test_what_does_not_come_with_each_message_is_never_counted(name: str):
+    assert not Wanted().summarises(frame(name))
