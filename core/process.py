@@ -209,7 +209,7 @@ async def _serve(
     stall_log = StallLog(log, settings.log, clock)
     stalls = Stalls(clock=clock, listeners=[stall_log, flow], addresses_max=settings.metrics.addresses_max)
     idle = IdleConsumers(addresses_max=settings.metrics.addresses_max)
-    resident, give_back, notice = ResidentSet(), memory_giver(), ServiceNotice(os.environ)
+    resident, give_back, notice = ResidentSet(), memory_giver(), ServiceNotice(os.environ, status=data.status)
     measures = _measures(settings, resident, give_back, sockets=lambda: server.sockets)
     sampler = _sampler(settings, broker, measures, clock, log)
     admin: AdminServer | None = None

@@ -1,4 +1,4 @@
-"""``headgate store``: look at a data folder that no broker uses.
+"""``headgate store``: look at a data folder that no broker uses, and give back or delete what was set aside.
 
 What a folder and its records are, :mod:`core.store.inspect` knows; a command only prints it.
 """
@@ -8,20 +8,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from amqp10.cli.arguments import Data
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.printing import AsJson, AsJsonLines, print_json, print_json_line
+from core.process import new_identity
+from core.server import adoption
 from core.store.definitions import DEFINITIONS_FILE, Definitions
 from core.store.disk import FolderDisk
 from core.store.errors import StoreDamaged, StoreRefused
 from core.store.folder import offline
 from core.store.inspect import Verdict, entries, read_definitions
+from core.store.lost import lost_entries
 
 OPEN_FILES = 8
 """Files are read one after the other."""
+
+NewName = Annotated[str | None, Parameter(name="--as", help="Another name for the queue.")]
 
 Compaction = Callable[[Path], Iterable[str]]
 """Compacts what is in a folder that no broker uses; yields lines that say what it did."""
@@ -30,7 +36,7 @@ Compaction = Callable[[Path], Iterable[str]]
 def store_commands(compaction: Compaction) -> App:
     """The noun."""
     app = App(
-        name="store", help="The data folder of a broker that is stopped: check it, see what is in it, compact it."
+        name="store", help="The data folder of a broker that is stopped: check, compact, give back what was set aside."
     )
 
     def compact(*, data: Data, json: AsJson = False) -> None:
@@ -52,7 +58,98 @@ def store_commands(compaction: Compaction) -> App:
     app.command(check)
     app.command(dump)
     app.command(compact)
+    app.command(lost)
+    app.command(adopt)
+    app.command(discard)
+    app.command(rebuild)
     return app
+
+
+def lost(*, data: Data, json: AsJson = False) -> None:
+    """List data of queues that no definition knows: a start has set it aside in lost+found. Nothing is changed.
+
+    For example:
+
+        headgate store lost --data /var/lib/headgate
+    """
+    with _explained(), offline(data):
+        entries = list(lost_entries(data))
+    if json:
+        rows = [
+            {"entry": entry.path.name, "type": entry.kind, "queue": entry.name or None, "bytes": entry.bytes}
+            for entry in entries
+        ]
+        print_json({"data": str(data), "lost": rows})
+        return
+    for entry in entries:
+        print(f"{entry.path.name}: queue {entry.name or 'of a name that is not known'}, {entry.bytes:,} bytes")
+    if not entries:
+        print("nothing was set aside")
+
+
+def adopt(entry: str, *, data: Data, as_: NewName = None, json: AsJson = False) -> None:
+    """Define a queue again from what a start has set aside, with its messages.
+
+    For example:
+
+        headgate store adopt orders --data /var/lib/headgate
+
+        headgate store adopt classic-7 --as orders-found --data /var/lib/headgate
+
+    Parameters
+    ----------
+    entry
+        The name of the queue, or of the folder in lost+found.
+    """
+    with _explained(), offline(data):
+        found = adoption.chosen_entry(data, entry)
+        name = adoption.adopt(data, found, name=as_, new_identity=new_identity)
+    if json:
+        print_json({"data": str(data), "adopted": found.path.name, "queue": name})
+    else:
+        print(f"queue '{name}' is defined again; the next start serves its messages")
+
+
+def discard(entry: str, *, data: Data, yes: bool = False, json: AsJson = False) -> None:
+    """Delete data for good that a start has set aside.
+
+    For example:
+
+        headgate store discard classic-7 --yes --data /var/lib/headgate
+
+    Parameters
+    ----------
+    entry
+        The name of the queue, or of the folder in lost+found.
+    yes
+        Delete it. Without this the command says what it would delete.
+    """
+    with _explained(), offline(data):
+        found = adoption.chosen_entry(data, entry)
+        if yes:
+            adoption.discard(found)
+    if json:
+        print_json({"data": str(data), "entry": found.path.name, "bytes": found.bytes, "deleted": yes})
+    else:
+        did = "was deleted" if yes else "would be deleted; say --yes to delete it"
+        print(f"{found.path.name}, {found.bytes:,} bytes, {did}")
+
+
+def rebuild(*, data: Data, json: AsJson = False) -> None:
+    """Make the definitions of queues anew from what their folders say, when both files of definitions are damaged.
+
+    Exchanges, bindings, policies and users do not stand in the folders. The files that were there go to lost+found.
+
+    For example:
+
+        headgate store rebuild --data /var/lib/headgate
+    """
+    with _explained(), offline(data):
+        lines = list(adoption.rebuild_definitions(data))
+    if json:
+        print_json({"data": str(data), "rebuilt": lines})
+    else:
+        print("\n".join(lines))
 
 
 def check(*, data: Data, json: AsJson = False) -> None:

@@ -32,6 +32,7 @@ from core.engine.variable_queue import VariableQueue
 from core.engine.waits import Waits
 from core.errors import PreconditionFailed
 from core.interface import QueueDeclaration
+from core.store.descriptions import FOLDERS_OF_KINDS
 from core.store.lane import Lane
 from core.store.store import PASSING, Store
 from core.store.stream_log import StreamLog
@@ -130,6 +131,7 @@ class QueueMaker:
                 self._storage.store.forget_queue(kept_as)
             case QueueType.QUORUM:
                 self._storage.quorum.forget(int(kept_as))
+                self._storage.store.quorum.remove_folder(f"{FOLDERS_OF_KINDS['quorum']}/{kept_as}")
 
     def _queue(
         self,

@@ -6,7 +6,8 @@ whoever reads the log after a crash learns what survived.
 
 import errno
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,21 +22,33 @@ from core.config.store import StoreSettings
 from core.engine.quorum.annotations import AnnotationCodec
 from core.engine.quorum.queues import QuorumQueues
 from core.engine.storage import Storage
-from core.interface import QueueDeclaration
+from core.errors import PreconditionFailed
 from core.message import Origin
 from core.server.descriptors import total_limit
 from core.server.storage_task import InlineWrites, drain, run_lane
 from core.server.worker_threads import WorkerThreads
 from core.store.command_log import LocalCommandLog
-from core.store.definitions import DefinitionsDatabase
+from core.store.definitions import DEFAULT_HOST, DefinitionsDatabase, StoredQueue, check_not_older
+from core.store.descriptions import (
+    FOLDERS_OF_KINDS,
+    Description,
+    QueueFolder,
+    check_identities,
+    folder_of,
+    queue_folders,
+    queue_kind,
+    read_description,
+    write_description,
+)
 from core.store.disk import FolderDisk
 from core.store.errors import StoreFailure
 from core.store.folder import LOCK_FILE, open_folder
 from core.store.lane import Lane
+from core.store.lost import lost_entries, set_aside
 from core.store.recovery import Report
 from core.store.reserve import SpaceReserve
 from core.store.sealed_file import SCHEMA_VERSION
-from core.store.store import STREAMS, open_store
+from core.store.store import marked_definitions, open_store
 
 NO_SPACE = "no space in the store"
 """The source of a disk alarm that a write has raised, whatever the measured space is."""
@@ -95,24 +108,36 @@ class OpenData:
         definitions.fell_behind = self._say_fell_behind
         return definitions
 
+    def _mark_definitions(self, generation: int) -> None:
+        for lane in self.lanes:
+            lane.marks.definitions = generation
+
     def _say_fell_behind(self, path: Path, why: str) -> None:
         self._log.error("definitions-fell-behind", path=str(path), why=why)
 
     def _opened(self) -> Storage:
         began = self._clock().monotonic
         found = self._definitions.load()
+        check_not_older(self._folder.path, self._definitions.generation, marked_definitions(self._disk))
         with suppress(OSError):  # a full disk: the witness says less, and the start goes on
             self._folder.remember_definitions(self._definitions.generation)
-        ids = {queue.id: _kind(queue.declaration) for queue in found.queues}
+        ids = {queue.id: queue_kind(queue.declaration) for queue in found.queues}
+        folders = list(queue_folders(self._folder.path))
+        check_identities(folders, found.queues)
+        deleted = frozenset(self._definitions.deleted)
         store = open_store(
             self._disk,
             self._settings,
             generation=self._folder.generation,
             queue_ids=[str(number) for number, kind in ids.items() if kind == "classic"],
             stream_ids=[str(number) for number, kind in ids.items() if kind == "stream"],
+            deleted=[str(number) for number in deleted],
+            set_aside=partial(self._set_aside, "classic"),
             progress=self._say_progress,
         )
         self.lanes = (store.classic, store.quorum, store.streams)
+        self._definitions.changed = self._mark_definitions
+        self._mark_definitions(self._definitions.generation)
         if self._settings.sync_delay:
             for lane in self.lanes:
                 lane.before_sync = partial(time.sleep, self._settings.sync_delay)  # in the lane's worker
@@ -133,8 +158,14 @@ class OpenData:
             annotations=self._annotations,
         )
         quorum.recover()
+        in_log = quorum.numbers
+        for number in sorted(in_log - deleted):
+            if ids.get(number) != "quorum":
+                self._set_aside("quorum", number, quorum.commands_of(number))
         quorum.retain([number for number, kind in ids.items() if kind == "quorum"])
-        self._remove_unknown_streams({str(number) for number, kind in ids.items() if kind == "stream"})
+        self._see_to_folders(folders, ids, deleted)
+        self._forget_deleted(deleted - in_log - {folder.number for folder in folders})
+        self._describe(found.queues, folders)
         store.report.seconds = self._clock().monotonic - began
         self._reserve.adjust()
         self._say_found(store.report, quorum.problems)
@@ -146,10 +177,69 @@ class OpenData:
             salvage=self._settings.salvage,
         )
 
-    def _remove_unknown_streams(self, known: set[str]) -> None:
-        for name in self._disk.names(STREAMS):
-            if name.isdigit() and name not in known:
-                self._disk.remove_folder(f"{STREAMS}/{name}")
+    # --- data and definitions, compared
+
+    def _set_aside(self, kind: str, number: int, commands: Iterable[bytes] = ()) -> None:
+        """Data of a queue that is not defined, and was not deleted either. Raises StoreRefused."""
+        folder = folder_of(self._folder.path, kind, number)
+        said = read_description(folder)
+        entry = set_aside(self._folder.path, kind, number, folder, commands)
+        self._log.error(
+            "queue-data-set-aside",
+            type=kind,
+            number=number,
+            queue=None if said is None else said.queue.declaration.name,
+            entry=str(entry),
+        )
+        with suppress(PreconditionFailed):  # a full disk: the next start does it
+            self._definitions.was_set_aside(number, left=kind == "quorum")
+
+    def _see_to_folders(
+        self, folders: Sequence[QueueFolder], ids: Mapping[int, str], deleted: AbstractSet[int]
+    ) -> None:
+        """Remove what deleted streams and quorum queues have left; set aside what is unknown."""
+        for folder in folders:
+            if folder.kind == "classic" or ids.get(folder.number) == folder.kind or not folder.path.exists():
+                continue
+            if folder.number in deleted:
+                self._disk.remove_folder(str(folder.path.relative_to(self._folder.path)))
+            else:
+                self._set_aside(folder.kind, folder.number)
+
+    def _forget_deleted(self, numbers: AbstractSet[int]) -> None:
+        """Of these queues this start has found nothing."""
+        if numbers:
+            with suppress(PreconditionFailed):
+                self._definitions.forget_deleted(sorted(numbers))
+
+    def _describe(self, queues: Sequence[StoredQueue], folders: Sequence[QueueFolder]) -> None:
+        """Have each queue's folder say what it is of, now and whenever a queue is declared."""
+        said = {(folder.kind, folder.number): folder.description for folder in folders}
+        generation = self._definitions.generation
+        written = 0
+        for queue in queues:
+            description = said.get((queue_kind(queue.declaration), queue.id))
+            if description is None or description.queue != queue:
+                self._write_description(queue, generation)
+                written += 1
+        if written and not self._folder.chosen.upgraded_from:
+            self._log.info("queue-descriptions-written", queues=written)
+        self._definitions.added = self._write_description
+        self._definitions.is_gone = self._is_gone
+
+    def _write_description(self, queue: StoredQueue, generation: int) -> None:
+        write_description(
+            self._folder.path, Description(queue, DEFAULT_HOST, generation), start=self._folder.generation
+        )
+
+    def _is_gone(self, number: int) -> bool:
+        return not any(folder_of(self._folder.path, kind, number).exists() for kind in FOLDERS_OF_KINDS)
+
+    @property
+    def status(self) -> str:
+        """What the service manager is to show: data that waits to be adopted or discarded. Empty for none."""
+        lost = sum(1 for _ in lost_entries(self._folder.path))
+        return f"data of {lost} unknown queues is in lost+found: see headgate store lost" if lost else ""
 
     # --- serving
 
@@ -275,7 +365,3 @@ class OpenData:
         """Tell of the damage that streams have come upon since this was called last."""
         while self.storage.passed_over:
             self._log.error("store-record-lost", record=self.storage.passed_over.popleft(), messages=None)
-
-
-def _kind(declaration: QueueDeclaration) -> str:
-    return str(declaration.arguments.get("x-queue-type", "classic"))

@@ -16,9 +16,11 @@ import trio
 class ServiceNotice:
     """For one server, among its background tasks: they begin when it listens, and end when it has said good-bye."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        """``environment`` may have NOTIFY_SOCKET, a path or an abstract name behind ``@``, and WATCHDOG_USEC: for how
-        long the manager waits for a sign of life before it takes the process for dead."""
+    def __init__(self, environment: Mapping[str, str], *, status: str = "") -> None:
+        """``status`` is a line that the manager shows; ``environment`` may have NOTIFY_SOCKET, a path or an abstract
+        name behind ``@``, and WATCHDOG_USEC: for how long the manager waits for a sign of life before it takes the
+        process for dead."""
+        self._status = status
         name = environment.get("NOTIFY_SOCKET", "")
         self._address = f"\0{name[1:]}" if name.startswith("@") else name
         microseconds = environment.get("WATCHDOG_USEC", "")
@@ -27,7 +29,7 @@ class ServiceNotice:
 
     async def run(self, turn: Callable[[], None]) -> None:
         """Tell of the start, then that the event loop runs, until cancelled; then of the stop. It needs no ``turn``."""
-        self._send("READY=1")
+        self._send(f"READY=1\nSTATUS={self._status}" if self._status else "READY=1")
         try:
             while True:
                 await trio.sleep(self._pause_s)

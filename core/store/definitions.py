@@ -16,7 +16,7 @@ thread that opened it.
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -32,8 +32,10 @@ from core.store.sealed_file import (
     Seal,
     SealedFile,
     Statement,
+    amended_image,
     judged,
     new_image,
+    opened_image,
     upgraded_image,
     write_image,
 )
@@ -160,6 +162,15 @@ def _choose_unproven(both: Sequence[Judged], witness: Witness | None) -> Chosen:
     raise StoreDamaged(f"the definitions cannot be proven{known}. {said}; {_remedy(first.path.parent)}")
 
 
+def check_not_older(folder: Path, generation: int, marked: int) -> None:
+    """Raises StoreDamaged for definitions that are older than the marks of a lane say."""
+    if generation < marked:
+        raise StoreDamaged(
+            f"the definitions in {folder} are older than they must be: they have generation {generation}, and "
+            f"the marks of a lane say {marked}; {_remedy(folder)}"
+        )
+
+
 def _remedy(folder: Path) -> str:
     return (
         f"put back a copy of both files, or have the queues made anew from what their folders say: "
@@ -185,6 +196,8 @@ class DefinitionsDatabase:
         """
         self.changed: Callable[[int], None] = lambda generation: None
         """Called with the generation of each change."""
+        self.added: Callable[[StoredQueue, int], None] = lambda queue, generation: None
+        """Called with each new queue, and the generation."""
         self.fell_behind: Callable[[Path, str], None] = lambda path, why: None
         """Called when a change is in one file only, and why. The next change brings the other up to it first."""
         self.is_gone: Callable[[int], bool] = lambda number: False
@@ -264,13 +277,15 @@ class DefinitionsDatabase:
 
     def add_queue(self, declaration: QueueDeclaration, identity: str) -> int:
         """Returns its number, which no other queue has or had."""
-        return self._change(
+        seal = self._change(
             f"queue '{declaration.name}'",
             "INSERT INTO queues (id, vhost, name, auto_delete, arguments, identity) "
             "SELECT last_number + 1, ?, ?, ?, ?, ? FROM seal",
             (self._host, declaration.name, declaration.auto_delete, _packed(declaration.arguments), identity),
             numbers=1,
-        ).last_number
+        )
+        self.added(StoredQueue(seal.last_number, declaration, identity), seal.generation)
+        return seal.last_number
 
     def add_exchange(self, declaration: ExchangeDeclaration) -> None:
         """Keep an exchange that is new."""
@@ -324,12 +339,14 @@ class DefinitionsDatabase:
             "what is known of deleted queues", [("DELETE FROM deleted WHERE id = ?", (n,)) for n in numbers]
         )
 
-    def skip_numbers(self, last: int) -> None:
-        """Give no number up to this one any more: there is data of a queue that had it."""
-        if last > self.last_number:
-            skipped = last - self.last_number
-            self._change("skipped numbers", "INSERT INTO deleted VALUES (?)", (last,), numbers=skipped)
-            self.forget_deleted([last])
+    def was_set_aside(self, number: int, *, left: bool) -> None:
+        """Data of this number, which no queue has, was set aside. No queue gets the number any more. ``left``: the data
+        is also where it was, and may go from there now."""
+        more = max(0, number - self.last_number)
+        if more or left:
+            self._change("data that was set aside", "INSERT OR IGNORE INTO deleted VALUES (?)", (number,), numbers=more)
+        if more and not left:
+            self.forget_deleted([number])
 
     def set_policy(self, policy: PolicyDeclaration) -> None:
         """Keep a policy, in the place of the one of this name."""
@@ -449,6 +466,37 @@ def open_definitions(
     """Choose and open in one: for whoever has nothing to do in between. Raises StoreRefused, StoreDamaged."""
     chosen = choose_definitions(folder, witness=witness)
     return DefinitionsDatabase(folder, chosen, new_identity=new_identity, host=host, lock_wait_s=lock_wait_s)
+
+
+def rebuilt_image(
+    image: bytes | None, described: Sequence[tuple[StoredQueue, str, int]], *, generation: int, last_number: int
+) -> tuple[bytes, Sequence[StoredQueue]]:
+    """A file with the queues that their folders describe (queue, virtual host, generation), beside what ``image`` says.
+    Also returns the queues that were added. Its generation is above ``generation`` and that of ``image``."""
+    with closing(opened_image(image or new_image(DEFAULT_HOST))) as connection:
+        seal = Seal(*connection.execute("SELECT generation, rows, digest, last_number FROM seal").fetchone())
+        hosts = {str(name): number for number, name in connection.execute("SELECT id, name FROM vhosts")}
+        known = {(host, str(name)) for host, name in connection.execute("SELECT vhost, name FROM queues")}
+        numbers = {number for (number,) in connection.execute("SELECT id FROM queues UNION SELECT id FROM deleted")}
+    statements: list[Statement] = []
+    added = []
+    for queue, host, _ in described:
+        if queue.id in numbers or host not in hosts or (hosts[host], queue.declaration.name) in known:
+            continue
+        known.add((hosts[host], queue.declaration.name))
+        numbers.add(queue.id)
+        added.append(queue)
+        row = (
+            queue.declaration.name,
+            queue.declaration.auto_delete,
+            _packed(queue.declaration.arguments),
+            queue.identity,
+        )
+        statements.append(("INSERT INTO queues VALUES (?, ?, ?, ?, ?, ?)", (queue.id, hosts[host], *row)))
+    generation = max(seal.generation, generation) + 1
+    last = max(seal.last_number, last_number)
+    base = image or new_image(DEFAULT_HOST)
+    return amended_image(base, statements, generation=generation, last_number=last), added
 
 
 def loaded(connection: sqlite3.Connection, host: str) -> Definitions:

@@ -37,6 +37,7 @@ from typing import NamedTuple
 
 from core.message import Origin
 from core.store.definitions import Chosen, Witness, choose_definitions
+from core.store.descriptions import queue_folders
 from core.store.errors import StoreRefused, StoreUnavailable, refusal
 from core.store.places import PERSISTENT, QUEUES, TRANSIENT
 from core.store.reserve import give_up_reserve
@@ -186,13 +187,25 @@ def _format(path: Path, text: bytes) -> _Format:
 
 def _witness(path: Path, found: _Format) -> Witness | None:
     """What says most of the definitions that must be there."""
+    witnesses = [
+        Witness(folder.description.generation, str(folder.path))
+        for folder in queue_folders(path)
+        if folder.description is not None
+    ]
     if found.definitions:
-        return Witness(found.definitions, f"{path / FORMAT_FILE}")
+        witnesses.append(Witness(found.definitions, str(path / FORMAT_FILE)))
+    if witnesses:
+        return max(witnesses)
     for folder in (QUEUES, "quorum", "streams"):
         for name in _names(path / folder):
             if name.isdigit() or (name.endswith(".log") and name != "marks.log"):
                 return Witness(0, f"{path / folder / name}")
     return None
+
+
+def definitions_witness(path: Path) -> Witness | None:
+    """What says most of the definitions of a data folder of ours. Raises StoreRefused, OSError."""
+    return _witness(path, _format_so_far(path))
 
 
 def _names(folder: Path) -> list[str]:

@@ -72,6 +72,8 @@ class Kind(IntEnum):
     """What compaction copied behind newer records, from a file that it removes."""
     MARK = 10
     """Marks of a lane: how far it was synced, and which files there must be."""
+    DESCRIPTION = 11
+    """A queue's folder: what its queue was declared as."""
 
 
 _KINDS: tuple[Kind | None, ...] = tuple(Kind(number) if number in set(Kind) else None for number in range(256))

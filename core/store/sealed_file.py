@@ -260,6 +260,15 @@ def upgraded_image(path: Path, new_identity: Callable[[], str]) -> bytes:
         return _sealed(newer, 1, max(given or 0, *numbers, 0))
 
 
+def amended_image(image: bytes, statements: Iterable[Statement], *, generation: int, last_number: int) -> bytes:
+    """The file with changes, and a seal that counts them in. Raises sqlite3.Error."""
+    with closing(opened_image(image)) as connection:
+        for sql, values in statements:
+            connection.execute(sql, values)
+        _put_seal(connection, Seal(generation, *_counted(connection), last_number))
+        return connection.serialize()
+
+
 def write_image(path: Path, image: bytes) -> None:
     """Put a whole file there, so that it is there as a whole or not at all. Raises OSError."""
     new = path.with_name(path.name + ".new")

@@ -127,17 +127,20 @@ def open_store(
     generation: int,
     queue_ids: Collection[str],
     stream_ids: Collection[str] | None = None,
+    deleted: Collection[str] = (),
+    set_aside: Callable[[int], None] = lambda number: None,
     progress: Callable[[Report], None] = lambda report: None,
 ) -> Store:
     """Open the store of a data folder that is ours. Blocks, for long after an unclean stop.
 
     ``generation`` counts the starts of the folder. ``queue_ids`` are the classic queues that outlive the broker; what
-    is there of others is wiped. ``stream_ids``: the streams; what is there of others may be removed when this returns.
-    ``progress`` is called with what was found so far, after each file. Raises StoreDamaged or StoreRefused; then
-    nothing has been changed.
+    is there of ``deleted`` ones is removed, and ``set_aside`` is called with the number of each other one before
+    anything of it could go. ``stream_ids``: the streams; what is there of others may be removed or moved when this
+    returns. ``progress`` is called with what was found so far, after each file. Raises StoreDamaged or StoreRefused;
+    then nothing has been changed.
     """
     try:
-        return _open(disk, settings, generation, sorted(queue_ids), stream_ids, progress)
+        return _open(disk, settings, generation, sorted(queue_ids), stream_ids, frozenset(deleted), set_aside, progress)
     except OSError as error:
         about = f" {error.filename!r}" if error.filename else ""
         text = f"the store cannot be opened:{about} {error.strerror}; check the data folder and its disk"
@@ -150,6 +153,8 @@ def _open(
     generation: int,
     queue_ids: list[str],
     stream_ids: Collection[str] | None,
+    deleted: Collection[str],
+    set_aside: Callable[[int], None],
     progress: Callable[[Report], None],
 ) -> Store:
     report = Report()
@@ -181,8 +186,13 @@ def _open(
     remove_checkpoint(disk)
     disk.remove_folder(TRANSIENT)
     disk.make_folder(QUEUES)
+    known = frozenset(queue_ids)
     for queue_id in disk.names(QUEUES):
-        if queue_id not in queue_ids:
+        if queue_id in known:
+            continue
+        if queue_id.isdigit() and queue_id not in deleted:
+            set_aside(int(queue_id))
+        else:
             disk.remove_folder(f"{QUEUES}/{queue_id}")
             report.wiped_queues += 1
     recovery.mend()
@@ -193,6 +203,11 @@ def _open(
     for path, size in recovery.kept.items():
         store.classic.prove(path, size)
     return store
+
+
+def marked_definitions(disk: Disk) -> int:
+    """The newest generation of the definitions that the marks of a lane name. Raises OSError, StoreDamaged."""
+    return max(read_marks(disk, lane).definitions for lane in (CLASSIC, QUORUM, STREAMS))
 
 
 def _begin(disk: Disk, marks: Mapping[str, Marks], generation: int, gone: Collection[str]) -> Mapping[str, Marks]:

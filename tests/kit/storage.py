@@ -24,6 +24,8 @@ class KeptDefinitions:
 
     def __init__(self) -> None:
         self._last_number = 0
+        self.deleted: list[int] = []
+        """The numbers of queues that were removed."""
         self._queues: dict[str, StoredQueue] = {}
         self._exchanges: dict[str, ExchangeDeclaration] = {}
         self._bindings: list[Binding] = []
@@ -59,7 +61,8 @@ class KeptDefinitions:
 
     def remove(self, *, queues: Sequence[str], exchanges: Sequence[str], bindings: Sequence[Binding]) -> None:
         for name in queues:
-            self._queues.pop(name, None)
+            if (removed := self._queues.pop(name, None)) is not None:
+                self.deleted.append(removed.id)
         for name in exchanges:
             self._exchanges.pop(name, None)
         self._bindings = [binding for binding in self._bindings if binding not in bindings]
@@ -85,7 +88,8 @@ def open_storage(
         numbers[str(queue.declaration.arguments.get("x-queue-type", "classic"))].append(queue.id)
     ids = [str(number) for number in numbers["classic"]]
     streams = [str(number) for number in numbers["stream"]]
-    store = open_store(disk, settings, generation=generation, queue_ids=ids, stream_ids=streams)
+    deleted = [str(number) for number in definitions.deleted]
+    store = open_store(disk, settings, generation=generation, queue_ids=ids, stream_ids=streams, deleted=deleted)
     log = LocalCommandLog(
         disk, store.quorum, file_bytes_max=settings.command_log_file_size_limit, salvage=settings.salvage
     )

@@ -145,11 +145,7 @@ class Cleaner:
 
     def _carry(self, machine: QuorumMachine, block: Block) -> int:
         """Returns how many bytes that took."""
-        pieces = sorted([*block.pieces(READY), *block.pieces(DISCARDED)], key=_first)
-        bodies = [body for part in read_bodies(self._log, pieces) for body in part]
-        messages = _carried(machine, block, pieces)
-        head = carried_head(machine.key, messages)
-        messages.bodies_at = len(head)
+        messages, head, bodies = carried(machine, block, self._log)
         payload_bytes = len(head) + sum(messages.sizes)
         _, file, offset = self._log.append((head, *bodies), payload_bytes, self._fence, prompt=False)
         moved = machine.carry(messages, file, offset + len(head))
@@ -157,6 +153,16 @@ class Cleaner:
         self._held.append(moved)
         self.carried += len(bodies)
         return payload_bytes
+
+
+def carried(machine: QuorumMachine, block: Block, log: CommandLog) -> tuple[Messages, bytes, list[bytes]]:
+    """What lives of a block as a command that repeats it: decoded, its payload up to the bodies, and the bodies."""
+    pieces = sorted([*block.pieces(READY), *block.pieces(DISCARDED)], key=_first)
+    bodies = [body for part in read_bodies(log, pieces) for body in part]
+    messages = _carried(machine, block, pieces)
+    head = carried_head(machine.key, messages)
+    messages.bodies_at = len(head)
+    return messages, head, bodies
 
 
 def _carried(machine: QuorumMachine, block: Block, pieces: Sequence[Piece]) -> Messages:

@@ -183,6 +183,12 @@ def encode(key: QueueKey, command: Settle | Returned | Discard | Delete | Counte
     return _LEAD.pack(kind, key.level, key.queue) + said
 
 
+def rekeyed(payload: bytes, queue: int) -> bytes:
+    """The payload as a command of another queue."""
+    kind, level, _ = _LEAD.unpack_from(payload)
+    return _LEAD.pack(kind, level, queue) + payload[_LEAD.size :]
+
+
 def decode(payload: bytes) -> tuple[QueueKey, Command]:
     """What a payload says. It has passed its checksum, so one that makes no sense is a bug of whoever wrote it."""
     kind, level, queue = _LEAD.unpack_from(payload)

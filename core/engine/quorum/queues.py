@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 from core.engine.quorum.annotations import AnnotationCodec, PlainAnnotations
 from core.engine.quorum.backing import QuorumBacking
-from core.engine.quorum.cleaning import Cleaner
-from core.engine.quorum.commands import Delete, QueueKey, decode
+from core.engine.quorum.cleaning import Cleaner, carried
+from core.engine.quorum.commands import Counters, Delete, QueueKey, decode, encode
 from core.engine.quorum.machine import QuorumMachine
 from core.store.command_log import CommandLog
 
@@ -63,10 +63,25 @@ class QuorumQueues:
             for machine in self._machines.values():
                 machine.delivered_below = machine.next_sequence
 
+    @property
+    def numbers(self) -> set[int]:
+        """The queues that the log holds something of."""
+        return {key.queue for key in self._machines}
+
+    def commands_of(self, queue: int) -> Iterator[bytes]:
+        """Payloads that lead to the state of a queue. Raises StoreDamaged, StoreFailure."""
+        for key, machine in self._machines.items():
+            if key.queue == queue:
+                for block in machine.blocks:
+                    if block.live:
+                        _, head, bodies = carried(machine, block, self.log)
+                        yield b"".join((head, *bodies))
+                yield encode(key, Counters(machine.next_sequence))
+
     def retain(self, queues: Collection[int]) -> None:
         """These queues exist; what the log holds of others goes."""
         keys = list(self._machines)
-        for queue in {key.queue for key in keys}.difference(queues):
+        for queue in self.numbers.difference(queues):
             for key in keys:
                 if key.queue == queue:
                     self.backing(*key).delete()

@@ -500,8 +500,11 @@ def test_removed_queues_are_known_until_nothing_is_left_of_them(database, path):
     database.close()
     with closing(opened_at(path)) as again:
         assert again.deleted == [2]
-        again.skip_numbers(9)
+        again.was_set_aside(9, left=False)
+        again.was_set_aside(1, left=False)
         assert again.deleted == [2]
+        again.was_set_aside(1, left=True)
+        assert again.deleted == [1, 2]
         assert again.add_queue(queue("q"), IDENTITY) == 10
 
 

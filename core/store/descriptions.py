@@ -1,0 +1,120 @@
+"""What each queue's folder says of its queue: a description, so that definitions can be made anew from the folders.
+
+One record of kind ``DESCRIPTION`` in a file of its own below ``queues/<n>``, ``quorum/queues/<n>`` or ``streams/<n>``.
+It is written when the queue is declared, behind the definitions, and not synced: a start writes what is missing. So a
+description that is there is a witness: the definitions had come at least as far as its generation.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import cbor2
+
+from core.interface import QueueDeclaration
+from core.store.definitions import StoredQueue
+from core.store.errors import StoreDamaged
+from core.store.places import QUEUES
+from core.store.record import Found, Kind, encode, scan
+
+DESCRIPTION_FILE = "description"
+FOLDERS_OF_KINDS = {"classic": QUEUES, "quorum": "quorum/queues", "stream": "streams"}
+"""Where the queues of each type have their folders."""
+_BYTES_MAX = 1 << 20
+
+
+class Description(NamedTuple):
+    """What a folder says."""
+
+    queue: StoredQueue
+    host: str
+    generation: int
+    """Of the definitions, when the queue was declared."""
+
+
+class QueueFolder(NamedTuple):
+    """A folder of a queue, known or not."""
+
+    kind: str
+    number: int
+    path: Path
+    description: Description | None
+    """None where there is none, or it is damaged."""
+
+
+def queue_kind(declaration: QueueDeclaration) -> str:
+    """The type of a queue, as its folder depends on it."""
+    return str(declaration.arguments.get("x-queue-type", "classic"))
+
+
+def folder_of(root: Path, kind: str, number: int) -> Path:
+    """The folder of a queue."""
+    return root / FOLDERS_OF_KINDS[kind] / str(number)
+
+
+def queue_folders(root: Path) -> Iterator[QueueFolder]:
+    """All folders of queues that outlive the broker. Raises OSError."""
+    for kind, where in FOLDERS_OF_KINDS.items():
+        try:
+            names = sorted(os.listdir(root / where))
+        except FileNotFoundError:
+            continue
+        for name in names:
+            if name.isascii() and name.isdigit():
+                path = root / where / name
+                yield QueueFolder(kind, int(name), path, read_description(path))
+
+
+def check_identities(folders: Sequence[QueueFolder], queues: Sequence[StoredQueue]) -> None:
+    """Raises StoreDamaged where a folder says that its data is of another queue than the definitions say."""
+    known = {(queue_kind(queue.declaration), queue.id): queue for queue in queues}
+    for folder in folders:
+        queue = known.get((folder.kind, folder.number))
+        said = None if folder.description is None else folder.description.queue
+        if queue is not None and said is not None and said.identity != queue.identity:
+            raise StoreDamaged(
+                f"{folder.path} has the data of queue '{said.declaration.name}' with the identity {said.identity}, and "
+                f"the definitions say that it is of '{queue.declaration.name}' with {queue.identity}: they are of "
+                "another data folder; put back the ones that belong here"
+            )
+
+
+def read_description(folder: Path) -> Description | None:
+    """What a folder says; None for nothing, and for damage. Raises OSError."""
+    try:
+        with (folder / DESCRIPTION_FILE).open("rb") as file:
+            data = file.read(_BYTES_MAX)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    for record in scan(lambda offset, length: data[offset : offset + length], len(data)):
+        if isinstance(record, Found) and record.kind is Kind.DESCRIPTION:
+            said = cbor2.loads(record.payload)
+            declaration = QueueDeclaration(
+                name=said["name"], auto_delete=said["auto_delete"], arguments=said["arguments"]
+            )
+            queue = StoredQueue(said["number"], declaration, said["identity"])
+            return Description(queue, said["host"], said["generation"])
+    return None
+
+
+def write_description(root: Path, description: Description, *, start: int) -> None:
+    """Have the folder of a queue say it. ``start`` counts the starts. What the disk does not take the next start
+    writes."""
+    queue = description.queue
+    said = {
+        "number": queue.id,
+        "name": queue.declaration.name,
+        "host": description.host,
+        "identity": queue.identity,
+        "auto_delete": queue.declaration.auto_delete,
+        "arguments": dict(queue.declaration.arguments),
+        "generation": description.generation,
+    }
+    folder = folder_of(root, queue_kind(queue.declaration), queue.id)
+    with suppress(OSError):
+        folder.parent.mkdir(exist_ok=True)
+        folder.mkdir(exist_ok=True)
+        with (folder / DESCRIPTION_FILE).open("wb") as file:
+            file.writelines(encode(Kind.DESCRIPTION, [cbor2.dumps(said)], start, 0))

@@ -1,0 +1,108 @@
+"""``lost+found`` in the data folder: data of queues that the definitions do not know, set aside by a start.
+
+Each entry is a folder ``<type>-<number>``: ``data`` is the queue's folder as it was; ``bodies`` has the files of the
+message store at that time, as further names of the same files where the file system can; ``commands.log`` has what the
+command log held of a quorum queue, as records. Nothing here is ever removed but by a command.
+"""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from core.store.descriptions import Description, read_description
+from core.store.errors import StoreRefused
+from core.store.places import PERSISTENT
+from core.store.record import Kind, encode
+
+LOST_FOLDER = "lost+found"
+DATA, BODIES, COMMANDS = "data", "bodies", "commands.log"
+
+
+class Lost(NamedTuple):
+    """One entry."""
+
+    path: Path
+    kind: str
+    number: int
+    description: Description | None
+    bytes: int
+
+    @property
+    def name(self) -> str:
+        """The queue's name, as far as its folder told it."""
+        return "" if self.description is None else self.description.queue.declaration.name
+
+
+def lost_entries(root: Path) -> Iterator[Lost]:
+    """What was set aside. Raises OSError."""
+    try:
+        names = sorted(os.listdir(root / LOST_FOLDER))
+    except FileNotFoundError:
+        return
+    for name in names:
+        kind, _, number = name.partition("-")
+        path = root / LOST_FOLDER / name
+        if kind in ("classic", "quorum", "stream") and number.split("-")[0].isdigit():
+            size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+            yield Lost(path, kind, int(number.split("-")[0]), read_description(path / DATA), size)
+
+
+def set_aside(root: Path, kind: str, number: int, folder: Path, commands: Iterable[bytes] = ()) -> Path:
+    """Move a folder, which need not be there, into a new entry, with what else belongs to its queue.
+
+    Raises StoreRefused when that is not possible: nothing was lost then.
+    """
+    try:
+        entry = _new_entry(root, f"{kind}-{number}")
+        if kind == "classic":
+            _link_bodies(root, entry)
+        if kind == "quorum":
+            with (entry / COMMANDS).open("wb") as file:
+                for payload in commands:
+                    file.writelines(encode(Kind.COMMAND, [payload], 0, 0))
+                file.flush()
+                os.fsync(file.fileno())
+        if folder.exists():
+            os.rename(folder, entry / DATA)
+        for changed in (entry, entry.parent, folder.parent, root):
+            if changed.exists():
+                _sync_folder(changed)
+    except OSError as error:
+        raise StoreRefused(
+            f"there is data of a queue of type {kind} with the number {number} that no definition knows, and it cannot "
+            f"be set aside in {root / LOST_FOLDER}: {error.strerror}; let the user of the broker write there (chown), "
+            "or move the data away"
+        ) from None
+    return entry
+
+
+def _new_entry(root: Path, name: str) -> Path:
+    """A folder that was not there. Raises OSError."""
+    (root / LOST_FOLDER).mkdir(mode=0o700, exist_ok=True)
+    entry, count = root / LOST_FOLDER / name, 1
+    while entry.exists():
+        count += 1
+        entry = root / LOST_FOLDER / f"{name}-{count}"
+    entry.mkdir(mode=0o700)
+    return entry
+
+
+def _link_bodies(root: Path, entry: Path) -> None:
+    """Bodies of the queue may be in any file of the message store, which lets go of what no known queue refers to."""
+    (entry / BODIES).mkdir()
+    for file in sorted((root / PERSISTENT).glob("*.rdq")):
+        try:
+            os.link(file, entry / BODIES / file.name)
+        except OSError:  # a file system without links
+            shutil.copyfile(file, entry / BODIES / file.name)
+    _sync_folder(entry / BODIES)
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,140 @@
+"""Definitions that are damaged, and data that no definition knows, against a broker in a process of its own: nothing is
+silent, and a start deletes nothing that was not deleted by a client."""
+
+import shutil
+import subprocess
+import sys
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from amqp10.client import connect
+from amqp10.client.message import Message
+from amqp10.messaging import Accepted
+from amqp10.sections import Header
+from core.engine.topology import numbered_identities
+from core.store.definitions import COPY_FILE, DEFINITIONS_FILE, open_definitions
+from tests.crash.cycle import CLIENT, KINDS, ROOT, Subject, broker, declare, log_of, read_all
+
+COUNT = 20
+BOTH = (DEFINITIONS_FILE, COPY_FILE)
+
+
+async def fill(url: str) -> None:
+    """A queue of each kind, with messages of which every second has a large body."""
+    async with connect(url, CLIENT) as connection:
+        for kind in KINDS:
+            await declare(connection, Subject(kind, kind))
+            sender = await connection.open_sender(f"/queues/{kind}")
+            messages = [
+                Message(body=str(number).rjust(5000 if number % 2 else 1).encode(), header=Header(durable=True))
+                for number in range(COUNT)
+            ]
+            fates = await sender.send_many(messages)
+            assert [fate.fate for fate in fates] == [Accepted()]
+
+
+async def stop(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    assert await trio.to_thread.run_sync(partial(process.wait, 30)) == 0
+
+
+async def check_all_is_there(folder: Path, *, kinds: tuple[str, ...] = KINDS) -> None:
+    """A broker starts on the folder and has all messages of these queues. It is killed."""
+    async with broker(folder) as (url, _), connect(url, CLIENT) as connection:
+        for kind in kinds:
+            found = [one.number for one in await read_all(connection, Subject(kind, kind), settle=False)]
+            assert found == list(range(COUNT)), kind
+
+
+def refused(folder: Path) -> str:
+    """What a broker says that does not start on the folder, which stays as it is."""
+    before = {path: path.read_bytes() for path in folder.glob("*.db")}
+    command = [
+        sys.executable,
+        "-m",
+        "amqp10",
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "off",
+        "--data",
+        str(folder),
+    ]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode != 0
+    assert "Traceback" not in ended.stderr
+    assert {path: path.read_bytes() for path in folder.glob("*.db")} == before
+    return ended.stderr
+
+
+def store(folder: Path, *words: str) -> str:
+    command = [sys.executable, "-m", "amqp10", "store", *words, "--data", str(folder)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def forget_queues(folder: Path) -> None:
+    """Definitions that never knew the queues, and prove themselves."""
+    with closing(open_definitions(folder, new_identity=numbered_identities())) as database:
+        database._change_all("nothing", [("DELETE FROM queues", ())])
+        database._change_all("nothing", [("DELETE FROM deleted", ())])
+
+
+@pytest.mark.slow
+async def test_definitions_are_lost_and_found(tmp_path: Path) -> None:
+    filled, folder = tmp_path / "filled", tmp_path / "data"
+    with trio.fail_after(240):
+        async with broker(filled) as (url, _):
+            older = {name: (filled / name).read_bytes() for name in BOTH}
+            await fill(url)
+
+        shutil.copytree(filled, folder)
+        image = bytearray((folder / DEFINITIONS_FILE).read_bytes())
+        image[len(image) // 2] ^= 1
+        (folder / DEFINITIONS_FILE).write_bytes(image)
+        (folder / COPY_FILE).write_bytes((filled / COPY_FILE).read_bytes())
+        await check_all_is_there(folder)
+        (folder / COPY_FILE).unlink()
+        await check_all_is_there(folder)
+        assert "definitions-rebuilt" in log_of(folder).read_text()
+
+        for name in BOTH:
+            (folder / name).write_bytes(older[name])
+        text = refused(folder)
+        assert "the definitions are older than they must be" in text
+        assert f"headgate store rebuild --data {folder}" in text
+        for name in BOTH:
+            (folder / name).unlink()
+        assert "that there were some" in refused(folder)
+        assert "queue 'stream' came back from its folder" in store(folder, "rebuild")
+        await check_all_is_there(folder)
+
+        forget_queues(folder)
+        async with broker(folder):
+            pass
+        assert log_of(folder).read_text().count("queue-data-set-aside") == 3
+        told = store(folder, "lost")
+        for kind in KINDS:
+            assert f"queue {kind}," in told
+            assert f"queue '{kind}' is defined again" in store(folder, "adopt", kind)
+        assert store(folder, "lost") == "nothing was set aside\n"
+        await check_all_is_there(folder)
+
+        async with broker(folder) as (url, _), connect(url, CLIENT) as connection:
+            for kind in KINDS:
+                assert (await connection.request("DELETE", f"/queues/{kind}")).status == 200
+        async with broker(folder) as (url, process):
+            await stop(process)
+        assert store(folder, "lost") == "nothing was set aside\n"
+        for place in ("queues", "streams", "quorum/queues"):
+            assert not [path for path in (folder / place).iterdir() if path.name.isdigit()], place
+        async with broker(folder) as (url, _), connect(url, CLIENT) as connection:
+            for kind in KINDS:
+                await declare(connection, Subject(kind, kind))
+                assert not await read_all(connection, Subject(kind, kind), settle=False)
