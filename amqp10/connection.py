@@ -194,6 +194,8 @@ class Connection:
         if self._close_by is not None and monotonic >= self._close_by:
             self._finished = True
         idle_ms = self.settings.idle_time_out_ms
+        if self.input_left:
+            self._heard_at = monotonic  # it is we who have not got so far: its silence is no fault
         if idle_ms and self._heard_at is not None and monotonic >= self._heard_at + 2 * idle_ms / 1000:
             self._fail(
                 ConnectionFault(

@@ -219,8 +219,7 @@ async def _serve(
             await admin.run()
 
     tasks = flow_tasks(flow, broker, settings=settings.flow_events, message=protocols.flow_message, log=log)
-    if settings.admin.enabled:
-        tasks.append(IdleRounds(broker.idle_consumers, idle).run)
+    tasks += [IdleRounds(broker.idle_consumers, idle).run] if settings.admin.enabled else []
     access, hashing = _access(settings, clock=clock, log=log, config=surface.config)
     tasks += [hashing.run, StallRounds(stalls, stall_log).run]
     server = Server(

@@ -36,6 +36,9 @@ from core.server.surroundings import Surroundings
 ASK_AGAIN_BYTES = 16384
 """An output this large may have been cut at the front end's own limit, which is not below this: there may be more."""
 
+FORGIVEN_SECONDS_MIN = 0.05
+"""For the rest of a handshake of which something was in the socket when its time was over."""
+
 TICK_SECONDS_MIN = 0.001
 """A deadline that a tick did not move cannot spin the loop."""
 
@@ -56,9 +59,11 @@ class Peer:
 
     __slots__ = (
         "_end_of_input",
+        "_forgiven",
         "_front_end",
         "_give_up_at",
         "_handshake_until",
+        "_heard_at",
         "_leaving",
         "_orders",
         "_paused",
@@ -110,6 +115,9 @@ class Peer:
         self._orders: list[Callable[[Now], None]] = []
         """Given in this turn."""
         self._give_up_at = inf
+        self._heard_at = -inf
+        self._forgiven = False
+        """It got more time once, since the loop was late when the handshake's time was over."""
         self._handshake_until = now.monotonic + shared.settings.handshake_time_out
         shared.connections.came(self)
         shared.timers.schedule(self, self._handshake_until)
@@ -165,6 +173,7 @@ class Peer:
             if not data:
                 self._close(now, reason="both sides have closed")
             return
+        self._heard_at = now.monotonic if data else self._heard_at
         self.bytes_in += len(data)
         self._shared.counters.bytes_in += len(data)
         if self._tap is not None:
@@ -296,7 +305,14 @@ class Peer:
     # --- time ------------------------------------------------------------------------------------------
 
     def expired(self, now: Now) -> None:
-        """A deadline may have come; it may also have moved on since it was entered."""
+        """A deadline may have come; it may also have moved on since it was entered.
+
+        What the peer has sent while the loop was late is read first: it is not to be billed for that.
+        """
+        self._hear(now)
+        if not (self._forgiven or self.established) and self._handshake_until <= min(self._heard_at, now.monotonic):
+            self._forgiven = True
+            self._handshake_until = now.monotonic + max(now.monotonic - self._handshake_until, FORGIVEN_SECONDS_MIN)
         if self._give_up_at <= now.monotonic:
             self._close(now, reason="the peer did not close in time")
         elif not self.established and self._handshake_until <= now.monotonic:
@@ -307,6 +323,11 @@ class Peer:
             self._tick(self._front_end, now)
         else:
             self._shared.timers.schedule(self, self._handshake_until)
+
+    def _hear(self, now: Now) -> None:
+        """Read what the socket has."""
+        if self._phase is Phase.SERVING and not (self._paused or self._end_of_input):
+            self._read(now)
 
     def _next_deadline(self, front_end: FrontEnd) -> float:
         when = self._give_up_at

@@ -486,6 +486,15 @@ def test_a_silent_peer_is_given_up():
     assert served.connection.next_event() is None
 
 
+def test_input_that_waits_for_the_next_turn_is_no_silence():
+    served = Served(idle_time_out_ms=1000)
+    served.connection.receive_data(EMPTY_FRAME, 100.0)
+    served.connection.end_turn()
+    served.connection.tick(102.0)
+    assert not served.connection.finished
+    assert served.connection.deadline() == 104.0
+
+
 def test_nobody_has_been_heard_and_nothing_is_due():
     connection = Connection(ConnectionSettings(container_id="us"), NoHandshake())
     assert connection.deadline() is None

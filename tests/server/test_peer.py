@@ -247,6 +247,28 @@ async def test_the_handshake_has_one_time_out_in_all(sent: bytes, mock_clock: Mo
         await other.expect(b"established ones stay\n")
 
 
+async def test_what_was_in_the_socket_when_the_loop_was_late_is_heard(mock_clock: MockClock):
+    async with serving(handshake_time_out="5s") as s:
+        client = await s.connect()
+        await settled()
+        mock_clock.jump(5.2)
+        await client.send(HEADER + b"one\n")
+        await client.expect(HEADER + b"one\n")
+        await settled()
+        assert s.server.counters.handshake_time_outs == 0
+
+
+async def test_a_late_loop_is_forgiven_once(mock_clock: MockClock):
+    async with serving(handshake_time_out="5s") as s:
+        client = await s.connect()
+        await settled()
+        for at in range(2):
+            mock_clock.jump(5.2)
+            await client.send(HEADER[at : at + 1])
+            await settled()
+        assert s.server.counters.handshake_time_outs == 1
+
+
 async def test_a_deadline_ticks_when_its_time_has_come(mock_clock: MockClock):
     async with serving() as s:
         client, front_end = await s.open()
