@@ -95,7 +95,11 @@ class OpenData:
         self._reserve = SpaceReserve(path, settings.space_reserve)
         self._disk = FolderDisk(path, settings.open_files_max, marker=LOCK_FILE)
         self._definitions = self._opened_definitions(new_identity)
-        self.storage = self._opened()
+        try:
+            self.storage = self._opened()
+        except BaseException:
+            self.close()
+            raise
 
     def _opened_definitions(self, new_identity: Callable[[], str]) -> DefinitionsDatabase:
         chosen = self._folder.chosen

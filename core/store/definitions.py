@@ -25,7 +25,7 @@ import cbor2
 
 from core.errors import PreconditionFailed
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
-from core.store.errors import StoreDamaged, StoreRefused, refusal
+from core.store.errors import StoreDamaged, StoreRefused, StoreUnavailable, refusal
 from core.store.sealed_file import (
     SCHEMA_VERSION,
     Judged,
@@ -526,9 +526,15 @@ def loaded(connection: sqlite3.Connection, host: str) -> Definitions:
     )
 
 
+_DISK_ERRORS = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
+"""Primary result codes [sqlite.org/rescode.html]: the disk's fault, and not the file's."""
+
+
 def _refused(path: Path, error: Exception) -> StoreRefused:
     if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
-        return StoreRefused(f"{path} is in use by another program; end that one first")
+        return StoreUnavailable(f"{path} is in use by another program; end that one first")
+    if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in _DISK_ERRORS:
+        return StoreUnavailable(f"{path} cannot be used: {error}; check its disk, and make room on it if it is full")
     return StoreRefused(f"{path} cannot be used: {error}; put back a copy, or use another data folder")
 
 

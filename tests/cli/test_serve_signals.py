@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import socket
 import subprocess
@@ -13,8 +14,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+import structlog
+from structlog.testing import LogCapture
 
 from amqp10.cli.exits import Exit
+from amqp10.cli.main import run
+from core.clock import Now
+from core.config.store import StoreSettings
+from core.engine.quorum.annotations import PlainAnnotations
+from core.engine.topology import numbered_identities
+from core.server.data import OpenData, StartGivenUp
 
 pytestmark = pytest.mark.slow
 
@@ -34,8 +43,9 @@ enabled = false
 class Running:
     """The process, and its log."""
 
-    def __init__(self, folder: Path, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, folder: Path, process: "subprocess.Popen[bytes]", url: str) -> None:
         self.process = process
+        self.url = url
         self.configuration = folder / "broker.toml"
         self._log = folder / "broker.log"
 
@@ -77,8 +87,9 @@ def running(folder: Path, *, terminal: int | None = None, wrapper: tuple[str, ..
         )
     assert process.stdout is not None
     try:
-        assert b"is ready at" in process.stdout.readline()
-        yield Running(folder, process)
+        ready = re.search(r"is ready at (\S+)", process.stdout.readline().decode())
+        assert ready is not None, (folder / "broker.log").read_text()
+        yield Running(folder, process, ready[1])
     finally:
         process.kill()
         process.wait()
@@ -117,6 +128,27 @@ def test_a_terminal_that_is_closed_ends_the_broker_in_order(tmp_path: Path):
         assert broker.ended() == Exit.DONE
     with running(tmp_path) as broker:
         assert broker.lines("store-opened")[0]["clean"] is True
+
+
+def test_a_stop_while_the_data_folder_is_read_gives_the_start_up_and_changes_nothing(tmp_path: Path):
+    with running(tmp_path) as broker:
+        for words in (["queues", "declare", "q"], ["publish", "/queues/q", "--count", "10", "--size", "10"]):
+            assert run([*words, "--url", broker.url]) is Exit.DONE
+        broker.process.kill()
+        broker.ended()
+    log = LogCapture()
+    with pytest.raises(StartGivenUp):
+        OpenData(
+            tmp_path / "data",
+            StoreSettings(),
+            clock=lambda: Now(0.0, 0.0),
+            log=structlog.wrap_logger(None, processors=[log]),
+            annotations=PlainAnnotations(),
+            new_identity=numbered_identities(),
+            stop_wanted=lambda: True,
+        )
+    with running(tmp_path) as broker:
+        assert broker.lines("store-opened")[0]["messages"] == 10
 
 
 def test_under_nohup_sighup_changes_nothing(tmp_path: Path):

@@ -1,9 +1,10 @@
 """``python -m tests.faults.full_disk_start --runs N``: start a broker N times on a disk without a free byte.
 
 The disk is a tmpfs of some MiB in a mount namespace of its own, filled up before every start. Each start must succeed
-and count itself, the disk alarm must be on, publishers must wait and a declaration be refused or kept, and consumers
-must get messages and settle them. Then the broker is killed or stopped, with the disk as full as before; every tenth
-time space comes back first, and publishers must go on by themselves. Nothing that was confirmed may be missing.
+and count itself, the disk alarm must be on, publishers must wait, and consumers must get messages and settle them. When
+the other half of the reserve is taken too, declarations must be refused. Then the broker is killed or stopped, with the
+disk as full as before; every tenth time space comes back first, and publishers must go on by themselves. Nothing that
+was confirmed may be missing.
 
 For example:
 
@@ -28,6 +29,7 @@ from pathlib import Path
 import trio
 
 from amqp10.client import ClientConnection, connect
+from amqp10.client.errors import RequestRefused
 from amqp10.messaging import Accepted
 from core.store.folder import FORMAT_FILE
 from tests.crash.cycle import CLIENT, KINDS, Subject, audit, broker, declare, encoded, log_of, number_of
@@ -49,7 +51,9 @@ PUBLISHED = 40
 TAKEN = 3
 """From each queue, at a start."""
 SPACE_EVERY = 10
-STEP_SECONDS_MAX = 30.0
+NAME_BYTES = 200
+DECLARATIONS_MAX = 200
+STEP_SECONDS_MAX = 60.0
 WAITING_S = 0.1
 """How long a publisher is watched that must wait."""
 
@@ -128,7 +132,22 @@ class FullDiskStarts:
         for subject in self._subjects:
             if subject.settles:
                 await self._take(connection, subject)
+        self._fill()  # also what the reserve has left to consumers
+        await self._declare_until_refused(connection)
         self.did["starts on a full disk"] += 1
+
+    async def _declare_until_refused(self, connection: ClientConnection) -> None:
+        """Some fit into what is half empty."""
+        for number in range(DECLARATIONS_MAX):
+            name = f"new-{self._starts()}-{number}".ljust(NAME_BYTES, "-")
+            try:
+                await connection.request("PUT", f"/queues/{name}", {"durable": True})
+            except RequestRefused as refused:
+                if "cannot be kept" in str(refused):
+                    return
+                raise
+            self.did["declared"] += 1
+        raise AssertionError(f"{DECLARATIONS_MAX} declarations found space on a full disk")
 
     async def _must_wait(self, connection: ClientConnection, subject: Subject) -> None:
         sender = await connection.open_sender(f"/queues/{subject.name}")
