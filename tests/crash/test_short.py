@@ -3,9 +3,12 @@
 What was counted is printed, so that a run shows what it has covered.
 """
 
+from pathlib import Path
+
 import pytest
 import trio
 
+from tests.crash import answered
 from tests.crash.cycle import CONFIRMED_MIN, KINDS
 from tests.crash.ledger import Verdict
 from tests.crash.run import run
@@ -55,3 +58,8 @@ def test_a_killed_broker_keeps_what_it_confirmed(
             print(f"  {kind}: {verdict}")
     assert all(not verdict.broken for verdict in counted.values())
     assert sum(verdict.confirmed for verdict in counted.values()) >= CYCLES * CONFIRMED_MIN
+
+
+@pytest.mark.slow
+def test_a_purge_or_delete_that_was_answered_does_not_come_undone(tmp_path: Path) -> None:
+    assert not trio.run(answered.run, 1, tmp_path / "data").total()

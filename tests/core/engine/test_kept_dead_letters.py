@@ -2,7 +2,8 @@
 
 import pytest
 
-from core.engine.dead_letter import RETRY_SECONDS
+from core.engine.dead_letter import RETRY_SECONDS, keeps
+from core.engine.options import QueueOptions
 from core.interface import ConsumeOptions, DeathReason, Delivered, Disposal, StreamOptions, StreamPosition
 from core.message import Attributes
 from core.store.definitions import PolicyDeclaration
@@ -20,8 +21,7 @@ def dying(**arguments: object):
         x_queue_type="quorum",
         x_dead_letter_exchange="",
         x_dead_letter_routing_key="dead",
-        x_overflow="reject-publish",
-        **{"x_dead_letter_strategy": "at-least-once", **arguments},
+        **{"x_overflow": "reject-publish", "x_dead_letter_strategy": "at-least-once", **arguments},
     )
 
 
@@ -126,3 +126,22 @@ def test_dead_letters_were_delivered_before_also_after_a_stop_in_order(kind):
         (b"1", False),
         (b"2", True),
     ]
+
+
+def test_what_the_length_limit_pushes_out_is_never_kept():
+    one = KeptBroker(PlainConverter())
+    one.broker.declare_queue(dying(x_max_length=2, x_overflow="drop-head"), "x")
+    for number in range(5):
+        one.peer.publish("q", bodies(1, number), DURABLE)
+        one.run()
+    shown = one.shown("q")
+    assert (shown["messages_ready"], shown["dead_letters_waiting"], shown["dropped"]) == (2, 0, {"no route": 3})
+    one.kill()
+    assert one.shown("q")["dead_letters_waiting"] == 0
+    assert one.taken("q") == bodies(2, 3)
+
+
+def test_only_a_length_limit_makes_at_least_once_let_go():
+    kept = {reason for reason in DeathReason if keeps(QueueOptions(at_least_once=True), reason)}
+    assert kept == set(DeathReason) - {DeathReason.MAXLEN}
+    assert not any(keeps(QueueOptions(at_least_once=False), reason) for reason in DeathReason)
