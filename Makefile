@@ -39,8 +39,9 @@ types: setup
 fuzz: setup ## feed the decoders, then whole connections, of both protocols with what a coverage-guided fuzzer invents
 	@set -e; for one in decoder connection decoder091 connection091; do $(BIN)/python -m tests.fuzz.$$one -max_total_time=$(FUZZ_SECONDS); done
 
-crash: setup ## kill a broker under load CYCLES times, and see that it kept what it promised
+crash: setup ## kill a broker under load CYCLES times, and right after answers, and see that it kept what it promised
 	@$(BIN)/python -m tests.crash.run --cycles $(CYCLES)
+	@$(BIN)/python -m tests.crash.answered
 
 faults: setup ## power cuts, failing syncs, a full disk, flipped bits, damaged files and no descriptors left, many thousand times
 	@$(BIN)/python -m tests.faults.run

@@ -62,4 +62,4 @@ def test_a_killed_broker_keeps_what_it_confirmed(
 
 @pytest.mark.slow
 def test_a_purge_or_delete_that_was_answered_does_not_come_undone(tmp_path: Path) -> None:
-    assert not trio.run(answered.run, 1, tmp_path / "data").total()
+    assert not trio.run(answered.run, 1, tmp_path / "data", answered.SHORT).total()
