@@ -76,7 +76,7 @@ COMMANDS = {
     ),
     "store": (
         "store_app:store_app",
-        "The data folder of a broker that is stopped: check it, see what is in it, compact it.",
+        "The data folder of a broker that is stopped: check, compact, give back what was set aside.",
     ),
     "hash-password": (
         "hash_password:hash_password_command",

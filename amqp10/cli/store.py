@@ -15,8 +15,6 @@ from cyclopts import App, Parameter
 from amqp10.cli.arguments import Data
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.printing import AsJson, AsJsonLines, print_json, print_json_line
-from core.process import new_identity
-from core.server import adoption
 from core.store.definitions import DEFINITIONS_FILE, Definitions
 from core.store.disk import FolderDisk
 from core.store.errors import StoreDamaged, StoreRefused
@@ -101,6 +99,9 @@ def adopt(entry: str, *, data: Data, as_: NewName = None, json: AsJson = False) 
     entry
         The name of the queue, or of the folder in lost+found.
     """
+    from core.process import new_identity  # what these load, the commands that only look need not
+    from core.server import adoption
+
     with _explained(), offline(data):
         found = adoption.chosen_entry(data, entry)
         name = adoption.adopt(data, found, name=as_, new_identity=new_identity)
@@ -124,6 +125,8 @@ def discard(entry: str, *, data: Data, yes: bool = False, json: AsJson = False) 
     yes
         Delete it. Without this the command says what it would delete.
     """
+    from core.server import adoption
+
     with _explained(), offline(data):
         found = adoption.chosen_entry(data, entry)
         if yes:
@@ -144,6 +147,8 @@ def rebuild(*, data: Data, json: AsJson = False) -> None:
 
         headgate store rebuild --data /var/lib/headgate
     """
+    from core.server import adoption
+
     with _explained(), offline(data):
         lines = list(adoption.rebuild_definitions(data))
     if json:

@@ -89,7 +89,7 @@ def test_a_list_for_people(policies):
         (["set", "p", "^q", "{max-length: 5}"], Exit.USAGE, "is not JSON"),
         (["set", "p", "^q", "[1]"], Exit.USAGE, "must be a JSON object"),
         (["set", "p", "^q", '{"max-length": 5}', "--priority", "high"], Exit.USAGE, ""),
-        (["set", "p", "^q(", '{"max-length": 5}'], Exit.REFUSED, "at position 2"),
+        (["set", "p", "^q(", '{"max-length": 5}'], Exit.REFUSED, "missing )"),
         (["set", "p", "^q", '{"max-length": -5}'], Exit.REFUSED, "max-length is -5, it must be an integer, 0 or more"),
         (["set", "p", "^q", '{"max-length": 1e400}'], Exit.REFUSED, "max-length is inf"),
         (["set", "p", "^q", '{"max-length": 99999999999999999999}'], Exit.USAGE, "99999999999999999999 is too large"),
