@@ -9,15 +9,15 @@ family, made and then sent, a scrape took two hundred turns, and some ran into P
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-import trio
 from prometheus_client import Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as CONTENT_TYPE
 from prometheus_client.exposition import generate_latest
 
+from core.admin.slices import conclusion
+from core.slices import gathered
+
 SLICE_SAMPLES = 250
 """Lines made at a stretch: about 2.5 ms, where 10 ms are allowed and other work may share the processor."""
-SLICE_S = 0.0025
-"""After so much work others have their turn."""
 
 Collector = Callable[[], Iterable[Metric]]
 """Gives all families, each made when it is asked for. None may have samples that the text format lacks (_created)."""
@@ -27,15 +27,7 @@ __all__ = ["CONTENT_TYPE", "Collector", "exposition"]
 
 async def exposition(collect: Collector, monotonic: Callable[[], float] = time.perf_counter) -> list[bytes]:
     """The text of all families, in pieces of some kilobytes at most."""
-    pieces = []
-    since = monotonic()
-    for family in collect():
-        for piece in _rendered(family):
-            pieces.append(piece)
-            if monotonic() - since >= SLICE_S:
-                await trio.lowlevel.checkpoint()
-                since = monotonic()
-    return pieces
+    return await conclusion(gathered(piece for family in collect() for piece in _rendered(family)), monotonic)
 
 
 def _rendered(family: Metric) -> Iterator[bytes]:

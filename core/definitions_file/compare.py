@@ -17,6 +17,7 @@ from core.definitions_file.json_values import cut
 from core.engine.arguments import frozen, queue_type
 from core.engine.topology import BUILT_IN_EXCHANGES
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
+from core.slices import Walk, at_a_stretch, gathered
 
 
 class Change(StrEnum):
@@ -60,8 +61,13 @@ class Step:
 def compare(wanted: Document, found: Document) -> list[Difference]:
     """Every definition of either. First those of the file, in the order in which they can be made, then the extra ones
     of the broker, in the order in which they can be deleted."""
-    here = {identity(thing): thing for thing in found.things()}
-    differences = [_difference(thing, here.pop(identity(thing), None)) for thing in wanted.things()]
+    return at_a_stretch(comparing(wanted, found))
+
+
+def comparing(wanted: Document, found: Document) -> Walk[list[Difference]]:
+    """The same as a walk."""
+    here = dict((yield from gathered((identity(thing), thing) for thing in found.things())))
+    differences = yield from gathered(_difference(thing, here.pop(identity(thing), None)) for thing in wanted.things())
     return differences + [Difference(Change.EXTRA, thing) for thing in reversed(here.values())]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from math import isinf, isnan
 
 from core.definitions_file.document import Remark
+from core.slices import Walk, at_a_stretch
 
 FILE_BYTES_MAX = 16 * 1024 * 1024
 """The largest file: 50,000 queues with several arguments each are 12 MiB."""
@@ -69,11 +70,22 @@ class _Twice:
 
 def problems_of(root: object, *, twice: _Twice | None = None) -> list[Remark]:
     """What no definitions file may hold, at whatever place."""
-    seen = _Twice() if twice is None else twice
-    return [Remark(shown_path(path), text) for path, text in _walk(root, (), seen)]
+    return at_a_stretch(finding_problems(root, twice=twice))
 
 
-def _walk(value: object, path: Path, twice: _Twice) -> Iterator[tuple[Path, str]]:
+def finding_problems(root: object, *, twice: _Twice | None = None) -> Walk[list[Remark]]:
+    """The same as a walk."""
+    problems = []
+    for found in _walk(root, (), _Twice() if twice is None else twice):
+        if found is None:
+            yield
+        else:
+            problems.append(Remark(shown_path(found[0]), found[1]))
+    return problems
+
+
+def _walk(value: object, path: Path, twice: _Twice) -> Iterator[tuple[Path, str] | None]:
+    """What is wrong, and None behind each object."""
     if isinstance(value, dict | list) and len(path) >= DEPTH_MAX:
         yield path, f"it is deeper than {DEPTH_MAX} levels"
     elif isinstance(value, list):
@@ -86,6 +98,7 @@ def _walk(value: object, path: Path, twice: _Twice) -> Iterator[tuple[Path, str]
             if not _is_text(key):
                 yield path, f"the key {cut(key)} is no Unicode text"
             yield from _walk(item, (*path, key), twice)
+        yield None
     else:
         wrong = _wrong(value)
         if wrong is not None:

@@ -25,6 +25,7 @@ from core.engine.arguments import CLASSIC
 from core.engine.routing import X_MATCH_VALUES
 from core.engine.topology import BUILT_IN_EXCHANGES
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
+from core.slices import Walk, at_a_stretch, gathered, in_order
 from core.store.definitions import PolicyDeclaration
 
 DEFAULT_HOST = "/"
@@ -91,21 +92,32 @@ def read(data: bytes, *, host: str = DEFAULT_HOST) -> Reading:
 
 def examine(value: object, *, host: str = DEFAULT_HOST) -> Reading:
     """The same for what JSON became; its values must have passed ``problems_of``."""
+    return at_a_stretch(examining(value, host=host))
+
+
+def examining(value: object, *, host: str = DEFAULT_HOST) -> Walk[Reading]:
+    """The same as a walk."""
     found = Found([], [])
     if not isinstance(value, dict):
         found.problem((), f"it is {cut(value)}, it must be an object with the keys {', '.join(SECTIONS)}")
         return Reading(document=Document(), problems=found.problems, notes=[])
     _check_host(value, host, found)
-    things = [thing for section in SECTIONS for thing in _things(section, value.get(section, []), host, found)]
+    things: list[Placed] = []
+    for section in SECTIONS:
+        things += yield from gathered(_things(section, value.get(section, []), host, found))
     _note_the_rest(value, host, found)
     _check_matches(things, found)
-    document = Document() if found.problems else document_of([thing for _, thing in things])
+    document = Document() if found.problems else (yield from _sorted([thing for _, thing in things]))
     return Reading(document=document, problems=found.problems, notes=found.notes)
 
 
 def document_of(things: list[Thing]) -> Document:
     """A document of things in any order, each once."""
-    things = sorted(things, key=sort_key)
+    return at_a_stretch(_sorted(things))
+
+
+def _sorted(things: list[Thing]) -> Walk[Document]:
+    things = yield from in_order(things, key=sort_key)
     return Document(
         exchanges=[thing for thing in things if isinstance(thing, ExchangeDeclaration)],
         queues=[thing for thing in things if isinstance(thing, QueueDeclaration)],

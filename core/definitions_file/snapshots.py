@@ -6,12 +6,13 @@ form that RabbitMQ writes, then through every check. So what is exported can be 
 Left out: the built-in exchanges, exclusive queues and those that a broker named, the bindings of these.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from core.definitions_file.document import Document
-from core.definitions_file.json_values import problems_of
-from core.definitions_file.reading import Reading, examine
+from core.definitions_file.json_values import finding_problems
+from core.definitions_file.reading import Reading, examining
 from core.engine.topology import RESERVED_PREFIX
+from core.slices import Walk, at_a_stretch, gathered
 
 KINDS = ("exchanges", "queues", "bindings", "policies")
 """The kinds of snapshots that definitions are made from."""
@@ -21,19 +22,31 @@ Row = Mapping[str, object]
 
 def from_snapshots(rows: Mapping[str, Sequence[Row]]) -> Reading:
     """The definitions in snapshots of each of :data:`KINDS`. Problems are what JSON has no form for."""
-    connected = {_name(row) for row in rows["queues"] if _is_passing(row)}
+    return at_a_stretch(reading_snapshots(rows))
+
+
+def reading_snapshots(rows: Mapping[str, Iterable[Row]]) -> Walk[Reading]:
+    """The same as a walk; the rows of each kind may be made while it goes on."""
+    read: dict[str, list[Row]] = {}
+    for kind in KINDS:
+        read[kind] = yield from gathered(rows[kind])
+    connected = {_name(row) for row in read["queues"] if _is_passing(row)}
     value: dict[str, object] = {
-        "exchanges": [_kept(row, _EXCHANGE) for row in rows["exchanges"] if not _is_reserved(_name(row))],
-        "queues": [_kept(row, _QUEUE) for row in rows["queues"] if _name(row) not in connected],
-        "bindings": [
-            {**_kept(row, _BINDING), "destination_type": "queue" if row.get("destination_is_queue") else "exchange"}
-            for row in rows["bindings"]
-            if not (row.get("destination_is_queue") and row.get("destination") in connected)
-        ],
-        "policies": [_kept(row, _POLICY) for row in rows["policies"]],
+        "exchanges": [_kept(row, _EXCHANGE) for row in read["exchanges"] if not _is_reserved(_name(row))],
+        "queues": [_kept(row, _QUEUE) for row in read["queues"] if _name(row) not in connected],
+        "bindings": (
+            yield from gathered(
+                {**_kept(row, _BINDING), "destination_type": "queue" if row.get("destination_is_queue") else "exchange"}
+                for row in read["bindings"]
+                if not (row.get("destination_is_queue") and row.get("destination") in connected)
+            )
+        ),
+        "policies": [_kept(row, _POLICY) for row in read["policies"]],
     }
-    problems = problems_of(value)
-    return Reading(document=Document(), problems=problems, notes=[]) if problems else examine(value)
+    problems = yield from finding_problems(value)
+    if problems:
+        return Reading(document=Document(), problems=problems, notes=[])
+    return (yield from examining(value))
 
 
 _EXCHANGE = {name: name for name in ("name", "type", "durable", "auto_delete", "internal", "arguments")}

@@ -4,6 +4,7 @@ import json
 
 from core.definitions_file.document import Document, Thing
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
+from core.slices import Walk, at_a_stretch, gathered
 
 RABBITMQ_VERSION = "4.0.0"
 """The version of RabbitMQ whose form this is. It wants to know, for the sake of what very old versions wrote."""
@@ -18,6 +19,11 @@ def text(document: Document, *, version: str) -> str:
 
 def as_value(document: Document, *, version: str) -> dict[str, object]:
     """The same as a value that JSON can have."""
+    return at_a_stretch(making_value(document, version=version))
+
+
+def making_value(document: Document, *, version: str) -> Walk[dict[str, object]]:
+    """The same as a walk."""
     return {
         "rabbit_version": RABBITMQ_VERSION,
         "rabbitmq_version": RABBITMQ_VERSION,
@@ -29,10 +35,10 @@ def as_value(document: Document, *, version: str) -> dict[str, object]:
         "topic_permissions": [],
         "parameters": [],
         "global_parameters": [],
-        "policies": [shown(policy) for policy in document.policies],
-        "queues": [shown(queue) for queue in document.queues],
-        "exchanges": [shown(exchange) for exchange in document.exchanges],
-        "bindings": [shown(binding) for binding in document.bindings],
+        "policies": (yield from gathered(map(shown, document.policies))),
+        "queues": (yield from gathered(map(shown, document.queues))),
+        "exchanges": (yield from gathered(map(shown, document.exchanges))),
+        "bindings": (yield from gathered(map(shown, document.bindings))),
     }
 
 

@@ -7,7 +7,7 @@ It decides little itself. Verbs only leave work behind; messages move in ``turn`
 It must not know protocols, sockets, files or the time.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 from core.alarms.registry import BY_HAND, AlarmRegistry
@@ -362,6 +362,14 @@ class Broker:
         """Queues, consumers, publishers, exchanges, bindings, policies, stages, lanes, alarms, engine, totals; [] for
         other kinds."""
         return self._snapshots.take(kind, identity)
+
+    def rows(self, kind: str) -> Iterator[Snapshot]:
+        """The same, each made when it is asked for."""
+        return self._snapshots.rows(kind)
+
+    def declared(self) -> Mapping[str, Iterator[Snapshot]]:
+        """Rows of exchanges, queues, bindings and policies: all that definitions are, as it is now."""
+        return self._snapshots.declared()
 
     def queue_figures(self) -> Iterator[Snapshot]:
         """The counts of every queue, one by one: for whoever lets others work in between."""

@@ -14,7 +14,7 @@ from core.engine.queue import Queue
 from core.engine.router import Router
 from core.engine.topology import Topology
 from core.engine.totals import EngineTotals
-from core.interface import Binding, ExchangeDeclaration, Publisher, QueueTarget, Snapshot
+from core.interface import Binding, ExchangeDeclaration, Publisher, QueueDeclaration, QueueTarget, Snapshot
 from core.store.lane import Lane
 
 
@@ -37,38 +37,50 @@ class Snapshots:
 
     def take(self, kind: str, identity: str | None) -> list[Snapshot]:
         """Everything of a kind, or what has this name; [] for a kind that is not the engine's."""
+        return [one for one in self.rows(kind, identity) if identity is None or one["name"] == identity]
+
+    def rows(self, kind: str, identity: str | None = None) -> Iterator[Snapshot]:
+        """The same, each row made when it is asked for: a walk of copies, because others may have their turn between
+        two. What is gone by then has no row."""
         match kind:
             case "queues":
-                shown = [self._queue(queue) for queue in self._queues(identity)]
+                return (self._queue(queue) for queue in self._queues(identity) if self._is_there(queue))
             case "lanes":
-                shown = [_lane(lane) for lane in self.lanes]
+                return map(_lane, self.lanes)
             case "consumers":
-                shown = [_consumer(consumer) for queue in self.queues.values() for consumer in queue.consumers]
+                return map(_consumer, [consumer for queue in self.queues.values() for consumer in queue.consumers])
             case "publishers":
-                shown = [_publisher(publisher) for publisher in self.confirms.publishers]
+                return map(_publisher, list(self.confirms.publishers))
             case "exchanges":
-                shown = [_exchange(exchange.declaration) for exchange in self.topology.exchanges.values()]
+                return map(_exchange, [exchange.declaration for exchange in self.topology.exchanges.values()])
             case "bindings":
-                shown = [_binding(binding) for binding in self.topology.all_bindings()]
+                return map(_binding, self.topology.all_bindings())
             case "policies":
-                shown = self.policies.snapshot()
+                return iter(self.policies.snapshot())
             case "stages":
-                shown = self._stages()
+                return iter(self._stages())
             case "alarms":
-                shown = self.alarms.snapshot()
+                return iter(self.alarms.snapshot())
             case "engine":
-                shown = [self._engine()]
+                return iter([self._engine()])
             case "totals":
-                shown = [self._totals()]
-            case _:
-                shown = []
-        return [one for one in shown if identity is None or one["name"] == identity]
+                return iter([self._totals()])
+        return iter(())
+
+    def declared(self) -> Mapping[str, Iterator[Snapshot]]:
+        """What definitions are made of, as it is at this moment, whatever comes or goes while the rows are read."""
+        queues = [definition.declaration for definition in self.topology.queues.values()]
+        other = {kind: self.rows(kind) for kind in ("exchanges", "bindings", "policies")}
+        return {**other, "queues": map(_declared_queue, queues)}
 
     def _queues(self, name: str | None) -> Iterable[AnyQueue]:
         """All, or the one of this name: a row is dear, so no others are made."""
         if name is None:
-            return self.queues.values()
+            return list(self.queues.values())
         return [self.queues[name]] if name in self.queues else []
+
+    def _is_there(self, queue: AnyQueue) -> bool:
+        return self.queues.get(queue.name) is queue
 
     def queue_figures(self) -> Iterator[Snapshot]:
         """Of each queue what changes all the time, and nothing that is dear to find out. A copy is walked: queues may
@@ -99,13 +111,9 @@ class Snapshots:
         declaration = definition.declaration
         reading = queue.stage_credit.reading(self.now())
         return {
-            "name": queue.name,
+            **_declared_queue(declaration),
             "queue_identity": definition.identity,  # "identity" would tell rows apart, and the name does that
             "type": queue.options.type.value,
-            "durable": declaration.durable,
-            "exclusive": declaration.exclusive,
-            "auto_delete": declaration.auto_delete,
-            "arguments": dict(declaration.arguments),
             **self.policies.shown(declaration),
             "messages_waiting": queue.inbox.waiting,
             "stage_credit_state": reading.state.value,
@@ -206,6 +214,16 @@ def _publisher(publisher: Publisher) -> Snapshot:
         shown["exchange"] = target.exchange
         shown["routing_key"] = target.routing_key
     return shown
+
+
+def _declared_queue(declaration: QueueDeclaration) -> Snapshot:
+    return {
+        "name": declaration.name,
+        "durable": declaration.durable,
+        "exclusive": declaration.exclusive,
+        "auto_delete": declaration.auto_delete,
+        "arguments": dict(declaration.arguments),
+    }
 
 
 def _exchange(declaration: ExchangeDeclaration) -> Snapshot:

@@ -12,12 +12,11 @@ from core.clock import Now
 from core.interface import Snapshot
 from core.observe.buckets import LAG_SECONDS
 from core.observe.stalls import AFTER_S, Stall
+from core.slices import Walk
 
 RATE_SECONDS = 5
 """Rates are means over so many samples: shorter ones flicker."""
 LAG_SECONDS_KEPT = 60
-SLICE_QUEUES = 500
-"""Queues counted between two pauses: 1 ms."""
 RATES = {
     "in": "messages_received",
     "out": "messages_delivered",
@@ -56,19 +55,18 @@ class Overview:
         self._totals.append((self._sources.clock().monotonic, self._sums()))
         self._lags.append(list(self._sources.lag_counts()))
 
-    def read(self) -> Iterator[Snapshot | None]:
-        """Gives None where others may go on, and the overview at the end."""
+    def read(self) -> Walk[Snapshot]:
+        """The overview."""
         queues = ready = unacked = consumers = 0
         for row in self._sources.queues():
             queues += 1
             ready += _int(row, "messages_ready")
             unacked += _int(row, "messages_unacknowledged")
             consumers += _int(row, "consumers")
-            if queues % SLICE_QUEUES == 0:
-                yield None
+            yield
         now = self._sources.clock()
         sums = self._sums()
-        yield {
+        return {
             "time": now.wall,
             "rates": self.rates(),
             "connections": self._sources.connections(),

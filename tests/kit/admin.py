@@ -179,6 +179,7 @@ class Facts:
             control=self.control,
             topology=self.broker,
             definitions=BrokerDefinitions(self.broker, version="1.2.3"),
+            rows=self.broker.rows,
             server=self.server,
             connections=self.server.connections,
             stalls=lambda: self.stalls.current,

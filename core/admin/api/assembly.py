@@ -75,6 +75,7 @@ def api_sources(
         control=control,
         topology=broker,
         definitions=BrokerDefinitions(broker, version=version),
+        rows=broker.rows,
         server=server,
         connections=server.connections,
         stalls=lambda: stalls.current,

@@ -15,6 +15,8 @@ from starlette.datastructures import Headers
 from starlette.types import Receive
 
 from core.admin.api.refusals import Refusal, bad_request
+from core.admin.slices import conclusion
+from core.slices import Walk
 
 REASON_CHARACTERS_MAX = 400
 """Of what is wrong with a body."""
@@ -121,7 +123,7 @@ async def read_body(
     receive: Receive, headers: Headers, *, kind: type[BaseModel] | None, size_max: int
 ) -> BaseModel | None:
     """The body; None where the operation takes none. Raises Refusal."""
-    content = b""
+    content = bytearray()
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -132,19 +134,19 @@ async def read_body(
         if not message.get("more_body", False):
             break
     if kind is None:
-        if content not in (b"", b"{}"):
+        if bytes(content) not in (b"", b"{}"):
             raise Refusal(413, "body-too-large", "this request has no body")
         return None
     if content and headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise Refusal(415, "not-json", "the Content-Type of a body must be application/json")
-    return parse(content or b"{}", kind)
+    return await conclusion(parsing(bytes(content) or b"{}", kind))
 
 
-def parse(content: bytes, kind: type[BaseModel]) -> BaseModel:
+def parsing(content: bytes, kind: type[BaseModel]) -> Walk[BaseModel]:
     """Raises Refusal, which names every field that is wrong."""
     try:
         value = json.loads(content, parse_constant=_no_constant)
-        _check(value, DEPTH_MAX)
+        yield from _check(value, DEPTH_MAX)
         return kind.model_validate(value)
     except ValidationError as error:
         places = [(_place(one["loc"]), one["msg"]) for one in error.errors(include_url=False, include_input=False)]
@@ -157,7 +159,7 @@ def _no_constant(name: str) -> object:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def _check(value: object, depth_left: int) -> None:
+def _check(value: object, depth_left: int) -> Walk[None]:
     """Raises ValueError for what is JSON, and still nothing that can be kept or sent."""
     if isinstance(value, int) and not -INTEGER_MAX - 1 <= value <= INTEGER_MAX:
         raise ValueError("an integer has more than 64 bits")
@@ -169,7 +171,8 @@ def _check(value: object, depth_left: int) -> None:
         if not depth_left:
             raise ValueError(f"maps and lists are nested deeper than {DEPTH_MAX}")
         for one in value if isinstance(value, list) else (*value, *value.values()):
-            _check(one, depth_left - 1)
+            yield from _check(one, depth_left - 1)
+        yield
 
 
 def _place(path: Sequence[int | str]) -> str:

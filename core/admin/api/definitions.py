@@ -8,15 +8,16 @@ from collections.abc import Mapping, Sequence
 
 from core.admin.api.refusals import Refusal, bad_request
 from core.admin.api.sources import OPERATOR
-from core.definitions_file.compare import Change, Difference, compare, steps
+from core.definitions_file.compare import Change, Difference, comparing, steps
 from core.definitions_file.document import Document, Thing, label
-from core.definitions_file.json_values import problems_of
-from core.definitions_file.reading import Reading, examine
-from core.definitions_file.snapshots import KINDS, from_snapshots
-from core.definitions_file.writing import as_value
+from core.definitions_file.json_values import finding_problems
+from core.definitions_file.reading import Reading, examining
+from core.definitions_file.snapshots import reading_snapshots
+from core.definitions_file.writing import making_value
 from core.engine.broker import Broker
 from core.errors import PreconditionFailed
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration, Snapshot
+from core.slices import Walk
 
 TOLD_MAX = 5
 """Problems or conflicts that one answer names."""
@@ -29,25 +30,26 @@ class BrokerDefinitions:
         self._broker = broker
         self._version = version
 
-    def show(self) -> Snapshot:
-        """The document."""
-        return as_value(self._found(), version=self._version)
+    def show(self) -> Walk[Snapshot]:
+        """The document: what there is when it is begun."""
+        return (yield from making_value((yield from self._found()), version=self._version))
 
-    def apply(self, value: Mapping[str, object]) -> None:
+    def apply(self, value: Mapping[str, object]) -> Walk[None]:
         """Make what is missing. Raises Refusal, and what the engine refuses; done once more, it goes on."""
-        problems: Sequence[object] = problems_of(value)
-        reading = Reading(document=Document(), problems=[], notes=[]) if problems else examine(value)
+        problems: Sequence[object] = yield from finding_problems(value)
+        reading = Reading(document=Document(), problems=[], notes=[]) if problems else (yield from examining(value))
         if problems or reading.problems:
             raise bad_request(_told([*problems, *reading.problems]))
-        differences = compare(reading.document, self._found())
+        differences = yield from comparing(reading.document, (yield from self._found()))
         conflicts = [one for one in differences if one.change is Change.CONFLICT]
         if conflicts:
             raise Refusal(409, "conflict", _told([_conflict(one) for one in conflicts]))
         for step in steps(differences, delete_extra=False):
             self._make(step.thing)
+            yield
 
-    def _found(self) -> Document:
-        reading = from_snapshots({kind: self._broker.snapshot(kind) for kind in KINDS})
+    def _found(self) -> Walk[Document]:
+        reading = yield from reading_snapshots(self._broker.declared())
         if reading.problems:
             raise PreconditionFailed(_told(reading.problems))
         return reading.document

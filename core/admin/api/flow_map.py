@@ -13,31 +13,25 @@ from urllib.parse import quote, unquote
 from core.admin.api.sources import ApiSources
 from core.interface import Snapshot
 from core.observe.stalls import Stall
+from core.slices import Walk, gathered
 
-SLICE_ROWS = 200
-"""Links looked at between two pauses: 2 ms."""
 EDGES_LOOKED_AT_MAX = 10_000
 QUEUE_PREFIXES = ("/queues/", "/queue/", "/amq/queue/")
 """Of addresses of AMQP 1.0 that are queues."""
 
 
-def flow_map(sources: ApiSources) -> Iterator[Snapshot | None]:
-    """Gives None where others may go on, and the map at the end."""
-    queues = {str(row["name"]): row for row in sources.control.snapshot("queues")}
-    yield None
+def flow_map(sources: ApiSources) -> Walk[Snapshot]:
+    """The map."""
+    queues = {str(row["name"]): row for row in (yield from gathered(sources.rows("queues")))}
     stalls = {who.identity: stall for who, stall in sources.stalls().items()}
     edges: list[Snapshot] = []
     for kind in ("links", "channels"):
-        since_pause = 0
         for rows in sources.connections(kind):
             room = EDGES_LOOKED_AT_MAX - len(edges)
-            edges += islice(_edges(kind, rows, sources, stalls, queues.keys()), room)
-            since_pause += 1 + len(rows)
-            if since_pause >= SLICE_ROWS:
-                since_pause = 0
-                yield None
+            edges += yield from gathered(islice(_edges(kind, rows, sources, stalls, queues.keys()), room))
+            yield
     shown = nsmallest(sources.settled.flow_map_max, edges, key=_rank)
-    yield {**_nodes(shown, sources, queues), "edges": shown, "edges_total": len(edges)}
+    return {**_nodes(shown, sources, queues), "edges": shown, "edges_total": len(edges)}
 
 
 def _edges(

@@ -20,9 +20,8 @@ from core.interface import ExchangeTarget, QueueTarget, Snapshot, Target
 from core.observe.timelines import KINDS as TIMELINE_KINDS
 from core.rows import IDENTITY_FIELDS, KINDS, PAGE_MAX, SERVER_KINDS, WHY_KINDS
 from core.server.orders import BoundLink, CloseLink, CloseSession, Order, PauseLink, ResumeLink
+from core.slices import Walk, in_order
 
-SLICE_ROWS = 200
-"""Rows of connections read between two pauses: 2 ms."""
 PEEKED_DEFAULT, PEEKED_MAX = 10, 100
 LINK_CREDIT_MAX = 2**31 - 1
 CLOSED_BY_OPERATOR = "closed by the operator"
@@ -115,21 +114,25 @@ class HeadgateApi:
     def _page(self, call: Call) -> ASGIApp:
         return Walked(self._page_walk(_kind(call, KINDS), call.text("after"), call.number("limit", PAGE_MAX)))
 
-    def _page_walk(self, kind: str, after: str | None, limit: int) -> Iterator[ASGIApp | None]:
+    def _page_walk(self, kind: str, after: str | None, limit: int) -> Walk[ASGIApp]:
         rest: list[Snapshot] = []
-        since_pause = 0
-        for rows in self._sources.connections(kind) if kind in SERVER_KINDS else [self._control.snapshot(kind)]:
-            rest += [row for row in rows if after is None or identity_of(row) > after]
-            since_pause += 1 + len(rows)
-            if since_pause >= SLICE_ROWS:
-                since_pause = 0
-                yield None
-        rest.sort(key=identity_of)
+        for row in self._rows(kind):
+            if after is None or identity_of(row) > after:
+                rest.append(row)
+            yield
+        rest = yield from in_order(rest, key=identity_of)
         end = min(limit, len(rest))
         while 0 < end < len(rest) and identity_of(rest[end]) == identity_of(rest[end - 1]):
             end += 1
         following = identity_of(rest[end - 1]) if end < len(rest) else None
-        yield ListOfRows(rest[:end], before=b'{"items":[', after=b'],"next":%s}' % render(following))
+        return ListOfRows(rest[:end], before=b'{"items":[', after=b'],"next":%s}' % render(following))
+
+    def _rows(self, kind: str) -> Iterator[Snapshot]:
+        if kind in SERVER_KINDS:
+            return (row for rows in self._sources.connections(kind) for row in rows)
+        if kind == "stalls":
+            return iter(self._control.snapshot(kind))
+        return self._sources.rows(kind)
 
     def _one(self, call: Call) -> ASGIApp:
         kind, identity = _kind(call, KINDS), call.path["identity"]

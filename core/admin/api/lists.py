@@ -10,9 +10,10 @@ from starlette.types import ASGIApp
 
 from core.admin.api.operations import Call, Parameter
 from core.admin.api.refusals import bad_request
-from core.admin.api.rendering import SLICE_ROWS, ListOfRows, Walked, answered
+from core.admin.api.rendering import ListOfRows, Walked, answered, walked
 from core.interface import Snapshot
 from core.patterns import Pattern, PatternError
+from core.slices import Walk, gathered, in_order
 
 PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX = 100, 500
 """As RabbitMQ has them."""
@@ -35,12 +36,13 @@ IGNORED = frozenset(
 """Parameters about stored rates, of which there are none."""
 
 
-def listed(call: Call, rows: Iterable[Snapshot]) -> ASGIApp:
-    """The answer to a request for a list. ``rows`` is gone through while it is made. Raises Refusal."""
+def listed(call: Call, rows: Iterable[Snapshot | None]) -> ASGIApp:
+    """The answer to a request for a list. ``rows`` is gone through while it is made, with None for what is not wanted.
+    Raises Refusal."""
     columns = _paths(call)
     chosen = _chooser(call)
     if not call.query.keys() & {"page", "page_size", "name", "sort"}:
-        return ListOfRows(_cut(row, columns) for row in rows)
+        return ListOfRows(None if row is None else _cut(row, columns) for row in rows)
     return Walked(_gathered(call, rows, columns, chosen))
 
 
@@ -59,23 +61,21 @@ def _chooser(call: Call) -> Callable[[Snapshot], bool]:
 
 
 def _gathered(
-    call: Call, rows: Iterable[Snapshot], columns: Sequence[Sequence[str]], wanted: Callable[[Snapshot], bool]
-) -> Iterator[ASGIApp | None]:
+    call: Call, rows: Iterable[Snapshot | None], columns: Sequence[Sequence[str]], wanted: Callable[[Snapshot], bool]
+) -> Walk[ASGIApp]:
     chosen, total = [], 0
     for row in rows:
-        total += 1
-        if wanted(row):
+        total += row is not None
+        if row is not None and wanted(row):
             chosen.append(row)
-        if total % SLICE_ROWS == 0:
-            yield None
+        yield
     sort = call.text("sort")
     if sort:
         path = sort.split(".")
-        chosen.sort(key=lambda row: _rank(_at(row, path)), reverse=call.flag("sort_reverse"))
+        chosen = yield from in_order(chosen, key=lambda row: _rank(_at(row, path)), reverse=call.flag("sort_reverse"))
     if not call.query.keys() & {"page", "page_size", "name"}:
-        yield ListOfRows(_cut(row, columns) for row in chosen)
-    else:
-        yield _page(call, chosen, columns, total=total)
+        return ListOfRows(_cut(row, columns) for row in chosen)
+    return walked(_page(call, chosen, columns, total=total))
 
 
 def shown(call: Call, row: Snapshot) -> ASGIApp:
@@ -83,23 +83,21 @@ def shown(call: Call, row: Snapshot) -> ASGIApp:
     return answered(_cut(row, _paths(call)))
 
 
-def _page(call: Call, rows: Sequence[Snapshot], columns: Sequence[Sequence[str]], *, total: int) -> ASGIApp:
+def _page(call: Call, rows: Sequence[Snapshot], columns: Sequence[Sequence[str]], *, total: int) -> Walk[Snapshot]:
     page, size = call.number("page", 1), call.number("page_size", PAGE_SIZE_DEFAULT)
     pages = max(1, -(-len(rows) // size))
     if page > pages:
         raise bad_request(f"page {page} is past the last one, which is {pages}")
-    items = [_cut(row, columns) for row in rows[(page - 1) * size : page * size]]
-    return answered(
-        {
-            "filtered_count": len(rows),
-            "item_count": len(items),
-            "items": items,
-            "page": page,
-            "page_count": pages,
-            "page_size": size,
-            "total_count": total,
-        }
-    )
+    items = yield from gathered(_cut(row, columns) for row in rows[(page - 1) * size : page * size])
+    return {
+        "filtered_count": len(rows),
+        "item_count": len(items),
+        "items": items,
+        "page": page,
+        "page_count": pages,
+        "page_size": size,
+        "total_count": total,
+    }
 
 
 def _paths(call: Call) -> list[list[str]]:
@@ -139,6 +137,6 @@ def _rank(value: object) -> tuple[int, float, str]:
     return (1, float(value), "") if isinstance(value, int | float) else (2, 0.0, str(value))
 
 
-def kept(rows: Iterable[Snapshot], **wanted: object) -> Iterator[Snapshot]:
-    """Those with these values."""
-    return (row for row in rows if all(row.get(key) == value for key, value in wanted.items()))
+def kept(rows: Iterable[Snapshot], **wanted: object) -> Iterator[Snapshot | None]:
+    """Those with these values, and None for each other one, so that others have their turn between any two."""
+    return (row if all(row.get(key) == value for key, value in wanted.items()) else None for row in rows)

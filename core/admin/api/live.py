@@ -13,10 +13,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from core.admin.answers import HEADERS
 from core.admin.api.refusals import Refusal
-from core.admin.api.rendering import conclusion, render
+from core.admin.api.rendering import render
+from core.admin.slices import conclusion
 from core.clock import Now
 from core.interface import Snapshot
 from core.observe.stalls import AFTER_S, Stall
+from core.slices import Walk
 
 TICK_S = 0.5
 """Stalls are compared so often: with the 0.4 s that it may take to find one, it is shown within a second."""
@@ -35,7 +37,7 @@ class LiveFeed:
     def __init__(
         self,
         *,
-        overview: Callable[[], Iterable[Snapshot | None]],
+        overview: Callable[[], Walk[Snapshot]],
         stalls: Callable[[], Iterable[Stall]],
         clock: Callable[[], Now],
         clients_max: int,

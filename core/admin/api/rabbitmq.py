@@ -5,6 +5,7 @@ translated one by one while the answer is made.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from starlette.types import ASGIApp
 
@@ -23,9 +24,10 @@ from core.admin.api.rabbitmq_rows import (
     queue_row,
 )
 from core.admin.api.refusals import not_found
-from core.admin.api.rendering import answered, walked
+from core.admin.api.rendering import Walked, walked
 from core.admin.api.sources import ApiSources
 from core.interface import Snapshot
+from core.slices import Walk
 
 DIALECT = "4.1.0"
 """The version of RabbitMQ whose API this is a part of: what scripts compare. The same as AMQP clients are told."""
@@ -118,14 +120,8 @@ class RabbitmqReads:
     # --- the whole ---------------------------------------------------------------------------------------------------
 
     def _overview(self, call: Call) -> ASGIApp:
-        def walk() -> Iterator[Snapshot | None]:
-            facts: Snapshot = {}
-            for seen in self._sources.overview.read():
-                if seen is None:
-                    yield None
-                else:
-                    facts = seen
-            yield self._overview_row(facts)
+        def walk() -> Walk[Snapshot]:
+            return self._overview_row((yield from self._sources.overview.read()))
 
         return walked(walk())
 
@@ -209,7 +205,7 @@ class RabbitmqReads:
         }
 
     def _definitions(self, call: Call) -> ASGIApp:
-        return answered(self._sources.definitions.show())
+        return walked(self._sources.definitions.show())
 
     # --- clients -----------------------------------------------------------------------------------------------------
 
@@ -225,26 +221,27 @@ class RabbitmqReads:
         return listed(call, (channel_row(row, self._node) for row in rows))
 
     def _channels_of(self, call: Call) -> ASGIApp:
-        self._found("connections", call.path["name"])
-        rows = kept(self._control.snapshot("channels"), connection=call.path["name"])
-        return listed(call, (channel_row(row, self._node) for row in rows))
+        name = call.path["name"]
+        self._found("connections", name)
+        rows = kept((row for rows in self._sources.connections("channels") for row in rows), connection=name)
+        return listed(call, (None if row is None else channel_row(row, self._node) for row in rows))
 
     def _channel(self, call: Call) -> ASGIApp:
         return shown(call, channel_row(self._found("channels", call.path["name"]), self._node))
 
     def _consumers(self, call: Call) -> ASGIApp:
-        return listed(call, map(consumer_row, self._control.snapshot("consumers")))
+        return listed(call, map(consumer_row, self._sources.rows("consumers")))
 
     # --- topology ----------------------------------------------------------------------------------------------------
 
     def _queues(self, call: Call) -> ASGIApp:
-        return listed(call, (queue_row(row, self._node) for row in self._control.snapshot("queues")))
+        return listed(call, (queue_row(row, self._node) for row in self._sources.rows("queues")))
 
     def _queue(self, call: Call) -> ASGIApp:
         return shown(call, queue_row(self._found("queues", call.path["name"]), self._node))
 
     def _exchanges(self, call: Call) -> ASGIApp:
-        return listed(call, map(exchange_row, [DEFAULT_EXCHANGE, *self._control.snapshot("exchanges")]))
+        return listed(call, map(exchange_row, chain([DEFAULT_EXCHANGE], self._sources.rows("exchanges"))))
 
     def _exchange(self, call: Call) -> ASGIApp:
         return shown(call, exchange_row(self._exchange_found(call)))
@@ -254,9 +251,9 @@ class RabbitmqReads:
         return self._found("exchanges", name) if name else DEFAULT_EXCHANGE
 
     def _binding_rows(self) -> Iterator[Snapshot]:
-        for row in self._control.snapshot("queues"):
+        for row in self._sources.rows("queues"):
             yield default_binding_row(row["name"])
-        yield from map(binding_row, self._control.snapshot("bindings"))
+        yield from map(binding_row, self._sources.rows("bindings"))
 
     def _bindings(self, call: Call) -> ASGIApp:
         return listed(call, self._binding_rows())
@@ -278,13 +275,17 @@ class RabbitmqReads:
         return listed(call, self._between(call))
 
     def _binding(self, call: Call) -> ASGIApp:
-        key = call.path["properties_key"]
-        for row in self._between(call):
-            if row["properties_key"] == key:
-                return shown(call, row)
-        raise not_found(f"there is no binding {key!r} between these")
+        def walk() -> Walk[ASGIApp]:
+            key = call.path["properties_key"]
+            for row in self._between(call):
+                if row is not None and row["properties_key"] == key:
+                    return shown(call, row)
+                yield
+            raise not_found(f"there is no binding {key!r} between these")
 
-    def _between(self, call: Call) -> Iterator[Snapshot]:
+        return Walked(walk())
+
+    def _between(self, call: Call) -> Iterator[Snapshot | None]:
         return kept(
             self._binding_rows(),
             source=call.path["source"],

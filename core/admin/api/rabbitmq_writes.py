@@ -14,10 +14,11 @@ from core.admin.api.operations import Call, Operation, Parameter, write
 from core.admin.api.rabbitmq import check_vhost, destination_type
 from core.admin.api.rabbitmq_rows import properties_key
 from core.admin.api.refusals import bad_request, not_found
-from core.admin.api.rendering import done
+from core.admin.api.rendering import Walked, done
 from core.admin.api.sources import OPERATOR, ApiSources
 from core.errors import NotFound, PreconditionFailed
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
+from core.slices import Walk
 
 MADE, WAS_THERE = 201, 204
 CLOSED_BY_OPERATOR = "closed by the operator"
@@ -54,12 +55,22 @@ class RabbitmqWrites:
             ),
             write("DELETE", exchange, "Delete an exchange.", in_vhost(self._delete_exchange), query=(IF_UNUSED,)),
             write("POST", between, "Bind.", in_vhost(self._bind), body=BindingBody, status=MADE),
-            write("DELETE", f"{between}/{{properties_key}}", "Unbind.", in_vhost(self._unbind)),
+            write("DELETE", f"{between}/{{properties_key}}", "Unbind.", self._walk_in_vhost(self._unbind)),
             write("PUT", policy, "Make or change a policy.", in_vhost(self._set_policy), body=PolicyBody, status=MADE),
             write("DELETE", policy, "Remove a policy.", in_vhost(self._clear_policy)),
-            write("POST", "/api/definitions", "Make what is missing.", self._apply, body=DefinitionsBody),
             write(
-                "POST", "/api/definitions/{vhost}", "The same.", in_vhost(self._apply_in_vhost), body=DefinitionsBody
+                "POST",
+                "/api/definitions",
+                "Make what is missing.",
+                lambda call: self._walked(self._apply(call)),
+                body=DefinitionsBody,
+            ),
+            write(
+                "POST",
+                "/api/definitions/{vhost}",
+                "The same.",
+                self._walk_in_vhost(self._apply),
+                body=DefinitionsBody,
             ),
             write("DELETE", "/api/connections/{name}", "Close a connection.", self._close),
         ]
@@ -75,6 +86,26 @@ class RabbitmqWrites:
             return done(status)
 
         return checked
+
+    def _walk_in_vhost(self, change: Callable[[Call], Walk[int]]) -> Callable[[Call], ASGIApp]:
+        """The same for what takes longer than a slice."""
+
+        def checked(call: Call) -> ASGIApp:
+            check_vhost(call)
+            _check_said_again(call)
+            return self._walked(change(call))
+
+        return checked
+
+    def _walked(self, change: Walk[int]) -> ASGIApp:
+        def walk() -> Walk[ASGIApp]:
+            try:
+                status = yield from change
+            finally:
+                self._sources.turn()  # also what was done before a refusal has to be carried out
+            return done(status)
+
+        return Walked(walk())
 
     # --- queues ------------------------------------------------------------------------------------------------------
 
@@ -142,9 +173,10 @@ class RabbitmqWrites:
         )
         return MADE
 
-    def _unbind(self, call: Call) -> int:
+    def _unbind(self, call: Call) -> Walk[int]:
         is_queue, wanted = destination_type(call) == "queue", call.path["properties_key"]
-        for row in self._control.snapshot("bindings"):
+        for row in self._sources.rows("bindings"):
+            yield
             ends = row["source"], row["destination"], row["destination_is_queue"]
             key, arguments = str(row["binding_key"]), row["arguments"]
             assert isinstance(arguments, dict)
@@ -182,13 +214,8 @@ class RabbitmqWrites:
         self._control.clear_policy(call.path["name"])
         return 204
 
-    def _apply(self, call: Call) -> ASGIApp:
-        status = self._apply_in_vhost(call)
-        self._sources.turn()
-        return done(status)
-
-    def _apply_in_vhost(self, call: Call) -> int:
-        self._sources.definitions.apply(call.taken(DefinitionsBody).model_extra or {})
+    def _apply(self, call: Call) -> Walk[int]:
+        yield from self._sources.definitions.apply(call.taken(DefinitionsBody).model_extra or {})
         return 204
 
     def _close(self, call: Call) -> ASGIApp:

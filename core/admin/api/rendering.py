@@ -1,4 +1,4 @@
-"""Rows as JSON, made in slices: whoever lists ten thousand queues must not hold up those who send messages.
+"""Rows as JSON, made in slices: a list of ten thousand queues must not hold up those who send messages.
 
 Rows are plain values, with two exceptions: message bodies and arguments may have bytes in them, and counters may be
 infinite. Bytes are shown as the text that they are, or else as ``{"base64": ...}``.
@@ -7,21 +7,14 @@ infinite. Bytes are shown as the text that they are, or else as ``{"base64": ...
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from itertools import islice
 from math import isfinite
-from typing import TypeVar
 
-import trio
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from core.admin.answers import HEADERS, PiecesOfText
-from core.interface import Snapshot
-
-Conclusion = TypeVar("Conclusion")
-
-SLICE_ROWS = 100
-"""Rows made and rendered at a stretch: 2 ms."""
+from core.admin.slices import conclusion
+from core.slices import Walk
 
 
 def answered(facts: object, status: int = 200) -> Response:
@@ -46,6 +39,7 @@ class ListOfRows:
     """An answer that is made while it is asked for, a slice at a time."""
 
     def __init__(self, rows: Iterable[object], *, before: bytes = b"[", after: bytes = b"]") -> None:
+        """None among the rows stands for one that is not wanted."""
         self._rows = rows
         self._before = before
         self._after = after
@@ -53,43 +47,47 @@ class ListOfRows:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """As ASGI wants it."""
         pieces = [self._before]
-        rows = iter(self._rows)
-        while some := [render(row) for row in islice(rows, SLICE_ROWS)]:
-            if len(pieces) > 1:
-                pieces.append(b",")
-            pieces.append(b",".join(some))
-            await trio.lowlevel.checkpoint()
+        await conclusion(self._rendered(pieces))
         pieces.append(self._after)
         await PiecesOfText(pieces, content_type="application/json")(scope, receive, send)
 
-
-async def conclusion(walk: Iterable[Conclusion | None]) -> Conclusion | None:
-    """What a walk in slices ends with; None from it is a pause."""
-    found: Conclusion | None = None
-    for item in walk:
-        if item is None:
-            await trio.lowlevel.checkpoint()
-        else:
-            found = item
-    return found
+    def _rendered(self, pieces: list[bytes]) -> Walk[None]:
+        for row in self._rows:
+            if row is not None:
+                pieces += (b",", render(row)) if len(pieces) > 1 else (render(row),)
+            yield
 
 
 class Walked:
-    """An answer that a walk ends with: see :func:`conclusion`."""
+    """An answer that a walk finds."""
 
-    def __init__(self, walk: Iterable[ASGIApp | None]) -> None:
+    def __init__(self, walk: Walk[ASGIApp]) -> None:
         self._walk = walk
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """As ASGI wants it."""
         answer = await conclusion(self._walk)
-        assert answer is not None
         await answer(scope, receive, send)
 
 
-def walked(walk: Iterable[Snapshot | None]) -> Walked:
-    """The answer is what a walk finds."""
-    return Walked(None if facts is None else answered(facts) for facts in walk)
+def walked(walk: Walk[Mapping[str, object]]) -> Walked:
+    """The answer is what a walk finds, which may be large: long lists in it are rendered entry by entry."""
+
+    def rendered() -> Walk[ASGIApp]:
+        pieces = [b"{"]
+        for key, value in (yield from walk).items():
+            pieces.append(b"%s%s:" % (b"," if len(pieces) > 1 else b"", render(key)))
+            if isinstance(value, list):
+                for index, entry in enumerate(value):
+                    pieces += (b"," if index else b"[", render(entry))
+                    yield
+                pieces.append(b"]" if value else b"[]")
+            else:
+                pieces.append(render(value))
+            yield
+        return PiecesOfText([*pieces, b"}"], content_type="application/json")
+
+    return Walked(rendered())
 
 
 def _plain(value: object) -> object:

@@ -19,6 +19,7 @@ from core.observe.overview import Overview
 from core.observe.stalls import Stall
 from core.observe.timelines import Timelines
 from core.server.orders import Order
+from core.slices import Walk
 
 OPERATOR = object()
 """The owner of no queue."""
@@ -60,10 +61,10 @@ class ControlPlane(Observable, Control, Protocol):
 class Definitions(Protocol):
     """See :class:`core.admin.api.definitions.BrokerDefinitions`."""
 
-    def show(self) -> Snapshot:
+    def show(self) -> Walk[Snapshot]:
         """All of them as one document."""
 
-    def apply(self, value: Mapping[str, object]) -> None:
+    def apply(self, value: Mapping[str, object]) -> Walk[None]:
         """Make what a document has and the broker has not. Raises Refusal, EngineError."""
 
 
@@ -106,6 +107,8 @@ class ApiSources:
     control: ControlPlane
     topology: Topology
     definitions: Definitions
+    rows: Callable[[str], Iterator[Snapshot]]
+    """The engine's rows of a kind, each made when it is asked for."""
     server: Observable
     """Rows of the kinds ``server`` and ``descriptors``."""
     connections: Callable[[str], Iterator[Sequence[Snapshot]]]

@@ -7,7 +7,8 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import generate_latest
 
-from core.admin.exposition import SLICE_S, SLICE_SAMPLES, exposition
+from core.admin.exposition import SLICE_SAMPLES, exposition
+from core.admin.slices import SLICE_S
 
 
 class Registry:
