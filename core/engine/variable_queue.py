@@ -497,6 +497,7 @@ class VariableQueue:
         dropped = self.depth
         if dropped:
             self._index.purge(self._stored_and_handed_out())
+        self._index.write_now()
         self._clear()
         self._purged += dropped
         return dropped

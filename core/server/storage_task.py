@@ -53,7 +53,8 @@ class InlineWrites:
     """Writes of one lane within the server's turn, as long as they are small and quick.
 
     The way to a worker and back is 60 us and more, several times what such a write takes; and what is written within
-    the turn is confirmed with it. Syncs never happen here.
+    the turn is confirmed with it. What an answer is to say is written whatever its size and however slow the last write
+    was, unless a batch is out. Syncs never happen here.
     """
 
     def __init__(self, lane: Lane, disk: Disk, *, clock: Callable[[], Now], bytes_max: int) -> None:
@@ -78,13 +79,15 @@ class InlineWrites:
     def write(self) -> bool:
         """In the turn. True when something was written. Raises StoreFailure."""
         lane = self._lane
-        if not lane.has_records or lane.writing is not None or lane.failed is not None:
+        wanted = lane.write_wanted and self._bytes_max > 0
+        if not (lane.has_records or wanted) or lane.writing is not None or lane.failed is not None:
             return False
-        if lane.sync_wanted and lane.syncing is not None:
-            return False  # nothing is gained before that sync has returned; the turn behind it writes what has gathered
-        if lane.staged_bytes > self._bytes_max or not self.possible:
-            self.wake_writer()
-            return False
+        if not wanted:
+            if lane.sync_wanted and lane.syncing is not None:
+                return False  # nothing is gained before that sync has returned; the turn behind it writes what is there
+            if lane.staged_bytes > self._bytes_max or not self.possible:
+                self.wake_writer()
+                return False
         batch = lane.take_write()
         if batch is None:
             return False
@@ -282,7 +285,7 @@ async def _write_always(worker: _Worker, wake: _WakeUp, no_space: Callable[[bool
 async def _let_late_writers_wait(worker: _Worker, wake: _WakeUp) -> None:
     lane = worker.lane
     deadline = worker.now() + LATE_WRITE_SECONDS
-    while lane.has_late_writers and not lane.has_records and worker.now() < deadline:
+    while lane.has_late_writers and not (lane.has_records or lane.write_wanted) and worker.now() < deadline:
         await wake.wait_until(deadline)
 
 

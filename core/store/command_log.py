@@ -68,6 +68,9 @@ class CommandLog(Protocol):
     def later(self, writer: LateWriter) -> None:
         """Have ``writer.write_late()`` called once, when a batch is about to be written: it may append then."""
 
+    def write_now(self) -> None:
+        """Have what is appended in this turn, also by late writers, written before the answers of the turn are sent."""
+
     def read(self, start: Place | None = None) -> Iterator[Logged]:
         """All commands from there on, in order."""
 
@@ -150,6 +153,9 @@ class LocalCommandLog:
 
     def later(self, writer: LateWriter) -> None:
         self._lane.later(writer)
+
+    def write_now(self) -> None:
+        self._lane.want_written()
 
     def _begin_file(self) -> None:
         self._sizes[self._file] = self._end

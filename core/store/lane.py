@@ -217,6 +217,7 @@ class Lane:
         """When a batch may bring the next mark."""
         self._now = 0.0
         """When the last sync began."""
+        self.write_wanted = False
         self._sync_wanted = 0
         self._sync_due = -inf
         self._dirty: dict[str, int] = {}
@@ -260,6 +261,12 @@ class Lane:
         self._late[writer] = None
         if first:
             self.notify()
+
+    def want_written(self) -> None:
+        """Have everything so far, also what late writers have, written before the answers of this turn are sent:
+        ``write_wanted`` is True until a batch is taken."""
+        self.write_wanted = True
+        self.notify()
 
     def want_sync(self) -> None:
         """Have everything that is staged so far synced as soon as possible."""
@@ -312,6 +319,7 @@ class Lane:
         """Everything staged, and what late writers add to it. None when that is nothing, or while a batch is out."""
         if self.failed is not None or self.writing is not None:
             return None
+        self.write_wanted = False
         late, self._late = self._late, {}
         for writer in late:
             writer.write_late()

@@ -268,7 +268,10 @@ class QueueIndex:
                 segment.live = segment.live_bytes = 0
                 segment.settled = [range(base, min(base + SEGMENT_MESSAGES, self._end))]
                 self._touch(number)
-        self.stage()  # not with the next batch: as a rule it is written before the answer is sent
+
+    def write_now(self) -> None:
+        """Have it written before the answer that everything is gone."""
+        self._staging.lane.want_written()
 
     def delete(self) -> None:
         """The queue is deleted: its files go, whatever is staged for them. Nothing may be called after it."""

@@ -159,3 +159,40 @@ def test_a_write_waits_for_the_sync_that_is_out_when_it_needs_one_itself() -> No
     turn.lane.did_sync(sync)
     assert turn.inline.write()
     assert turn.lane.written == position
+
+
+def test_what_an_answer_is_to_say_is_written_however_large_or_slow_and_beside_any_sync() -> None:
+    turn = Turn(write_seconds=500 * INLINE_SECONDS_MAX)
+    turn.stage()
+    turn.lane.want_sync()
+    assert turn.inline.write()
+    sync = turn.lane.take_sync(turn.now)
+    assert sync is not None
+    turn.lane.want_sync()
+    position = turn.stage(b"x" * BYTES_MAX)
+    turn.lane.want_sync()
+    assert not turn.inline.write()
+    turn.lane.want_written()
+    assert turn.inline.write()
+    assert turn.lane.written == position
+    assert not turn.lane.write_wanted
+
+
+@dataclass(eq=False)
+class Late:
+    """Has something to write when a batch is taken."""
+
+    turn: Turn
+
+    def write_late(self) -> None:
+        """See :class:`core.store.lane.LateWriter`."""
+        self.turn.stage()
+
+
+def test_what_late_writers_have_does_not_wait_for_records_then() -> None:
+    turn = Turn()
+    turn.lane.later(Late(turn))
+    assert not turn.inline.write()
+    turn.lane.want_written()
+    assert turn.inline.write()
+    assert turn.lane.written == 1

@@ -360,6 +360,7 @@ class QuorumBacking:
 
     def purge(self) -> int:
         purged = self.depth + sum(len(run.stretch) for run in self._uncommitted)
+        self._log.write_now()
         if not purged:
             return 0
         # what is not committed goes too: it is in the log before this, and nobody could tell it from what is ready
