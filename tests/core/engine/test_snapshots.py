@@ -37,6 +37,7 @@ def test_queues():
             "exclusive": False,
             "auto_delete": False,
             "arguments": {"x-max-length": 99},
+            "queue_identity": "0" * 31 + "1",
             "policy": None,
             "copies": None,
             "notice": None,
@@ -68,6 +69,7 @@ def test_queues():
             "ram_messages": 4,
             "ram_bytes": 4,
             "returned_ready": 1,
+            "next_sequence": 10,
             "messages_moving": 0,
             "last_move": None,
         }

@@ -68,6 +68,7 @@ def test_the_numbers_of_kinds_are_for_ever():
         "STREAM_CHUNK": 8,
         "CARRIED": 9,
         "MARK": 10,
+        "DESCRIPTION": 11,
     }
 
 
