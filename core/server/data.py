@@ -30,6 +30,7 @@ from core.server.worker_threads import WorkerThreads
 from core.store.command_log import LocalCommandLog
 from core.store.definitions import DEFAULT_HOST, DefinitionsDatabase, StoredQueue, check_not_older
 from core.store.descriptions import (
+    DESCRIPTION_FILE,
     FOLDERS_OF_KINDS,
     Description,
     QueueFolder,
@@ -56,6 +57,8 @@ HOUSEKEEPING_SECONDS = 0.1
 """How often it is seen whether there is garbage. A step is 1 MiB of copying, and others get their turn between two."""
 RESERVE_SECONDS = 1.0
 """How often the reserve is looked after. A lane that finds no space has half of it that soon."""
+DESCRIPTIONS_TOLD_MAX = 20
+"""Queues that a start names because their descriptions were not as they must be; the others are counted."""
 PROGRESS_SECONDS = 5.0
 """How often a long recovery says how far it has come."""
 
@@ -224,12 +227,22 @@ class OpenData:
         for queue in queues:
             description = said.get((queue_kind(queue.declaration), queue.id))
             if description is None or description.queue != queue:
+                if written < DESCRIPTIONS_TOLD_MAX and not self._folder.chosen.upgraded_from:
+                    self._say_not_described(queue, description)
                 self._write_description(queue, generation)
                 written += 1
         if written and not self._folder.chosen.upgraded_from:
             self._log.info("queue-descriptions-written", queues=written)
         self._definitions.added = self._write_description
         self._definitions.is_gone = self._is_gone
+
+    def _say_not_described(self, queue: StoredQueue, found: Description | None) -> None:
+        path = folder_of(self._folder.path, queue_kind(queue.declaration), queue.id) / DESCRIPTION_FILE
+        if found is not None:
+            why = "it says something else than the definitions"
+        else:
+            why = "it is damaged" if path.exists() else "it is missing"
+        self._log.warning("queue-description-not-sound", queue=queue.declaration.name, path=str(path), why=why)
 
     def _write_description(self, queue: StoredQueue, generation: int) -> None:
         write_description(

@@ -6,6 +6,7 @@ What damage means depends on how far its lane was synced (:mod:`core.store.marks
   it unless ``store.salvage`` is set, and then loses that record and no other.
 - So is whatever stands before a sound record of a synced batch, also where not even a header tells what it was.
 - Anything else may be *torn* by a power cut or a crash. Nobody was promised it; the next start drops it.
+- The description of a queue is written anew by the next start, from the definitions: damaged, it counts as torn.
 
 Nothing is ever changed. Memory: what a scan takes, whatever the size of the store, and the definitions.
 """
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from core.store.definitions import DEFAULT_HOST, Definitions, choose_definitions, loaded
+from core.store.descriptions import DESCRIPTION_FILE
 from core.store.disk import Disk
 from core.store.errors import StoreDamaged
 from core.store.marks import Marks, is_room, lost_files, read_marks
@@ -110,7 +112,10 @@ def _synced_end(disk: Disk, path: str, start: int, size: int, marks: Marks) -> i
 def _judged(path: str, damaged: Damaged, synced_end: int, marks: Marks) -> Entry:
     header = damaged.header
     was_synced = damaged.offset < synced_end or marks.proves(path, damaged)
-    if was_synced:
+    if path.endswith(f"/{DESCRIPTION_FILE}"):
+        verdict = Verdict.TORN
+        meaning = f"{damaged.why}; the next start writes it anew from the definitions"
+    elif was_synced:
         verdict = Verdict.CORRUPT
         meaning = f"{damaged.why}, and it was synced; a broker starts only with store.salvage, and without it"
     else:

@@ -15,11 +15,13 @@ This module knows tables and seals; it does not know what rows mean.
 """
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from hashlib import blake2b
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import cbor2
@@ -194,6 +196,8 @@ def judged(path: Path) -> Judged:
     if not image.startswith(_SQLITE_MAGIC) or len(image) < _HEADER_BYTES:
         return Judged(path, image, None, "it is not a database", 0)
     version, application = (int.from_bytes(image[at : at + 4], "big") for at in (_VERSION_AT, _APPLICATION_AT))
+    if not application:
+        version, application = _numbers_in_log(path)
     if application != APPLICATION_ID:
         return Judged(path, image, None, "it is the database of another program", 0)
     if version > SCHEMA_VERSION:
@@ -206,6 +210,29 @@ def judged(path: Path) -> Judged:
             return _proven(path, image, connection)
     except (sqlite3.Error, ValueError, TypeError, OverflowError) as error:
         return Judged(path, image, None, f"it is damaged: {error}")
+
+
+def _numbers_in_log(path: Path) -> tuple[int, int]:
+    """Layout and application of a file of layout 1 whose broker was killed before SQLite had put its log into it; zeros
+    for any other. SQLite looks at a copy, since it would change what it opens. Raises StoreRefused."""
+    log = path.with_name(f"{path.name}-wal")
+    if not log.exists():
+        return 0, 0
+    try:
+        with TemporaryDirectory(prefix="headgate-") as folder:
+            for file in (path, log):
+                shutil.copyfile(file, Path(folder) / file.name)
+            with closing(sqlite3.connect(Path(folder) / path.name)) as copy:
+                version, application = (
+                    copy.execute(f"PRAGMA {one}").fetchone()[0] for one in ("user_version", "application_id")
+                )
+                return version, application
+    except OSError as error:
+        raise StoreRefused(
+            f"{path} cannot be looked at: {error.strerror}; it takes a copy in a temporary folder"
+        ) from None
+    except sqlite3.Error:
+        return 0, 0
 
 
 def _proven(path: Path, image: bytes, connection: sqlite3.Connection) -> Judged:

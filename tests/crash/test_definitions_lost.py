@@ -1,6 +1,7 @@
 """Definitions that are damaged, and data that no definition knows, against a broker in a process of its own: nothing is
 silent, and a start deletes nothing that was not deleted by a client."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from amqp10.messaging import Accepted
 from amqp10.sections import Header
 from core.engine.topology import numbered_identities
 from core.store.definitions import COPY_FILE, DEFINITIONS_FILE, open_definitions
+from core.store.descriptions import DESCRIPTION_FILE, folder_of
 from tests.crash.cycle import CLIENT, KINDS, ROOT, Subject, broker, declare, log_of, read_all
 
 COUNT = 20
@@ -138,3 +140,26 @@ async def test_definitions_are_lost_and_found(tmp_path: Path) -> None:
             for kind in KINDS:
                 await declare(connection, Subject(kind, kind))
                 assert not await read_all(connection, Subject(kind, kind), settle=False)
+
+
+async def test_a_description_that_is_damaged_or_missing_is_told_by_name_and_written_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    async with broker(folder) as (url, _), connect(url, CLIENT) as connection:
+        for kind in KINDS:
+            await declare(connection, Subject(kind, kind))
+    damaged = folder_of(folder, "classic", 1) / DESCRIPTION_FILE
+    image = bytearray(damaged.read_bytes())
+    image[-1] ^= 1
+    damaged.write_bytes(image)
+    (folder_of(folder, "quorum", 2) / DESCRIPTION_FILE).unlink()
+    (told,) = [line for line in store(folder, "check").splitlines() if "/description at 0" in line]
+    assert told.endswith("; the next start writes it anew from the definitions")
+    for _ in range(2):
+        async with broker(folder):
+            pass
+    warnings = [json.loads(line) for line in log_of(folder).read_text().splitlines() if "not-sound" in line]
+    assert [(line["queue"], line["why"]) for line in warnings] == [
+        ("classic", "it is damaged"),
+        ("quorum", "it is missing"),
+    ]
+    assert "description" not in store(folder, "check")
