@@ -29,7 +29,7 @@ from core.amqp091.methods import (
 from core.amqp091.properties import BasicProperties
 from tests.kit.amqp091_peer import method_frame, publish
 from tests.kit.plain_clients import Client091
-from tests.kit.stall_field import Attack, Field, ack_all, bind, declare, exchange, fill, settle_up
+from tests.kit.stall_field import Attack, Field, NoEffect, ack_all, bind, declare, exchange, fill, settle_up
 
 SETTLE_S = 1.0
 """How long the bystander goes on after an attack whose effects come later."""
@@ -206,9 +206,10 @@ def exclusive_queues(field: Field) -> None:
     other = field.client091()
     for _ in range(count):
         other.call(QueueDeclare(queue="another"))
-        if field.http("GET", "/api/overview")[1].count(b'"queues":2,'):
-            break
+        if b'"queues":2,' in field.http("GET", "/api/overview"):
+            return
         time.sleep(0.05)
+    raise NoEffect("the exclusive queues have not gone")
 
 
 def declare_again(field: Field) -> None:

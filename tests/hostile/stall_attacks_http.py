@@ -1,30 +1,43 @@
 """Attacks on the event loop by those who operate a broker: policies, definitions, lists, metrics, questions."""
 
+import json
+import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
-from core.amqp091.methods import ConfirmSelect, ExchangeBind, ExchangeDeclare, QueueDeclare
+from core.amqp091.methods import BasicPublish, ConfirmSelect, ExchangeBind, ExchangeDeclare, QueueDeclare
 from core.amqp091.properties import BasicProperties
-from tests.kit.amqp091_peer import publish
-from tests.kit.plain_clients import ATTACH, Refused, receiver
-from tests.kit.stall_field import Attack, Field, bind, declare, fill, settle_up
+from tests.kit.amqp091_peer import opening, publish
+from tests.kit.plain_clients import ATTACH, PATIENCE_S, TRANSFER, WIDE, grant, receiver
+from tests.kit.plain_management import Request
+from tests.kit.stall_field import Attack, Field, NoEffect, bind, check, declare, fill, settle_up
+
+OPEN_OK = (10).to_bytes(2) + (41).to_bytes(2)
+"""connection.open-ok, as a method's class and number."""
 
 
 def _at_once(field: Field, paths: Sequence[str], times: int) -> None:
     """Ask for all of these from some connections at the same time."""
 
+    refused: list[NoEffect] = []
+
     def ask() -> None:
-        for _ in range(times):
-            for path in paths:
-                field.http("GET", path)
+        try:
+            for _ in range(times):
+                for path in paths:
+                    field.http("GET", path)
+        except NoEffect as error:
+            refused.append(error)
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    for error in refused:
+        raise error
 
 
 def _queues(field: Field, count: int) -> None:
@@ -33,7 +46,7 @@ def _queues(field: Field, count: int) -> None:
         client.tell(
             QueueDeclare(queue=f"q{number:05}", no_wait=True), bind(f"q{number:05}", "amq.topic", f"a.{number}")
         )
-    settle_up(client, queue="q00000")
+    settle_up(client, queue=f"q{count - 1:05}")
 
 
 def policy_pattern(field: Field) -> None:
@@ -92,7 +105,9 @@ def definitions_import(field: Field) -> None:
     ]
     for _ in range(2):
         field.http("POST", "/api/definitions", {"queues": queues, "bindings": made})
-        field.http("GET", "/api/definitions")
+        told = field.http("GET", "/api/definitions")
+    check(told.count(b'"routing_key"') == count, "not all bindings are there")
+    check(told.count(b'"name":"i') == count, "not all queues are there")
 
 
 def metrics(field: Field) -> None:
@@ -117,7 +132,7 @@ def why_chain(field: Field) -> None:
     for path in ("why/addresses/q", "queues/q/peek?count=100"):
         field.http("GET", f"/api/headgate/{path}")
     field.http("POST", "/api/headgate/queues/q/move", {"to": "r"})
-    time.sleep(2.0)
+    _wait_until_ready(field, "r", field.n(50_000))
 
 
 def trace(field: Field) -> None:
@@ -125,15 +140,18 @@ def trace(field: Field) -> None:
     publisher = field.client091()
     declare(publisher, "q")
     client = field.client10()
-    client.send(receiver("/queues/q"))
+    client.send(receiver("/queues/q") + grant(WIDE))
     client.wait(ATTACH, 1)
-    rows = field.http("GET", "/api/headgate/connections")[1].decode()
-    identities = [part.split('"')[1] for part in rows.split('"identity":')[1:]]
-    for identity in identities:
-        field.http("GET", f"/api/headgate/frames/{quote(identity, safe='')}")
-    fill(publisher, "q", field.n(100_000))
-    for identity in identities:
-        field.http("GET", f"/api/headgate/frames/{quote(identity, safe='')}")
+    rows = json.loads(field.http("GET", "/api/headgate/connections"))["items"]
+    frames = [f"/headgate/connections/{quote(row['identity'], safe='')}/frames" for row in rows]
+    manager = field.management()
+    count = field.n(100_000)
+    answers = manager.ask(("PUT", path, None) for path in frames)
+    for part in range(10):
+        fill(publisher, "q", count // 10)
+        answers += manager.ask(("GET", f"{path}?after={part}", None) for path in frames)
+    client.wait(TRANSFER, count // 10 * 10)
+    check(answers == {204: len(frames), 200: 10 * len(frames)}, f"the answers were {dict(answers)}")
 
 
 def delete_over_http(field: Field) -> None:
@@ -143,24 +161,60 @@ def delete_over_http(field: Field) -> None:
     for path in ("/api/queues/%2F/q/contents", "/api/queues/%2F/q"):
         fill(client, "q", field.n(300_000))
         field.http("DELETE", path)
+    check(b'"name":"q"' not in field.http("GET", "/api/queues"), "the queue is still there")
 
 
 def unread_answers(field: Field) -> None:
-    """Long lists of which nobody reads the answer, and connections that say nothing."""
+    """25 clients ask for 3,000 queues and do not read the answer; others, each on one of the places left, do."""
     _queues(field, field.n(3000))
-    for _ in range(20):
-        client = field.client091()
-        client.plain.close()
+    request = b"GET /api/queues HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    unread = []
+    for _ in range(25):
+        asking = socket.socket()
+        asking.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        asking.connect(("127.0.0.1", field.admin_port))
+        asking.sendall(request)
+        unread.append(asking)
     _at_once(field, ["/api/queues?page=1&page_size=500"], 5)
+    for asking in unread:
+        asking.settimeout(PATIENCE_S)
+        check(asking.recv(100).startswith(b"HTTP/1.1 200"), "an answer that was not read is none")
+        asking.close()
 
 
 def logins(field: Field) -> None:
-    """300 connections come and go, with a wrong password and a right one."""
-    for _ in range(field.n(300)):
-        try:
+    """300 connections come and go: each second one with a wrong password, a part of them refused unheard."""
+    refused = 0
+    for number in range(field.n(300)):
+        if number % 2:
+            refused += _is_refused(field)
+        else:
             field.client091().close()
-        except (Refused, OSError):
-            return
+    check(refused == field.n(300) // 2, f"only {refused} wrong passwords were refused")
+
+
+def _is_refused(field: Field) -> bool:
+    with socket.create_connection((field.host, field.port), timeout=PATIENCE_S) as plain:
+        plain.sendall(opening(response=b"\0guest\0wrong"))
+        seen = b""
+        while data := plain.recv(65536):
+            seen += data
+    return OPEN_OK not in seen
+
+
+def live(field: Field) -> None:
+    """Eight watch the live stream while 5,000 queues fill."""
+    _queues(field, field.n(5000))
+    watching = [socket.create_connection(("127.0.0.1", field.admin_port), timeout=PATIENCE_S) for _ in range(8)]
+    for one in watching:
+        one.sendall(b"GET /api/headgate/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    client = field.client091()
+    for number in range(field.n(5000)):
+        client.send(publish(1, b"x", method=BasicPublish(exchange="", routing_key=f"q{number:05}")))
+    time.sleep(4.0)
+    for one in watching:
+        check(one.recv(65536).count(b"event: ") > 1, "the live stream tells nothing")
+        one.close()
 
 
 def dead_letters_kept(field: Field) -> None:
@@ -179,7 +233,59 @@ def dead_letters_kept(field: Field) -> None:
     client.call(ConfirmSelect())
     client.send(publish(1, b"x", properties=BasicProperties(delivery_mode=2)))
     fill(client, "k", field.n(20_000), properties=BasicProperties(delivery_mode=2))
+    _wait_until_ready(field, "full", 10)
     time.sleep(2.0)
+
+
+def _wait_until_ready(field: Field, queue: str, count: int) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while json.loads(field.http("GET", f"/api/queues/%2F/{queue}"))["messages_ready"] < count:
+        check(time.monotonic() < until, f"queue {queue} does not get {count} messages")
+        time.sleep(0.1)
+
+
+def _managed(field: Field, requests: Iterable[Request], status: int) -> None:
+    """Raises NoEffect where an answer has another status."""
+    answers = field.management().ask(requests)
+    check(answers.keys() == {status}, f"{status} was expected, and the answers were {dict(answers)}")
+
+
+def _binding(number: int) -> dict[str, object]:
+    key = f"b.{number}"
+    return {"source": "amq.direct", "destination_queue": "q", "binding_key": key, "arguments": {}}
+
+
+def management_topology(field: Field) -> None:
+    """Over AMQP 1.0: 3,500 queues and bindings are made, listed ten times, and the queues deleted one by one."""
+    count = field.n(3500)
+    queue = {"durable": False, "exclusive": False, "auto_delete": False, "arguments": {}}
+    _managed(field, (("PUT", f"/queues/m{number}", queue) for number in range(count)), 201)
+    _managed(field, [("PUT", "/queues/q", queue)], 201)
+    _managed(field, (("POST", "/bindings", _binding(number)) for number in range(count)), 204)
+    _managed(field, [("GET", "/bindings?src=amq.direct&dstq=q", None)] * 10, 200)
+    _managed(field, (("GET", f"/bindings?src=amq.direct&dstq=q&key=b.{number}", None) for number in range(100)), 200)
+    _managed(field, (("DELETE", f"/queues/m{number}", None) for number in range(count)), 200)
+    _managed(field, [("DELETE", "/queues/q", None)], 200)
+
+
+def management_pages(field: Field) -> None:
+    """Over AMQP 1.0: pages of all kinds of rows over 5,000 queues and bindings, then 10,000 requests in a row."""
+    _queues(field, field.n(5000))
+    kinds = ("queues", "bindings", "exchanges", "consumers", "connections", "channels", "stages", "policies")
+    _managed(
+        field, [("GET", f"/headgate/{kind}{page}", None) for kind in kinds for page in ("", "?after=q02")] * 2, 200
+    )
+    _managed(field, (("GET", f"/headgate/queues/q{number % 100:05}", None) for number in range(field.n(10_000))), 200)
+    _managed(field, [("GET", "/headgate/addresses/q00001/why", None)] * 10, 200)
+
+
+def management_purge(field: Field) -> None:
+    """Over AMQP 1.0: a queue of 300,000 messages is purged, filled and deleted."""
+    client = field.client091()
+    declare(client, "q")
+    for path in ("/queues/q/messages", "/queues/q"):
+        fill(client, "q", field.n(300_000))
+        _managed(field, [("DELETE", path, None)], 200)
 
 
 ATTACKS = [
@@ -194,4 +300,8 @@ ATTACKS = [
     Attack("answers that nobody reads", unread_answers),
     Attack("300 logins", logins),
     Attack("dead letters kept, 20,000", dead_letters_kept),
+    Attack("the live stream over 5,000 queues", live),
+    Attack("management of 3,500 queues and bindings", management_topology),
+    Attack("management, pages and 10,000 requests", management_pages),
+    Attack("management, purge and delete", management_purge),
 ]

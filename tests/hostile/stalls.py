@@ -3,13 +3,16 @@
 Each attack meets a broker of its own, while a bystander in a process of its own publishes a message and waits until it
 comes back, over and over. A stall is the CPU that the broker's event loop used meanwhile, and must not be above
 50 ms; neither broker nor bystander may end, and the broker's memory is bounded. The exit code is 1 where a bound was
-passed.
+passed, and where an attack did not have its effect: a status that is no success, a count that is not reached.
 """
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
 
 from tests.hostile import stall_attacks_091, stall_attacks_10, stall_attacks_http
 from tests.kit.stall_field import RESIDENT_BYTES_MAX, STALL_CPU_MS_MAX, Outcome, suffer
@@ -17,18 +20,32 @@ from tests.kit.stall_field import RESIDENT_BYTES_MAX, STALL_CPU_MS_MAX, Outcome,
 ATTACKS = [*stall_attacks_091.ATTACKS, *stall_attacks_10.ATTACKS, *stall_attacks_http.ATTACKS]
 
 
-def line(outcome: Outcome) -> str:
-    """A row of the table."""
+def lines(outcome: Outcome) -> str:
+    """What is told of an attack: a line of figures, and one more where something was said."""
     report = outcome.report
     stall = "frozen" if report.frozen else f"{report.longest_cpu_ms:.0f}"
-    verdict = "" if outcome.passed else " ← above a bound"
-    return (
+    verdict = "kept" if outcome.passed else "ENDED" if outcome.ended else "ABOVE" if outcome.had_effect else "NO EFFECT"
+    figures = (
         f"{outcome.name:<42} {stall:>8} {report.longest_wall_ms:>9.0f} {report.loop_cpu_s:>7.1f} {report.pings:>7} "
-        f"{outcome.resident_mib:>8.0f}  {outcome.said}{verdict}"
+        f"{outcome.resident_mib:>8.0f}  {verdict}"
     )
+    return f"{figures}\n    {outcome.said}" if outcome.said else figures
 
 
-HEAD = f"{'attack':<42} {'stall ms':>8} {'wall ms':>9} {'cpu s':>7} {'pings':>7} {'RSS MiB':>8}"
+HEAD = f"{'attack':<42} {'stall ms':>8} {'wall ms':>9} {'cpu s':>7} {'pings':>7} {'RSS MiB':>8}  bounds"
+
+
+def row(outcome: Outcome) -> dict[str, object]:
+    """The same for programs."""
+    return {
+        "attack": outcome.name,
+        **asdict(outcome.report),
+        "resident_mib": round(outcome.resident_mib, 1),
+        "had_effect": outcome.had_effect,
+        "ended": outcome.ended,
+        "said": outcome.said,
+        "passed": outcome.passed,
+    }
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -37,6 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--only", default="", help="only attacks in whose name this regular expression is found")
     parser.add_argument("--scale", type=float, default=1.0, help="the size of the attacks; default: 1")
     parser.add_argument("--list", action="store_true", help="name the attacks and end")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures to this file")
     options = parser.parse_args(arguments)
     chosen = [attack for attack in ATTACKS if re.search(options.only, attack.name)]
     if options.list:
@@ -49,12 +67,14 @@ def main(arguments: Sequence[str]) -> int:
     outcomes = []
     for attack in chosen:
         outcomes.append(suffer(attack, scale=options.scale))
-        print(line(outcomes[-1]), flush=True)
+        print(lines(outcomes[-1]), flush=True)
+        if options.json is not None:
+            options.json.write_text(json.dumps([row(outcome) for outcome in outcomes], indent=2) + "\n")
     failed = [outcome.name for outcome in outcomes if not outcome.passed]
     longest = max(outcome.report.longest_cpu_ms for outcome in outcomes)
     print(
         f"{len(outcomes)} attacks, longest stall {longest:.0f} ms of CPU (at most {STALL_CPU_MS_MAX:.0f}), "
-        f"memory at most {RESIDENT_BYTES_MAX // 2**20} MiB; {len(failed)} above a bound"
+        f"memory at most {RESIDENT_BYTES_MAX // 2**20} MiB; {len(failed)} above a bound or without effect"
     )
     return 1 if failed else 0
 

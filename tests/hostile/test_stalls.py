@@ -20,6 +20,7 @@ WORST = (
 @pytest.mark.parametrize("name", WORST)
 def test_a_bystander_does_not_wait(name: str):
     outcome = suffer(ATTACKS[name], scale=0.1)
+    assert outcome.had_effect, outcome.said
     assert not outcome.ended, outcome.said
     assert not outcome.report.frozen
     assert outcome.report.pings > 0

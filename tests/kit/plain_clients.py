@@ -7,6 +7,7 @@ import socket
 import struct
 import threading
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar, cast
 
@@ -175,7 +176,11 @@ class Client091:
 class Client10:
     """A connection of AMQP 1.0 with session 0."""
 
-    def __init__(self, host: str, port: int, *, sessions: int = 1) -> None:
+    def __init__(
+        self, host: str, port: int, *, sessions: int = 1, on_frame: Callable[[int, bytes], None] | None = None
+    ) -> None:
+        """``on_frame`` hears in the reader's thread of each frame: the code of its performative, and all of it."""
+        self._on_frame = on_frame
         self.plain = PlainSocket(host, port)
         self._delivery_id = 0
         self.last: dict[int, bytes] = {}
@@ -222,6 +227,8 @@ class Client10:
                 code = buffer[at + PERFORMATIVE_AT]
                 kinds[code] += 1
                 self.last[code] = buffer[at : at + size]
+                if self._on_frame is not None:
+                    self._on_frame(code, buffer[at : at + size])
             at += size
         self._buffer = buffer[at:]
         self.plain.counted(kinds)

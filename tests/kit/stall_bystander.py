@@ -43,6 +43,8 @@ class Report:
     """What the bystander has met with."""
 
     pings: int = 0
+    resident_bytes_max: int = 0
+    """The most memory that the broker had."""
     longest_cpu_ms: float = 0.0
     """The longest stall."""
     longest_wall_ms: float = 0.0
@@ -92,6 +94,7 @@ def bystand(host: str, port: int, pid: int) -> None:
             report.frozen = True
         cpu_ms = (loop_cpu_ns(pid) - before) / 1e6
         report.pings += 1
+        report.resident_bytes_max = max(report.resident_bytes_max, resident_bytes(pid))
         report.longest_wall_ms = max(report.longest_wall_ms, (time.monotonic() - wall) * 1000)
         if cpu_ms > report.longest_cpu_ms:
             report.longest_cpu_ms, report.over_at = cpu_ms, time.monotonic() - began

@@ -23,7 +23,8 @@ from core.amqp091.properties import BasicProperties
 from core.amqp091.table import FieldTable
 from tests.kit.amqp091_peer import publish
 from tests.kit.broker_process import broker_process
-from tests.kit.plain_clients import PATIENCE_S, Client091, Client10
+from tests.kit.plain_clients import PATIENCE_S, Client091, Client10, Refused
+from tests.kit.plain_management import ManagementClient
 from tests.kit.stall_bystander import Bystander, Report, resident_bytes
 
 STALL_CPU_MS_MAX = 50.0
@@ -44,6 +45,16 @@ request_time_out = "120s"
 [engine]
 queues_max = 20000
 """
+
+
+class NoEffect(Exception):
+    """An attack did not do what it is there for, so that its stall says nothing."""
+
+
+def check(effect: bool, what: str) -> None:
+    """Raises NoEffect, which says what should have been."""
+    if not effect:
+        raise NoEffect(what)
 
 
 @dataclass(slots=True)
@@ -74,16 +85,23 @@ class Field:
         self.clients.append(client)
         return client
 
-    def http(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
-        """A request to the admin server; returns the status and the answer."""
+    def management(self) -> ManagementClient:
+        """A connection with the pair of links to the management node."""
+        manager = ManagementClient(self.host, self.port)
+        self.clients.append(manager.client)
+        return manager
+
+    def http(self, method: str, path: str, body: object = None) -> bytes:
+        """A request to the admin server; returns the answer. Raises NoEffect for one that is no success."""
         data = None if body is None else json.dumps(body).encode()
         url = f"http://127.0.0.1:{self.admin_port}{path}"
         request = urllib.request.Request(url, data=data, method=method, headers=HTTP_HEADERS)
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
-                return answer.status, answer.read()
+                content: bytes = answer.read()
+                return content
         except urllib.error.HTTPError as error:
-            return error.code, error.read()
+            raise NoEffect(f"{method} {path} was answered with {error.code}: {error.read()[:200]!r}") from None
 
     def close(self) -> None:
         """End what the attack has left open."""
@@ -148,14 +166,18 @@ class Outcome:
     report: Report
     resident_mib: float = 0.0
     said: str = ""
-    """What the attacker was told that ended the attack early; what ended of the broker or the bystander."""
+    """What ended the attack before it had its effect; what ended of the broker or the bystander."""
+    had_effect: bool = True
     ended: bool = False
+    """The broker or the bystander."""
 
     @property
     def passed(self) -> bool:
         """Whether all bounds were kept."""
         return not (
             self.ended
+            or not self.had_effect
+            or self.report.pings == 0
             or self.report.frozen
             or self.report.longest_cpu_ms > STALL_CPU_MS_MAX
             or self.resident_mib > RESIDENT_BYTES_MAX / 2**20
@@ -187,17 +209,16 @@ def suffer(attack: Attack, *, scale: float = 1.0) -> Outcome:
             bystander = Bystander(where.host, where.port, where.pid)
             try:
                 attack.run(where)
-            except (OSError, TimeoutError) as error:
-                outcome.said = f"{type(error).__name__}: {error}"[:100]
-            outcome.resident_mib = resident_bytes(where.pid) / 2**20
+            except (OSError, TimeoutError, Refused, NoEffect) as error:
+                outcome.said, outcome.had_effect = f"{type(error).__name__}: {error}", False
+            with suppress(OSError):  # the broker has ended, which the bystander tells
+                outcome.resident_mib = resident_bytes(where.pid) / 2**20
             where.close()
             try:
                 outcome.report = bystander.report()
             except RuntimeError as error:
-                outcome.said, outcome.ended = str(error), True
-            finally:
-                with suppress(OSError):
-                    outcome.resident_mib = max(outcome.resident_mib, resident_bytes(where.pid) / 2**20)
+                outcome.said, outcome.ended = f"{outcome.said} {error}".strip(), True
+            outcome.resident_mib = max(outcome.resident_mib, outcome.report.resident_bytes_max / 2**20)
     except (AssertionError, OSError, TimeoutExpired) as error:  # the broker did not stop in order
-        outcome.said, outcome.ended = str(error)[:100], True
+        outcome.said, outcome.ended = f"{outcome.said} {error}".strip(), True
     return outcome
