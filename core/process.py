@@ -231,6 +231,7 @@ async def _serve(
         background=[*data.tasks(broker.alarms), sampler.run, serve_admin, notice.run, *tasks],
         sockets_changed=data.sockets_changed,
         store=data.write_inline,
+        work=broker.work,
     )
     protocols.started(server, sampler)
     reload = _reload(settings, surface, access.users, server, sampler)

@@ -5,11 +5,15 @@ goes into a queue. Whoever does work that somebody can multiply counts it here, 
 much it was. Units are counted, not measured, so the same input always ends its turn at the same place.
 """
 
+AMPLE = 2**62
+
 
 class Work:
     """The count of one process. It only grows."""
 
-    __slots__ = ("spent",)
+    __slots__ = ("allowance", "spent")
 
     def __init__(self) -> None:
         self.spent = 0
+        self.allowance = AMPLE
+        """What one peer may do in its turn at most, whatever is configured: little while many want a turn at once."""

@@ -183,7 +183,7 @@ class Amqp10FrontEnd:
 
     def _begin_turn(self, now: Now) -> None:
         self._now = now
-        self._until = self._work.spent + self.settings.work_per_turn_max
+        self._until = self._work.spent + min(self.settings.work_per_turn_max, self._work.allowance)
 
     def _take_some_actions(self) -> None:
         work = self._work

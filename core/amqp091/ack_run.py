@@ -21,6 +21,8 @@ _ACK = Struct(">11sQBB")
 """Frame type, channel, size, class id and method id; delivery tag; bits; frame end."""
 _FRAME_START, _FRAME_SIZE_AND_METHOD = b"\x01", b"\x00\x00\x00\x0d\x00\x3c\x00\x50"
 _MULTIPLE = 1
+RANGES_MAX = 128
+"""Of one run: each may have to be cut out of the middle of a long list, at up to 60 us."""
 _LOOK_AHEAD_MIN = 4
 """Frames compared at once in the beginning: about 1 µs when it is in vain."""
 
@@ -38,7 +40,8 @@ class AckRun:
 
 
 def parse(data: bytes, position: int, stop: int) -> AckRun | None:
-    """The longest run of basic.ack frames that begins at ``position``; None for anything else.
+    """The longest run of basic.ack frames that begins at ``position`` and makes no more than ``RANGES_MAX`` ranges, or
+    little more; None for anything else.
 
     What counts as received ends at ``stop``. An acknowledgement of tag 0 alone is no part of a run: no such tag can
     be, and ranges have no word for it.
@@ -72,7 +75,10 @@ def _extend(ranges: list[tuple[int, int]], head: bytes, frames: list[tuple[bytes
     if single and first and tags == tuple(range(first, first + n)):
         _join(ranges, first, tags[-1])
         return n
-    return next((i for i, frame in enumerate(frames) if not _extend_by_one(ranges, head, frame)), n)
+    for i, frame in enumerate(frames):
+        if len(ranges) >= RANGES_MAX or not _extend_by_one(ranges, head, frame):
+            return i
+    return n
 
 
 def _extend_by_one(ranges: list[tuple[int, int]], head: bytes, frame: tuple[bytes, int, int, int]) -> bool:

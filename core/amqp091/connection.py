@@ -186,6 +186,8 @@ class Connection:
         if self._negotiation.refuse_at is not None and now >= self._negotiation.refuse_at:
             self._negotiation.refuse_at = None
             self._refuse(now)
+        if self.input_left:
+            self._heard_at = now  # it is we who have not got so far: its silence is no fault
         if self._heartbeat_s and now >= self._heard_at + 2 * self._heartbeat_s:
             self._silence(now)
         if self._heartbeat_s and now >= self._spoke_at + self._heartbeat_s / 2:

@@ -17,11 +17,12 @@ from core.engine.arguments import queue_type
 from core.engine.confirms import Confirms, Submission
 from core.engine.consumers import Attachment
 from core.engine.courier import Roads
+from core.engine.edges import Node
 from core.engine.kinds import AnyQueue
 from core.engine.making import Lanes, QueueMaker, check_memory_can_keep
 from core.engine.moving import shown
 from core.engine.options import effective
-from core.engine.policies import Policies, Policy
+from core.engine.policies import Policies
 from core.engine.pump import Pump
 from core.engine.residency import SAMPLE_INTERVAL_S, Residency, Resident
 from core.engine.router import Queues, Router
@@ -54,6 +55,12 @@ from core.work import Work
 
 VERB_WORK, REMOVAL_WORK = 40, 100
 """What declaring, binding, consuming or cancelling costs, in units of :mod:`core.work`, and deleting a queue."""
+
+POLICIES_WORK_PER_TURN = 1_000
+"""What may be done in one step after policies have changed, in these units."""
+
+POLICY_WORK = 10
+"""Of looking for the policy of a queue or exchange, beside 1 for each policy that there is."""
 
 EXCLUSIVE_AT_ONCE = 20
 """Exclusive queues that are deleted in one step when their connection has gone: at 100 us each, 2 ms."""
@@ -132,6 +139,8 @@ class Broker:
             now=lambda: self._now.monotonic,
         )
         self._next_consumer = 0
+        self._unapplied: dict[Node, None] = {}
+        """Queues and exchanges for which another policy may hold than is in force."""
         if storage is not None:
             self._restore(storage.found)
 
@@ -204,7 +213,7 @@ class Broker:
         self.work.spent += VERB_WORK
         self._topology.queue(queue, owner)
         consumers = () if options.getter else self._queues[queue].consumers
-        if consumers and (options.exclusive or any(other.options.exclusive for other in consumers)):
+        if consumers and (options.exclusive or next(iter(consumers)).options.exclusive):  # who is exclusive is alone
             raise Locked(f"queue '{queue}' has a consumer already, and one of the two is to be the only one")
         consumer = Attachment(self._next_consumer, queue, mailbox, options, reference)
         self._next_consumer += 1
@@ -245,7 +254,8 @@ class Broker:
         self.alarms.stamp(now)
         if self._residency.deadline <= now.monotonic:
             self._touch_owners(self._residency.gather(now.monotonic))
-        work_left = self._pump.turn(now)
+        self._apply_policies()
+        work_left = self._pump.turn(now) or bool(self._unapplied)
         for queue in self._pump.take_expired():
             self._remove_unasked(queue)
         return work_left
@@ -513,13 +523,29 @@ class Broker:
         for definition in self._topology.queues.values():
             self._add_queue(definition)
 
-    def _policies_changed(self, touched: Sequence[Policy]) -> None:
-        for name, queue in self._queues.items():
-            declaration = self._topology.queues[name].declaration
-            if any(policy.holds_for(declaration) for policy in touched):
-                queue.apply(effective(declaration, self.policies.acting(declaration)), self._now)
-                self._pump.touch(queue)
-        self._topology.refresh_alternates()
+    def _policies_changed(self) -> None:
+        """Some queues and exchanges hear of it now, the others turn by turn."""
+        self._unapplied.update(dict.fromkeys(Node(True, name) for name in self._queues))
+        self._unapplied.update(dict.fromkeys(Node(False, name) for name in self._topology.exchanges))
+        self._apply_policies()
+
+    def _apply_policies(self) -> None:
+        until = self.work.spent + POLICIES_WORK_PER_TURN
+        while self._unapplied and self.work.spent < until:
+            (is_queue, name), _ = self._unapplied.popitem()
+            self.work.spent += POLICY_WORK + self.policies.count
+            if not is_queue:
+                self._topology.refresh_alternate(name)
+            elif name in self._queues:
+                self._apply_policy(self._queues[name])
+
+    def _apply_policy(self, queue: AnyQueue) -> None:
+        declaration = self._topology.queues[queue.name].declaration
+        options = effective(declaration, self.policies.acting(declaration))
+        if options != queue.options:
+            self.work.spent += len(queue.consumers) + len(queue.publishers)
+            queue.apply(options, self._now)
+            self._pump.touch(queue)
 
     def _touch_owners(self, residents: Iterable[Resident]) -> None:
         """The queues of backings that have memory to give back."""

@@ -13,7 +13,7 @@ others keep their grants.
 This module does not know where messages come from.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -90,9 +90,11 @@ class Attachment:
 class Level:
     """The consumers of one priority that can take a message now, in the order of their turns."""
 
-    __slots__ = ("_turns",)
+    __slots__ = ("_turns", "attached")
 
     def __init__(self) -> None:
+        self.attached: OrderedDict[int, Attachment] = OrderedDict()
+        """Everybody of this priority, in order of age."""
         self._turns: deque[Attachment] = deque()
 
     def __len__(self) -> int:
@@ -184,6 +186,7 @@ class Consumers:
         if priority not in self._levels:
             self._levels[priority] = Level()
             self._levels = dict(sorted(self._levels.items(), reverse=True))
+        self._levels[priority].attached[consumer.identity] = consumer
         if self._single_active:
             consumer.active = False
             self._choose_active(newcomer=consumer)
@@ -191,10 +194,12 @@ class Consumers:
     def detach(self, consumer: Attachment) -> None:
         """Remove a consumer; if it was the active one, the next becomes active."""
         priority = consumer.options.priority
-        self._levels[priority].leave(consumer)
+        level = self._levels[priority]
+        level.leave(consumer)
+        del level.attached[consumer.identity]
         del self._attached[consumer.identity]
         consumer.detached = True
-        if not any(other.options.priority == priority for other in self):
+        if not level.attached:
             del self._levels[priority]
         if consumer is self._active:
             self._active = None
@@ -236,7 +241,8 @@ class Consumers:
 
     def _best(self) -> Attachment | None:
         """Highest priority, then oldest."""
-        return max(self, key=lambda consumer: (consumer.options.priority, -consumer.identity), default=None)
+        first = next(iter(self._levels.values()), None)
+        return None if first is None else next(iter(first.attached.values()))
 
     def _yields(self, active: Attachment) -> bool:
         """True for an active consumer that will hand over as soon as it has settled everything."""

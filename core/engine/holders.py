@@ -32,7 +32,7 @@ class Holders:
         self._others: dict[Attachment, None] = {}
         """Getters, and who is leaving."""
         self.timed = False
-        """There is a time-out for somebody's deliveries."""
+        """There is a time-out for somebody's deliveries, or there was one until now: ``mark`` looks at everybody."""
 
     def __iter__(self) -> Iterator[Attachment]:
         return chain(self._consumers, self._others)
@@ -50,7 +50,6 @@ class Holders:
             self._others[holder] = None
         else:
             self._consumers.attach(holder)
-        self._take_note()
 
     def leave(self, holder: Attachment) -> None:
         """It gets nothing more. It may hold something, and then be told to leave once more."""
@@ -62,7 +61,6 @@ class Holders:
             self._others[holder] = None
         else:
             self._forget(holder)
-        self._take_note()
 
     def vacated(self, holder: Attachment) -> bool:
         """It has nothing unsettled. True when another consumer becomes the active one for it."""
@@ -90,14 +88,16 @@ class Holders:
         """The lowest of these is the time-out for its deliveries; None for none."""
         given = [timeout for timeout in timeouts_ms if timeout is not None]
         holder.marks = Marks(min(given)) if given else None
-        self._take_note()
+        self.timed = self.timed or holder.marks is not None
 
     def mark(self, now: Now) -> float:
         """Note what has been delivered up to now. Returns when the next delivery is overdue (monotonic seconds)."""
         deadline = inf
+        self.timed = False
         for holder in self:
             marks = holder.marks
             if marks is not None:
+                self.timed = True
                 if holder.unsettled.count:
                     marks.delivered(holder.next_number, now)
                 else:
@@ -114,6 +114,3 @@ class Holders:
                 yield holder, holder.unsettled.remove(first, last)
             if below and not holder.unsettled.count:
                 self.vacated(holder)
-
-    def _take_note(self) -> None:
-        self.timed = any(holder.marks is not None for holder in self)

@@ -96,6 +96,7 @@ class QueueMaker:
     ) -> None:
         self.residents: dict[Resident, AnyQueue] = {}
         """Backings that page, and whose they are."""
+        self._residents_of: dict[AnyQueue, list[VariableQueue]] = {}
         self._settings = settings
         self._roads = roads
         self._residency = residency
@@ -123,7 +124,7 @@ class QueueMaker:
         kept_as = self._kept_as.pop(queue, None)
         if self._storage is None or kept_as is None:
             return
-        for resident in [resident for resident, owner in self.residents.items() if owner is queue]:
+        for resident in self._residents_of.pop(queue, ()):
             del self.residents[resident]
             self._residency.remove(resident)
         match queue.options.type:
@@ -191,6 +192,7 @@ class QueueMaker:
             to_store=to_store,
         )
         self._kept_as[queue] = kept_as
+        self._residents_of[queue] = backings
         for resident in backings:
             self.residents[resident] = queue
             self._residency.add(resident, now)

@@ -347,11 +347,6 @@ class PolicyRecorder(Protocol):
     def remove_policy(self, name: str) -> None: ...
 
 
-Changed = Callable[[Sequence[Policy]], None]
-"""Hears, after a change, of the policy as it was, as it is, or both: other options may hold for whom one of them
-holds for."""
-
-
 class Policies:
     """The policies of one virtual host."""
 
@@ -360,8 +355,9 @@ class Policies:
         *,
         policies_max: int = POLICIES_MAX,
         recorder: PolicyRecorder | None = None,
-        changed: Changed = lambda touched: None,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
+        """``changed`` is called after each change: other options may hold for any queue or exchange."""
         self._policies_max = policies_max
         self._recorder = recorder
         self._changed = changed
@@ -371,6 +367,11 @@ class Policies:
     def restore(self, declarations: Sequence[PolicyDeclaration]) -> None:
         """Take over what was recorded before a restart. Raises Invalid for what another version may have allowed."""
         self._ranked = sorted(map(_kept, declarations), key=lambda policy: policy.rank)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._ranked)
 
     @property
     def unusable(self) -> Sequence[tuple[str, str]]:
@@ -389,7 +390,7 @@ class Policies:
             self._recorder.set_policy(declaration)
         others = [other for other in self._ranked if other is not before]
         self._ranked = sorted([*others, policy], key=lambda policy: policy.rank)
-        self._changed([policy] if before is None else [before, policy])
+        self._changed()
 
     def clear(self, name: str) -> None:
         """Remove a policy. Raises NotFound, PreconditionFailed."""
@@ -399,7 +400,7 @@ class Policies:
         if self._recorder is not None:
             self._recorder.remove_policy(name)
         self._ranked.remove(policy)
-        self._changed([policy])
+        self._changed()
 
     def snapshot(self) -> list[Snapshot]:
         """All of them, those that win first."""

@@ -119,7 +119,7 @@ class Topology:
         alternate: Callable[[ExchangeDeclaration], str | None] = own_alternate,
         new_identity: Callable[[], str] | None = None,
     ) -> None:
-        """``alternate`` says which alternate exchange is in force for an exchange; see :meth:`refresh_alternates`.
+        """``alternate`` says which alternate exchange is in force for an exchange; see :meth:`refresh_alternate`.
 
         ``new_identity`` gives each declared queue its identity, a name that no other declaration ever gets; without it
         identities are numbers, which another broker gives again.
@@ -156,7 +156,9 @@ class Topology:
             ends = self.queues if binding.destination_is_queue else self.exchanges
             if binding.source in self.exchanges and binding.destination in ends:
                 self._add_binding(binding)
-        self.refresh_alternates()
+        for name in self.exchanges:
+            self.refresh_alternate(name)
+        self.version += 1
 
     # --- queues ---------------------------------------------------------------------------------------------
 
@@ -272,11 +274,13 @@ class Topology:
         """True for an exchange that bindings leave."""
         return bool(self._leaving.get(name))
 
-    def refresh_alternates(self) -> None:
-        """Ask anew which alternate exchanges are in force: a policy has changed."""
-        for exchange in self.exchanges.values():
-            exchange.alternate = self._alternate(exchange.declaration)
-        self.version += 1
+    def refresh_alternate(self, name: str) -> None:
+        """Ask anew which alternate exchange is in force for an exchange, if there is one of this name: a policy has
+        changed."""
+        exchange = self.exchanges.get(name)
+        if exchange is not None:
+            before, exchange.alternate = exchange.alternate, self._alternate(exchange.declaration)
+            self.version += exchange.alternate != before
 
     def _add_exchange(self, declaration: ExchangeDeclaration) -> None:
         exchange = self.exchanges[declaration.name] = Exchange(declaration)

@@ -137,7 +137,7 @@ class Peer:
                 await trio.lowlevel.wait_readable(self._socket)
                 now = shared.clock()
                 self._read(now)
-                shared.pump.turn(now)
+                shared.pump.turn_of_peer(now)
         except trio.ClosedResourceError:
             pass  # another task closed the socket: a deadline, a fault, the operator
 
@@ -150,7 +150,7 @@ class Peer:
                 now = shared.clock()
                 if self._unsent is not None:
                     self._send(self._unsent, now)
-                shared.pump.turn(now)
+                shared.pump.turn_of_peer(now)
         except trio.ClosedResourceError:
             pass
         finally:

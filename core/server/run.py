@@ -27,6 +27,7 @@ from core.server.pump import Pump
 from core.server.signals import Signals
 from core.server.surroundings import Counters, Surroundings
 from core.server.timers import Timers, TurnTimer
+from core.work import Work
 
 
 def read_clocks() -> Now:
@@ -50,6 +51,17 @@ TAKEN = (
 """Settings that :meth:`Server.take` brings into force."""
 
 
+class LoopRounds(trio.abc.Instrument):
+    """Tells the pump of each round of the event loop."""
+
+    def __init__(self, pump: Pump) -> None:
+        self._pump = pump
+
+    def after_io_wait(self, timeout: float) -> None:
+        """See :class:`trio.abc.Instrument`."""
+        self._pump.begin_loop_round()
+
+
 class Server:
     """Serves the given protocols on the configured addresses, over one engine."""
 
@@ -64,9 +76,11 @@ class Server:
         background: Sequence[Background] = (),
         sockets_changed: Callable[[int], None] = lambda count: None,
         store: Callable[[], bool] = lambda: False,
+        work: Work | None = None,
     ) -> None:
         """``background`` are tasks that run beside the peers until the server ends: the store's lanes, samplers.
-        ``sockets_changed`` is told the number of connections when one comes or goes. ``store`` is the pump's."""
+        ``sockets_changed`` is told the number of connections when one comes or goes. ``store`` and ``work`` are the
+        pump's."""
         self.counters = Counters()
         self._settings = settings
         self._factories = factories
@@ -81,7 +95,9 @@ class Server:
             rounds_max=settings.rounds_per_wake_up_max,
             wake_at=self._wake_at,
             store=store,
+            work=work,
         )
+        self._loop_rounds = LoopRounds(self._pump)
         self._connections = Connections(
             connections_max=sockets_limit(settings.connections_max),
             pending_max=settings.unauthenticated_max,
@@ -101,12 +117,14 @@ class Server:
         """
         sockets = await open_listeners(self._settings.listen, self._settings.accept_backlog)
         spare = Spare()
+        trio.lowlevel.add_instrument(self._loop_rounds)
         async with trio.open_nursery() as nursery:
             try:
                 await self._serve(nursery, sockets, spare, started)
             finally:
                 for listener in self._listeners:
                     listener.close()
+                trio.lowlevel.remove_instrument(self._loop_rounds)
                 self._cut_off_everybody("the broker ends")
                 spare.close()
                 nursery.cancel_scope.cancel()

@@ -468,6 +468,18 @@ def small_publishes(field: Field) -> None:
         settle_up(other, queue="q")
 
 
+def many_at_once(field: Field) -> None:
+    """200 connections send more than a turn's work each at once, five times: publishes of which no two are alike."""
+    others = [field.client091() for _ in range(field.n(200))]
+    declare(others[0], "q", max_length=1000)
+    piece = b"".join(to("", "q", properties=BasicProperties(message_id=f"{number}")) for number in range(300))
+    for _ in range(5):
+        for other in others:
+            other.send(piece)
+        for other in others:
+            settle_up(other, queue="q")
+
+
 def _ready(client: Client091, queue: str) -> int:
     answer = client.call(QueueDeclare(queue=queue, passive=True))
     assert isinstance(answer, QueueDeclareOk)
@@ -508,4 +520,5 @@ ATTACKS = [
     Attack("consumer time-out of 50,000", consumer_time_out),
     Attack("transaction of 50,000", transaction),
     Attack("publishes of which no two are alike", small_publishes),
+    Attack("200 connections at once", many_at_once),
 ]

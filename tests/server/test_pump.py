@@ -1,11 +1,13 @@
 """The turn: until nothing is left, but not for ever."""
 
 from collections.abc import Callable
+from itertools import count
 
 import trio
 
 from core.clock import Now
-from core.server.pump import Pump
+from core.server.pump import ALLOWANCE_MIN, ALLOWANCE_OF_ALL, Pump
+from core.work import AMPLE, Work
 from tests.kit.echo import EchoBroker
 
 NOW = Now(1.0, 2.0)
@@ -112,3 +114,55 @@ async def test_others_run_between_the_parts_of_a_long_turn(nursery: trio.Nursery
     await trio.testing.wait_all_tasks_blocked()
     assert len(diary) == 24
     assert diary.index("other") < 8, "a task that was ready waited for the whole of the busy one's work"
+
+
+async def test_a_peer_that_has_had_its_turn_and_wants_another_waits_behind_the_others():
+    ticking = (Now(NOW.monotonic + number / 1000, NOW.wall) for number in count())
+    pump = make_pump(EchoBroker(), rounds_max=4, clock=lambda: next(ticking))
+    diary: list[str] = []
+    for number in range(3):
+        pump.touch(chatty(pump, f"busy {number}", 9, diary))
+    pump.turn(NOW)
+    diary.clear()
+    pump.touch(chatty(pump, "bystander", 0, diary))
+    pump.turn(NOW)
+    assert diary.index("bystander") <= 1
+
+
+async def test_where_many_want_a_turn_each_may_do_its_share():
+    work = Work()
+    pump = Pump(engine=EchoBroker(), clock=lambda: NOW, rounds_max=1, wake_at=lambda when: None, work=work)
+    diary: list[str] = []
+    pump.touch(chatty(pump, "alone", 0, diary))
+    pump.turn(NOW)
+    assert work.allowance == AMPLE
+    for number in range(100):
+        pump.touch(chatty(pump, f"{number}", 0, diary))
+    pump.turn(NOW)
+    assert work.allowance == ALLOWANCE_OF_ALL // 100
+    for number in range(10_000):
+        pump.touch(chatty(pump, f"{number}", 0, diary))
+    pump.turn(NOW)
+    assert work.allowance == ALLOWANCE_MIN
+    pump.begin_loop_round()
+    assert work.allowance == AMPLE
+
+
+async def test_who_wakes_up_late_in_a_long_round_of_the_loop_shares_one_turn(nursery: trio.Nursery):
+    broker, work = EchoBroker(), Work()
+    pump = Pump(engine=broker, clock=lambda: NOW, rounds_max=1, wake_at=lambda when: None, work=work)
+    nursery.start_soon(pump.run)
+    await trio.testing.wait_all_tasks_blocked()
+    diary: list[str] = []
+    pump.begin_loop_round()
+    for number in range(5):
+        pump.touch(chatty(pump, f"{number}", 0, diary))
+        pump.turn_of_peer(Now(NOW.monotonic + number * 0.002, NOW.wall))
+    assert diary == ["0", "1", "2"]
+    assert work.allowance == ALLOWANCE_MIN
+    await trio.testing.wait_all_tasks_blocked()
+    assert diary == ["0", "1", "2", "4", "3"]
+    pump.begin_loop_round()
+    pump.touch(chatty(pump, "next", 0, diary))
+    pump.turn_of_peer(Now(NOW.monotonic + 1.0, NOW.wall))
+    assert diary[-1] == "next"

@@ -24,7 +24,7 @@ QUALIFIED = re.compile(r"\b(link|stage|queue|sender|receiver)[ -]$", re.IGNORECA
 ALLOWED_BASES = re.compile(
     r"(\w*Error|\w*Exception|\w*Fault|Protocol(\[.*\])?|Generic\[.*\]|(Int|Str)?Enum|IntFlag|NamedTuple|TypedDict"
     r"|Section|BaseModel|MessagingHandler|App\[None\]|(Simple)?DataSource\w*|SupportsTriggerAvailableNow|InputPartition"
-    r"|WriterCommitMessage|StatefulProcessor|StreamingQueryListener|StoreRefused)"
+    r"|WriterCommitMessage|StatefulProcessor|StreamingQueryListener|StoreRefused|trio\.abc\.Instrument)"
 )
 TEXT_SUFFIXES = frozenset({"", ".md", ".py", ".toml", ".txt", ".yml"})
 ONLY_IN_THE_PIPELINE = frozenset(

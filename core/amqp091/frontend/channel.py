@@ -34,7 +34,7 @@ LOOKS_AT_QUEUES = (methods.QueueDeclare, methods.QueuePurge, methods.QueueDelete
 turn."""
 
 
-METHOD_WORK, PUBLISHES_WORK = 20, 10
+METHOD_WORK, PUBLISHES_WORK, ACK_WORK = 20, 10, 10
 """What a method or a run of publishes that waited costs, in units of :mod:`core.work`; a publish costs half a unit."""
 
 
@@ -173,6 +173,7 @@ class Channel:
 
     def _do(self, work: AcksReceived | MethodReceived, now: Now) -> None:
         if isinstance(work, AcksReceived):
+            self._shared.work.spent += ACK_WORK * len(work.ranges)
             try:
                 self._settle(lambda: self.consuming.acknowledge(work.ranges))
             except ProtocolError as fault:

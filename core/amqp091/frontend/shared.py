@@ -53,7 +53,7 @@ class Shared:
 
     def begin_turn(self) -> None:
         """The others have had theirs."""
-        self.work_until = self.work.spent + self.settings.work_per_turn_max
+        self.work_until = self.work.spent + min(self.settings.work_per_turn_max, self.work.allowance)
 
     @property
     def turn_over(self) -> bool:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.amqp091.ack_run import AckRun, parse
+from core.amqp091.ack_run import RANGES_MAX, AckRun, parse
 from core.amqp091.codec import decode_method
 from core.amqp091.framing import FrameType, encode_frame, method_frame, read_frame
 from core.amqp091.methods import BasicAck, BasicReject
@@ -126,3 +126,14 @@ def test_ranges_say_what_the_frames_say(frames, changes):
 
 def test_a_frame_of_another_size_is_no_acknowledgement():
     assert run_of(encode_frame(FrameType.METHOD, 1, acks(1)[7:-1] + b"\x00")) is None
+
+
+def test_a_run_ends_where_it_would_be_too_many_ranges():
+    apart = acks(*range(1, 2000, 2))
+    run = run_of(apart)
+    assert run is not None
+    assert len(run.ranges) == RANGES_MAX
+    assert run.end_position == RANGES_MAX * ACK_BYTES
+    rest = run_of(apart[run.end_position :])
+    assert rest is not None
+    assert rest.ranges[0] == (2 * RANGES_MAX + 1, 2 * RANGES_MAX + 1)

@@ -308,6 +308,18 @@ def test_a_silent_peer_is_given_up_after_two_heartbeats():
     assert one.connection.finished
 
 
+def test_input_that_waits_for_the_next_turn_is_no_silence():
+    one = Peer().open(heartbeat=10)
+    one.connection.receive_data(HEARTBEAT_FRAME, 0.0)
+    one.connection.tick(20.0)
+    assert not one.connection.finished
+    assert one.events() == []
+    one.connection.tick(39.9)
+    assert not one.connection.finished
+    one.connection.tick(40.0)
+    assert one.connection.finished
+
+
 def test_under_an_alarm_silence_is_no_fault_and_the_peer_gets_time_after_it():
     one = Peer().open(heartbeat=10)
     one.connection.heartbeats_paused = True

@@ -1,5 +1,7 @@
 """Declaring, deleting and binding: who may, what is the same, and what goes along."""
 
+from dataclasses import replace
+
 import pytest
 
 from core.engine.settings import EngineSettings
@@ -13,7 +15,8 @@ from core.errors import (
     PreconditionFailed,
 )
 from core.interface import Cancelled, ExchangeTarget, ExchangeType
-from tests.kit.engine import Peer, binding, bodies, confirms, entries_for, exchange, make_broker, queue
+from core.store.definitions import PolicyDeclaration
+from tests.kit.engine import NOW, Peer, binding, bodies, confirms, entries_for, exchange, make_broker, queue
 
 ME, YOU = "me", "you"
 
@@ -359,3 +362,40 @@ def test_arguments_that_are_refused(arguments, error, text):
 def test_exchange_arguments_that_are_refused(arguments):
     with pytest.raises(PreconditionFailed):
         make_broker().declare_exchange(exchange("e", **arguments))
+
+
+# --- policies over many queues ------------------------------------------------------------------------------
+
+
+def test_a_policy_reaches_many_queues_turn_by_turn_and_the_newest_policy_holds():
+    broker = make_broker(*(f"q{number}" for number in range(300)), "gone")
+    limit = PolicyDeclaration(name="p", pattern="^q", priority=0, apply_to="all", definition={"max-length": 1})
+    broker.policies.set(limit)
+    spent = broker.work.spent
+    lengths = [row["max_length"] for row in broker.snapshot("queues")]
+    assert 0 < lengths.count(1) < 300
+    broker.delete_queue("gone", ME)
+    broker.declare_queue(queue("qnew"), ME)
+    broker.policies.set(replace(limit, definition={"max-length": 2}))
+    turns = 0
+    while broker.turn(NOW):
+        turns += 1
+    assert turns >= 2
+    assert broker.work.spent - spent < 10_000
+    assert {row["max_length"] for row in broker.snapshot("queues")} == {2}
+
+
+def test_a_policy_for_exchanges_is_in_force_when_it_has_been_set():
+    broker = make_broker("q")
+    broker.declare_exchange(exchange("e"))
+    broker.declare_exchange(exchange("other", ExchangeType.FANOUT))
+    broker.bind(binding("other", "q"), ME)
+    broker.policies.set(
+        PolicyDeclaration(
+            name="p", pattern="^e$", priority=0, apply_to="exchanges", definition={"alternate-exchange": "other"}
+        )
+    )
+    peer = Peer(broker)
+    peer.publish(ExchangeTarget("e", "k"), bodies(1))
+    peer.turn()
+    assert broker.queue_info("q", ME).ready == 1

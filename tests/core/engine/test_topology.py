@@ -254,10 +254,14 @@ def test_the_alternate_exchange_in_force_may_come_from_elsewhere():
     assert topology.exchanges["e"].alternate == "first"
     version = topology.version
     chosen["e"] = "second"
-    topology.refresh_alternates()
+    topology.refresh_alternate("e")
     assert topology.exchanges["e"].alternate == "second"
     assert topology.exchanges["amq.direct"].alternate is None
     assert topology.version > version
+    version = topology.version
+    topology.refresh_alternate("e")
+    topology.refresh_alternate("gone")
+    assert topology.version == version
 
 
 def test_a_queue_that_is_declared_again_has_another_identity(notes):
