@@ -62,8 +62,12 @@ POLICIES_WORK_PER_TURN = 1_000
 POLICY_WORK = 10
 """Of looking for the policy of a queue or exchange, beside 1 for each policy that there is."""
 
-EXCLUSIVE_AT_ONCE = 20
-"""Exclusive queues that are deleted in one step when their connection has gone: at 100 us each, 2 ms."""
+BINDING_REMOVAL_WORK = 5
+"""Of a binding that goes with its queue or exchange, in these units."""
+
+EXCLUSIVE_WORK = 2_000
+"""What deleting exclusive queues may cost in one step when their connection has gone, in these units; one queue goes in
+one piece."""
 
 OPERATOR = object()
 """The owner of no queue: not even an operator touches the messages of an exclusive one."""
@@ -152,10 +156,12 @@ class Broker:
 
     def unsubscribe(self, mailbox: Mailbox, owner: object) -> bool:
         self.alarms.unsubscribe(mailbox)
-        names = self._topology.queues_of(owner)
-        for name in names[:EXCLUSIVE_AT_ONCE]:
+        until = self.work.spent + EXCLUSIVE_WORK
+        for name in self._topology.queues_of(owner):
+            if self.work.spent >= until:
+                return True
             self._remove_queue(name)
-        return len(names) > EXCLUSIVE_AT_ONCE
+        return False
 
     def publisher(
         self,
@@ -317,7 +323,7 @@ class Broker:
         return self._topology.admit_exchange(declaration)
 
     def delete_exchange(self, name: str) -> None:
-        self._topology.delete_exchange(name)
+        self.work.spent += VERB_WORK + BINDING_REMOVAL_WORK * self._topology.delete_exchange(name)
 
     def exchange_info(self, name: str) -> ExchangeDeclaration:
         return self._topology.exchange(name).declaration
@@ -331,7 +337,7 @@ class Broker:
 
     def unbind(self, binding: Binding, owner: object) -> None:
         self.work.spent += VERB_WORK + len(binding.arguments)
-        self._topology.unbind(binding, owner)
+        self.work.spent += BINDING_REMOVAL_WORK * self._topology.unbind(binding, owner)
 
     def bindings(self, source: str, destination: str, destination_is_queue: bool) -> Sequence[Binding]:
         return self._topology.bindings(source, destination, destination_is_queue)
@@ -497,8 +503,7 @@ class Broker:
         self._pump.touch(queue)
 
     def _remove_queue(self, name: str) -> int:
-        self.work.spent += REMOVAL_WORK
-        self._topology.forget_queue(name)
+        self.work.spent += REMOVAL_WORK + BINDING_REMOVAL_WORK * self._topology.forget_queue(name)
         queue = self._queues.pop(name)
         ready = queue.ready
         self._pump.forget(queue)

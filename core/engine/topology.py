@@ -19,6 +19,7 @@ so, except exclusive queues and the built-in exchanges, and the bindings whose t
 ``version`` changes whenever a route may have changed.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -211,11 +212,11 @@ class Topology:
         """The exclusive queues of an owner."""
         return list(self._owned.get(owner, ()))
 
-    def forget_queue(self, name: str) -> None:
-        """The queue is to be deleted, and its bindings with it. Raises PreconditionFailed."""
+    def forget_queue(self, name: str) -> int:
+        """The queue is to be deleted, and its bindings with it. Returns how many. Raises PreconditionFailed."""
         removal = _Removal(queues={name: None})
         self._take_along(removal, list(self._arriving.get(Node(True, name), ())))
-        self._remove(removal)
+        return self._remove(removal)
 
     def _check_room_for_queue(self) -> None:
         limit = self._settings.queues_max
@@ -260,15 +261,16 @@ class Topology:
         self.version += 1
         return True
 
-    def delete_exchange(self, name: str) -> None:
-        """Idempotent. Raises Forbidden, Invalid."""
+    def delete_exchange(self, name: str) -> int:
+        """Idempotent. Returns how many bindings go with it. Raises Forbidden, Invalid, PreconditionFailed."""
         _check_not_default(name)
         self._check_name("exchange", name)
         _check_not_reserved("exchange", name)
-        if name in self.exchanges:
-            removal = _Removal()
-            self._take_along(removal, self._edges_of_exchange(removal, name))
-            self._remove(removal)
+        if name not in self.exchanges:
+            return 0
+        removal = _Removal()
+        self._take_along(removal, self._edges_of_exchange(removal, name))
+        return self._remove(removal)
 
     def is_source(self, name: str) -> bool:
         """True for an exchange that bindings leave."""
@@ -309,14 +311,16 @@ class Topology:
         self._add_binding(binding)
         self.version += 1
 
-    def unbind(self, binding: Binding, owner: object) -> None:
-        """Idempotent. Raises Forbidden, Locked."""
+    def unbind(self, binding: Binding, owner: object) -> int:
+        """Idempotent. Returns how many bindings go: auto-delete exchanges may go along. Raises Forbidden, Locked,
+        PreconditionFailed."""
         self._check_ends(binding, owner)
         edge = Edge.of(binding)
-        if edge in self._bindings:
-            removal = _Removal()
-            self._take_along(removal, [edge])
-            self._remove(removal)
+        if edge not in self._bindings:
+            return 0
+        removal = _Removal()
+        self._take_along(removal, [edge])
+        return self._remove(removal)
 
     def bindings(self, source: str, destination: str, destination_is_queue: bool) -> Sequence[Binding]:
         """All bindings between two nodes; every queue is bound to the default exchange by its name."""
@@ -347,6 +351,7 @@ class Topology:
 
     def _take_along(self, removal: _Removal, edges: list[Edge]) -> None:
         """Enter these bindings, and the auto-delete exchanges whose last binding goes with them, and so on."""
+        going: Counter[str] = Counter()
         while edges:
             edge = edges.pop()
             if edge in removal.edges:
@@ -354,7 +359,8 @@ class Topology:
             removal.edges[edge] = None
             if edge.source in removal.exchanges or not self.exchanges[edge.source].declaration.auto_delete:
                 continue
-            if self._leaving[edge.source].keys() <= removal.edges.keys():
+            going[edge.source] += 1
+            if going[edge.source] == len(self._leaving[edge.source]):
                 edges += self._edges_of_exchange(removal, edge.source)
 
     def _edges_of_exchange(self, removal: _Removal, name: str) -> list[Edge]:
@@ -362,11 +368,12 @@ class Topology:
         removal.exchanges[name] = None
         return [*self._leaving.get(name, ()), *self._arriving.get(Node(False, name), ())]
 
-    def _remove(self, removal: _Removal) -> None:
+    def _remove(self, removal: _Removal) -> int:
         self._record_removal(removal)
         for edge in removal.edges:
             del self._bindings[edge]
-            self.exchanges[edge.source].matcher.remove(edge)
+            if edge.source not in removal.exchanges:  # else its matcher goes as a whole
+                self.exchanges[edge.source].matcher.remove(edge)
             _drop(self._leaving, edge.source, edge)
             _drop(self._arriving, edge.destination, edge)
         for name in removal.exchanges:
@@ -379,6 +386,7 @@ class Topology:
                 if not owned:
                     del self._owned[definition.owner]
         self.version += 1
+        return len(removal.edges)
 
     def _record_removal(self, removal: _Removal) -> None:
         queues = [name for name in removal.queues if self.queues[name].id is not None]

@@ -399,3 +399,39 @@ def test_a_policy_for_exchanges_is_in_force_when_it_has_been_set():
     peer.publish(ExchangeTarget("e", "k"), bodies(1))
     peer.turn()
     assert broker.queue_info("q", ME).ready == 1
+
+
+# --- what removals cost -------------------------------------------------------------------------------------
+
+
+def test_bindings_that_go_along_are_counted_as_work():
+    broker = make_broker("q", "r")
+    for name in ("e", "f"):
+        broker.declare_exchange(exchange(name))
+        for number in range(100):
+            broker.bind(binding(name, "q", str(number)), ME)
+    broker.bind(binding("e", "r", "0"), ME)
+    for removal, least in (
+        (lambda: broker.unbind(binding("e", "q", "0"), ME), 5),
+        (lambda: broker.delete_exchange("e"), 500),
+        (lambda: broker.delete_queue("q", ME), 500),
+    ):
+        before = broker.work.spent
+        removal()
+        assert least <= broker.work.spent - before < least + 200
+    assert [row["source"] for row in broker.snapshot("bindings") if row["source"]] == []
+
+
+def test_exclusive_queues_with_many_bindings_go_a_few_in_each_step():
+    broker = make_broker()
+    mine = Peer(broker, owner=ME)
+    for number in range(10):
+        broker.declare_queue(queue(f"q{number}", exclusive=True), ME)
+        for key in range(200):
+            broker.bind(binding("amq.direct", f"q{number}", str(key)), ME)
+    steps = 0
+    while broker.unsubscribe(mine.mailbox, ME):
+        steps += 1
+        assert len(broker.snapshot("queues")) == 10 - 2 * steps
+    assert steps == 4
+    assert broker.snapshot("queues") == []
