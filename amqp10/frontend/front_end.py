@@ -4,8 +4,7 @@ This object joins a :class:`~amqp10.connection.Connection` and the engine, and d
 itself. Publishing is in ``incoming``, consuming in ``outgoing``, the management node in ``management_links``; here is
 only who is who: which link is which publisher or consumer, and what ends with what.
 
-Order within one call: the actions that wait are taken before new bytes are, so what the engine has handed out is
-accounted for before a flow changes the link credit it was handed out under.
+Within one call, waiting actions go before new bytes: what was handed out counts before a flow changes the link credit.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,7 +43,7 @@ from amqp10.frontend.outgoing import ConsumerLink
 from amqp10.frontend.reasons import BlockWatches, Telling, Waiting
 from amqp10.frontend.session_watches import SessionWatches
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.frontend.snapshots import link_identity, rows_of, stall_subject
+from amqp10.frontend.snapshots import link_identity, parts_of, stall_subject
 from amqp10.frontend.stream_filters import check_unfiltered, stream_filters
 from amqp10.management import ManagementNode
 from amqp10.performatives import Attach, Open
@@ -247,7 +246,10 @@ class Amqp10FrontEnd:
         return not (connection.input_left or connection.overdue or connection.handshake.waiting)
 
     def snapshot(self, kind: str, now: Now) -> list[dict[str, object]]:
-        return rows_of(kind, self.info, self.connection, alarms=self._alarms.on, watches=self._sessions, now=now)
+        return [row for part in self.parts(kind, now) for row in part]
+
+    def parts(self, kind: str, now: Now) -> Iterator[list[dict[str, object]]]:
+        return parts_of(kind, self.info, self.connection, alarms=self._alarms.on, watches=self._sessions, now=now)
 
     def check(self, order: Order) -> None:
         """See :class:`core.server.orders.Obedient`."""
@@ -256,8 +258,7 @@ class Amqp10FrontEnd:
     def obey(self, order: Order, now: Now) -> None:
         """See :class:`core.server.orders.Obedient`."""
         self._now = now
-        user = self._operating.obey(order)
-        if user is not None:
+        if (user := self._operating.obey(order)) is not None:
             self._blocks.look_at(user)
         self._answer_events(now)
 

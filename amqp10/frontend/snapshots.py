@@ -1,6 +1,6 @@
 """The state of a connection, its sessions and links, as plain values for whoever looks."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from amqp10.connection import Connection
 from amqp10.frontend.balances import balance_row
@@ -92,13 +92,10 @@ def session_snapshots(info: PeerInfo, connection: Connection) -> list[Snapshot]:
     ]
 
 
-def link_snapshots(info: PeerInfo, connection: Connection, *, watches: SessionWatches, now: Now) -> list[Snapshot]:
-    """Every link with its link credit; direction as seen from the broker."""
-    rows = []
-    for session in connection.sessions:
-        ages = watches.oldest(session, now)
-        rows += [_link_snapshot(info, session, link) | _age(link, ages, now) for link in session.links]
-    return rows
+def link_snapshots(info: PeerInfo, session: Session, *, watches: SessionWatches, now: Now) -> list[Snapshot]:
+    """Every link of a session with its link credit; direction as seen from the broker."""
+    ages = watches.oldest(session, now)
+    return [_link_snapshot(info, session, link) | _age(link, ages, now) for link in session.links]
 
 
 def _link_snapshot(info: PeerInfo, session: Session, link: Link) -> Snapshot:
@@ -132,23 +129,22 @@ def _link_snapshot(info: PeerInfo, session: Session, link: Link) -> Snapshot:
     return shown
 
 
-def link_figures(connection: Connection, *, watches: SessionWatches, now: Now) -> list[Snapshot]:
-    """Of every link what metrics are made of, and nothing else: there may be ten thousand. ``address`` is the queue of
-    a consumer, and what a publisher named."""
+def link_figures(session: Session, *, watches: SessionWatches, now: Now) -> list[Snapshot]:
+    """Of every link of a session what metrics are made of, and nothing else: there may be ten thousand. ``address`` is
+    the queue of a consumer, and what a publisher named."""
     rows: list[Snapshot] = []
-    for session in connection.sessions:
-        ages = watches.oldest(session, now)
-        for link in session.links:
-            user = link.reference
-            figures: Snapshot = {"direction": _direction(link), "link_credit": link.credit.link_credit}
-            if isinstance(user, PublisherLink):
-                figures["address"] = address_of(link)
-                figures["unconfirmed"] = user.link.credit.unconfirmed
-            elif isinstance(user, ConsumerLink) and user.consumer is not None:
-                figures["address"] = user.consumer.queue_name
-            if user is not None:
-                figures |= _age(link, ages, now) | balance_row(link)
-            rows.append(figures)
+    ages = watches.oldest(session, now)
+    for link in session.links:
+        user = link.reference
+        figures: Snapshot = {"direction": _direction(link), "link_credit": link.credit.link_credit}
+        if isinstance(user, PublisherLink):
+            figures["address"] = address_of(link)
+            figures["unconfirmed"] = user.link.credit.unconfirmed
+        elif isinstance(user, ConsumerLink) and user.consumer is not None:
+            figures["address"] = user.consumer.queue_name
+        if user is not None:
+            figures |= _age(link, ages, now) | balance_row(link)
+        rows.append(figures)
     return rows
 
 
@@ -199,18 +195,19 @@ def _paused(link: Link) -> bool:
     return isinstance(user, PublisherLink) and user.paused
 
 
-def rows_of(
+def parts_of(
     kind: str, info: PeerInfo, connection: Connection, *, alarms: frozenset[str], watches: SessionWatches, now: Now
-) -> list[Snapshot]:
-    """The rows of a connection of this kind; [] for kinds that AMQP 1.0 does not have."""
+) -> Iterator[list[Snapshot]]:
+    """The rows of a connection of this kind, none for kinds that AMQP 1.0 does not have; those of links session by
+    session, of the sessions that there were at the beginning."""
     match kind:
         case "connections":
-            return [connection_snapshot(info, connection, alarms)]
+            yield [connection_snapshot(info, connection, alarms)]
         case "sessions":
-            return session_snapshots(info, connection)
+            yield session_snapshots(info, connection)
         case "links":
-            return link_snapshots(info, connection, watches=watches, now=now)
+            for session in list(connection.sessions):
+                yield link_snapshots(info, session, watches=watches, now=now)
         case "link_figures":
-            return link_figures(connection, watches=watches, now=now)
-        case _:
-            return []
+            for session in list(connection.sessions):
+                yield link_figures(session, watches=watches, now=now)

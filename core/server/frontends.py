@@ -4,7 +4,7 @@ A front end is sans-IO: bytes and the time go in, bytes come out, and everything
 these calls. The server owns the socket, the clock and the order of calls, and it is the only one that awaits.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -90,6 +90,9 @@ class FrontEnd(Protocol):
     def snapshot(self, kind: str, now: Now) -> list[dict[str, object]]:
         """This connection's own state: "connections" (one), "sessions", "links", "channels"; [] for kinds it does not
         know."""
+
+    def parts(self, kind: str, now: Now) -> Iterator[list[dict[str, object]]]:
+        """The same in parts of some hundred rows, each made when it is asked for: others have their turn in between."""
 
 
 @dataclass(frozen=True, slots=True)

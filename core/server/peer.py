@@ -16,7 +16,7 @@ only, also when it comes up while another peer's turn flushes this one.
 """
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from enum import Enum
 from functools import partial
@@ -457,6 +457,16 @@ class Peer:
             tap.take(data, outgoing=outgoing, now=now)
 
     # --- looking in ------------------------------------------------------------------------------------
+
+    def parts(self, kind: str) -> Iterator[list[Snapshot]]:
+        """The same rows in parts: see :meth:`core.server.frontends.FrontEnd.parts`."""
+        if kind == "connections" or self._front_end is None:
+            yield self.snapshot(kind)
+            return
+        try:
+            yield from self._front_end.parts(kind, self._shared.clock())
+        except Exception as error:  # as below
+            self._fault(error, self._shared.clock())
 
     def snapshot(self, kind: str) -> list[Snapshot]:
         """The front end's rows; for "connections" one row always, with what the server knows."""

@@ -253,8 +253,9 @@ class Server:
             self._log.info("drain-ended", connections=len(self._connections))
 
     def connections(self, kind: str) -> Iterator[list[Snapshot]]:
-        """The rows of a kind, connection by connection: for whoever lets others work in between."""
-        return (peer.snapshot(kind) for peer in self._connections)
+        """The rows of a kind, connection by connection and of a large one in parts: for who lets others work in
+        between."""
+        return (rows for peer in self._connections for rows in peer.parts(kind))
 
     def _found(self, identity: str) -> list[Peer]:
         peer = self._connections.find(identity)

@@ -2,14 +2,16 @@
 
 import time
 
+from amqp10.framing import FRAME_HEADER_BYTES
 from amqp10.messaging import ACCEPTED, Modified
-from amqp10.performatives import Begin, Detach, Disposition, End
+from amqp10.performatives import Begin, Detach, Disposition, End, Flow, decode_performative
 from core.amqp091.methods import BasicConsume, BasicDeliver, BasicQos, QueueDeclare
 from core.amqp091.properties import BasicProperties
 from tests.kit.plain_clients import (
     ATTACH,
     BEGIN,
     DETACH,
+    END,
     FLOW,
     TRANSFER,
     WIDE,
@@ -170,16 +172,28 @@ def why_many_links(field: Field) -> None:
 
 
 def publish_unlike(field: Field) -> None:
-    """50,000 transfers to an anonymous target, each to another address of an exchange."""
-    client = field.client10()
+    """50,000 transfers of a hundred sizes to an exchange that has no binding."""
+    limits = [0]
+
+    def on_frame(code: int, frame: bytes) -> None:
+        flow = decode_performative(frame, FRAME_HEADER_BYTES, len(frame))[0] if code == FLOW else None
+        if isinstance(flow, Flow) and flow.link_credit is not None:
+            limits.append((flow.delivery_count or 0) + flow.link_credit)
+
+    client = Client10(field.host, field.port, on_frame=on_frame)
+    field.clients.append(client)
     client.send(sender("/exchanges/amq.topic/key"))
-    client.wait(FLOW, 1)
-    count = field.n(50_000)
-    sent = 0
+    count, sent = field.n(50_000), 0
     while sent < count:
-        client.send(transfers([b"x" * (1 + number % 100) for number in range(100)], first=sent))
-        sent += 100
-        client.wait(FLOW, max(1, sent // 400))
+        flows = client.came(FLOW)
+        room = min(count, max(limits)) - sent
+        if room:
+            client.send(transfers([b"x" * (1 + number % 100) for number in range(room)], first=sent))
+            sent += room
+        else:
+            client.wait(FLOW, flows + 1)
+    client.send(performative(End()))
+    client.wait(END, 1)
 
 
 def stream_by_timestamp(field: Field) -> None:

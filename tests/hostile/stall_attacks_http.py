@@ -213,7 +213,11 @@ def live(field: Field) -> None:
         client.send(publish(1, b"x", method=BasicPublish(exchange="", routing_key=f"q{number:05}")))
     time.sleep(4.0)
     for one in watching:
-        check(one.recv(65536).count(b"event: ") > 1, "the live stream tells nothing")
+        told = b""
+        while told.count(b"event: overview") < 3:  # what it said at once, and what it said since
+            data = one.recv(65536)
+            check(bool(data), "the live stream has ended")
+            told += data
         one.close()
 
 

@@ -7,7 +7,7 @@ TEXT`` puts TEXT into the mailbox of connection WHO, ``pause`` stops reading unt
 S`` ticks in S seconds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf
 
 from core.clock import Now
@@ -157,6 +157,9 @@ class EchoFrontEnd:
 
     def connection_lost(self, now: Now) -> None:
         self._called("connection_lost")
+
+    def parts(self, kind: str, now: Now) -> Iterator[list[dict[str, object]]]:
+        yield self.snapshot(kind, now)
 
     def snapshot(self, kind: str, now: Now) -> list[dict[str, object]]:
         if kind == "connections":

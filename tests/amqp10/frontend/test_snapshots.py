@@ -2,6 +2,7 @@
 
 from amqp10.frontend.settings import FrontEndSettings
 from amqp10.messaging import ACCEPTED
+from amqp10.performatives import End
 from amqp10.session import SessionLimits
 from core.interface import Snapshot
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
@@ -123,3 +124,16 @@ def test_a_link_that_is_attached_on_one_side_only():
 def test_what_it_knows_nothing_of():
     _, peer = linked()
     assert peer.front_end.snapshot("queues", peer.broker.now) == []
+
+
+def test_links_come_session_by_session_and_what_ended_meanwhile_harms_nothing():
+    broker, peer = linked()
+    peer.begin(channel=3)
+    peer.attach_sender("/queues/q", channel=3, name="more")
+    for kind in ("links", "link_figures"):
+        assert [len(part) for part in peer.front_end.parts(kind, broker.now)] == [2, 1]
+    parts = peer.front_end.parts("links", broker.now)
+    assert len(next(parts)) == 2
+    peer.send(End(), channel=3)
+    assert sum(len(part) for part in parts) <= 1
+    assert len(peer.front_end.snapshot("links", broker.now)) == 2
