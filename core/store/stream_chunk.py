@@ -223,7 +223,7 @@ class ChunkCache:
     A reader at the tail finds what was appended a moment ago, so it never reads the disk.
     """
 
-    __slots__ = ("_chunks", "bytes", "bytes_max", "hits", "misses")
+    __slots__ = ("_chunks", "_firsts", "bytes", "bytes_max", "hits", "misses")
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -232,17 +232,21 @@ class ChunkCache:
         self.misses = 0
         self._chunks: OrderedDict[tuple[str, int], tuple[Chunk, int]] = OrderedDict()
         """By stream and first offset, with what was counted for each; the one used last at the end."""
+        self._firsts: dict[str, set[int]] = {}
+        """The first offsets of the chunks that are kept of each stream."""
 
     def put(self, stream: str, chunk: Chunk) -> None:
         """Keep a chunk, in place of those not used for longest. One that alone is too large is not kept."""
         size = chunk.memory_bytes
-        self._drop(self._chunks.pop((stream, chunk.first), None))
+        if (stream, chunk.first) in self._chunks:
+            self._drop(stream, chunk.first)
         if size > self.bytes_max:
             return
         self._chunks[stream, chunk.first] = (chunk, size)
+        self._firsts.setdefault(stream, set()).add(chunk.first)
         self.bytes += size
         while self.bytes > self.bytes_max:
-            self._drop(self._chunks.popitem(last=False)[1])
+            self._drop(*next(iter(self._chunks)))
 
     def get(self, stream: str, first: int) -> Chunk | None:
         """The chunk that begins at this offset, if it is kept."""
@@ -254,6 +258,15 @@ class ChunkCache:
         self._chunks.move_to_end((stream, first))
         return found[0]
 
-    def _drop(self, kept: tuple[Chunk, int] | None) -> None:
-        if kept is not None:
-            self.bytes -= kept[1]
+    def forget(self, stream: str) -> None:
+        """The stream is deleted: the cache keeps none of its chunks."""
+        for first in list(self._firsts.get(stream, ())):
+            self._drop(stream, first)
+
+    def _drop(self, stream: str, first: int) -> None:
+        _, size = self._chunks.pop((stream, first))
+        self.bytes -= size
+        firsts = self._firsts[stream]
+        firsts.discard(first)
+        if not firsts:
+            del self._firsts[stream]

@@ -354,6 +354,7 @@ class StreamLog:
 
     def delete(self) -> None:
         """The stream is gone, and everything of it on disk. The log may not be used any more."""
+        self._cache.forget(self._folder)
         self._lane.remove_folder(self._folder)
 
     # --- a start

@@ -71,3 +71,15 @@ def test_the_same_chunk_twice_counts_once_and_one_too_large_is_not_kept():
     cache.put("s", chunk_of(1, 2000 - CHUNK_OVERHEAD_BYTES))
     assert cache.bytes == before
     assert cache.get("s", 1) is None
+
+
+def test_the_cache_forgets_a_stream_that_is_deleted_and_keeps_the_others():
+    cache = ChunkCache(10_000)
+    for first in range(3):
+        cache.put("deleted", chunk_of(first, 100))
+    cache.put("kept", chunk_of(0, 100))
+    cache.forget("deleted")
+    cache.forget("never there")
+    assert [cache.get("deleted", first) for first in range(3)] == [None] * 3
+    assert cache.get("kept", 0) is not None
+    assert cache.bytes == chunk_of(0, 100).memory_bytes

@@ -218,6 +218,7 @@ def test_a_deleted_stream_leaves_nothing():
     log.delete()
     store.sync()
     assert [path for path in store.disk.paths if path.startswith(FOLDER)] == []
+    assert store.cache.bytes == 0
 
 
 # --- starts
