@@ -62,6 +62,9 @@ POLICIES_WORK_PER_TURN = 1_000
 POLICY_WORK = 10
 """Of looking for the policy of a queue or exchange, beside 1 for each policy that there is."""
 
+CONSUMERS_A_UNIT = 20
+"""Of a queue that is asked about: what all of them hold is added up."""
+
 BINDING_REMOVAL_WORK = 5
 """Of a binding that goes with its queue or exchange, in these units."""
 
@@ -560,6 +563,7 @@ class Broker:
     def _info(self, definition: QueueDefinition) -> QueueInfo:
         declaration = definition.declaration
         queue = self._queues[declaration.name]
+        self.work.spent += len(queue.consumers) // CONSUMERS_A_UNIT
         return QueueInfo(
             declaration=declaration,
             type=queue_type(declaration.arguments),

@@ -79,7 +79,7 @@ DECODE_ERRORS: Mapping[int, str] = {
 
 ACTIONS_AT_ONCE = 16
 EVENT_WORK, ACTION_WORK, CHANNEL_WORK = 20, 15, 30
-"""What a method or a run costs at least, in units of :mod:`core.work`, an action, and the end of a channel."""
+"""What a method or a run costs at least, in units of :mod:`core.work`, an action, and a channel that begins or ends."""
 DONE = object()
 
 
@@ -333,6 +333,7 @@ class Amqp091FrontEnd:
                 if FlowReason.DRAIN_MODE in self.throttle.alarms:
                     self.shut_down(DRAINED, now)
             case ChannelOpened():
+                self._shared.work.spent += CHANNEL_WORK
                 self.channels[event.channel] = Channel(event.channel, self._shared)
                 self.traffic.channels += 1
                 self.traffic.channels_opened += 1

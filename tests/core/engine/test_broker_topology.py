@@ -435,3 +435,13 @@ def test_exclusive_queues_with_many_bindings_go_a_few_in_each_step():
         assert len(broker.snapshot("queues")) == 10 - 2 * steps
     assert steps == 4
     assert broker.snapshot("queues") == []
+
+
+def test_asking_about_a_queue_of_many_consumers_is_work():
+    broker = make_broker("q")
+    peer = Peer(broker)
+    for _ in range(200):
+        peer.consume("q")
+    before = broker.work.spent
+    broker.queue_info("q", ME)
+    assert broker.work.spent - before == 10
