@@ -81,6 +81,10 @@ class Mailbox:
         actions, self._actions = self._actions, self._actions[most:]
         return actions[:most] if self._actions else actions
 
+    def put_back(self, actions: list["Action"]) -> None:
+        """These were taken, and are the oldest again. As above."""
+        self._actions[:0] = actions
+
     def __bool__(self) -> bool:
         return bool(self._actions)
 

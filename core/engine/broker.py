@@ -92,7 +92,7 @@ class Broker:
         recorder = None if storage is None else storage.recorder
         self.alarms = AlarmRegistry()
         """For the samplers, which hold alarms up."""
-        self.work = Work()
+        self.work = Work() if storage is None else storage.work
         """Where everything is counted that a peer can have the event loop do."""
         self._settings = settings
         self._converter = converter

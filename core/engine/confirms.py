@@ -42,6 +42,12 @@ class Ledger:
     answered: int = 0
     rejections: list[Answer] = field(default_factory=list)
     """Those that are not answered yet, of all places; they may overlap."""
+    behind: int = field(init=False)
+    """How many places have come no further than ``answered``: as long as there are some, nothing new can be answered,
+    and no other place has to be looked at."""
+
+    def __post_init__(self) -> None:
+        self.behind = len(self.progress)
 
     def took(self, place: Hashable, stop: int) -> None:
         """The place has taken everything before ``stop``, but for what it rejected."""
@@ -55,12 +61,15 @@ class Ledger:
 
     def gone(self, place: Hashable) -> None:
         """The place will not take any more."""
-        self.progress.pop(place, None)
+        self.behind -= self.progress.pop(place, self.count) <= self.answered
 
     def answers(self) -> list[Answer]:
         """What can be answered and was not before, in order."""
+        if self.behind:
+            return []
         start = self.answered
         self.answered = stop = min(self.progress.values(), default=self.count)
+        self.behind = sum(reached == stop for reached in self.progress.values())
         if not self.rejections:
             return self._not_rejected(start, stop)
         answers: list[Answer] = []
@@ -74,6 +83,7 @@ class Ledger:
         return answers + self._not_rejected(start, stop)
 
     def _advance(self, place: Hashable, stop: int) -> None:
+        self.behind -= self.progress[place] <= self.answered < stop
         if stop == self.count:
             del self.progress[place]
         else:

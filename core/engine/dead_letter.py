@@ -19,10 +19,11 @@ nothing out, so at most what consumers hold already is added.
 This module knows neither where the copies are kept nor what an entry looks like.
 """
 
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import accumulate, groupby
 from math import inf
 
 from core.clock import Now
@@ -35,6 +36,15 @@ from core.message import Route, Run
 
 UNDER_WAY_MAX = 4096
 """Messages under way at most-once: enough to keep the stages of the targets busy."""
+
+LETTER_WORK = 70
+"""Of writing a message anew with its death and routing it, in units of :mod:`core.work`."""
+
+SENT_AT_ONCE = 64
+"""In one dispatch of the queue, which so takes 5 ms at most; what still waits goes in the next turns."""
+
+SENT_BYTES_AT_ONCE = 2**20
+"""The same in bytes, since each is copied. A larger message goes alone."""
 
 KEPT_UNDER_WAY_MAX = 32
 """Messages under way at least-once: what RabbitMQ's dead-letter worker prefetches, by default."""
@@ -53,7 +63,7 @@ class DeadLetters:
 
     __slots__ = (
         "_couriers", "_failed", "_queue", "_retry_at", "_roads", "_waiting",
-        "dead_lettered", "dropped", "here", "room",
+        "dead_lettered", "dropped", "here", "room", "sends_more", "sent",
     )  # fmt: skip
 
     def __init__(self, queue: AnyQueue, roads: Roads | None) -> None:
@@ -64,6 +74,10 @@ class DeadLetters:
         self._failed: list[Letter] = []
         """Not accepted, to be tried again."""
         self._retry_at = inf
+        self.sends_more = False
+        """Some of what waits could go at once, and is left to the next turn."""
+        self.sent = 0
+        """Messages that were written anew in the last call of ``send``."""
         self.here = 0
         """Messages waiting, failed and under way."""
         self.room = True
@@ -121,7 +135,8 @@ class DeadLetters:
         return done
 
     def send(self, options: QueueOptions, restore: Callable[[Stretch], None], now: Now) -> list[Stretch]:
-        """Publish what waits, as far as there may be so much under way. Returns, as above, what needs no sending.
+        """Publish what waits: so much at once, and as far as there may be so much under way. Returns, as above, what
+        needs no sending.
 
         ``restore`` has the entries of a stretch read back that was paged out.
         """
@@ -131,19 +146,24 @@ class DeadLetters:
             self._retry_at = inf
         done: list[Stretch] = []
         limit = KEPT_UNDER_WAY_MAX if options.at_least_once else UNDER_WAY_MAX
-        free = limit - sum(courier.under_way for courier in self._couriers.values())
-        while self._waiting and free > 0:
+        room = limit - sum(courier.under_way for courier in self._couriers.values())
+        free = min(room, SENT_AT_ONCE)
+        size = 0
+        self.sent = 0
+        while self._waiting and self.sent < free and size < SENT_BYTES_AT_ONCE:
             stretch, reason = self._waiting.popleft()
             if options.dead_letter_exchange is None:
                 self.dropped[reason.value] += len(stretch)
                 done.append(stretch)
                 continue
-            if len(stretch) > free:
-                self._waiting.appendleft((stretch.part(free, len(stretch)), reason))
-                stretch = stretch.part(0, free)
-            free -= len(stretch)
+            stretch = self._cut(stretch, reason, free - self.sent)
             restore(stretch)
+            sizes = list(accumulate(map(len, stretch.entries), initial=size))
+            stretch = self._cut(stretch, reason, max(1, bisect_left(sizes, SENT_BYTES_AT_ONCE)))
+            size = sizes[len(stretch)]
+            self.sent += len(stretch)
             done += self._publish(stretch, reason, options.dead_letter_exchange, options.dead_letter_routing_key, now)
+        self.sends_more = bool(self._waiting) and self.sent < room
         self._count(-_total(done))
         return done
 
@@ -151,6 +171,13 @@ class DeadLetters:
         """The queue is deleted."""
         for courier in self._couriers.values():
             courier.retire()
+
+    def _cut(self, stretch: Stretch, reason: DeathReason, n: int) -> Stretch:
+        """The first ``n`` messages; the others wait again, in front."""
+        if n >= len(stretch):
+            return stretch
+        self._waiting.appendleft((stretch.part(n, len(stretch)), reason))
+        return stretch.part(0, n)
 
     def _publish(
         self, stretch: Stretch, reason: DeathReason, exchange: str, key: str | None, now: Now

@@ -22,8 +22,9 @@ from core.engine.kinds import AnyQueue
 from core.engine.waits import Waits
 from core.work import Work
 
-QUEUE_WORK = 8
-"""What a touched queue costs although nothing moves in it, in units of :mod:`core.work`."""
+QUEUE_WORK, RUN_WORK = 8, 10
+"""What a touched queue costs although nothing moves in it, in units of :mod:`core.work`, and each run that it takes on,
+beside 1 for each message."""
 
 
 class Waiting(Protocol):
@@ -117,10 +118,11 @@ class Pump:
         while touched and work.spent < until:
             queue, _ = touched.popitem(last=newest)
             newest = self._late and not newest
-            waiting = queue.inbox.waiting
+            inbox = queue.inbox
+            before = inbox.waiting + RUN_WORK * inbox.runs
             if queue.admit(self._confirms, now):
                 self._touched[queue] = None
-            work.spent += QUEUE_WORK + waiting - queue.inbox.waiting + queue.dispatch(now)
+            work.spent += QUEUE_WORK + before - inbox.waiting - RUN_WORK * inbox.runs + queue.dispatch(now)
             self._look_ahead(queue)
         self._late = bool(touched)
         if touched:

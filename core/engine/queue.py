@@ -32,7 +32,7 @@ from core.engine.backing import Backing
 from core.engine.confirms import Confirms, Submission
 from core.engine.consumers import Attachment, Consumers, Level
 from core.engine.courier import Roads
-from core.engine.dead_letter import DeadLetters
+from core.engine.dead_letter import LETTER_WORK, DeadLetters
 from core.engine.endings import Endings
 from core.engine.expiry import Disuse, expires_at, has_expired, monotonic
 from core.engine.holders import Holders
@@ -293,7 +293,8 @@ class Queue:
             self._drop_excess(now)
         if letters.here:
             self._endings.settle(letters.send(self.options, self._restore, now))
-            self._due(letters.deadline)
+            self._work_left -= letters.sent * LETTER_WORK
+            self._due(now.monotonic if letters.sends_more else letters.deadline)
         if self._cares:
             self._see_to_cares(now)
         if self._asking and self._work_left > 0 and not self._endings.returning:

@@ -17,6 +17,7 @@ from core.store.store import Store
 from core.store.stream_chunk import ChunkCache
 from core.store.stream_log import StreamLog
 from core.store.stream_segment import Damage
+from core.work import Work
 
 STREAM_CACHE_BYTES = 16 * 2**20
 """Chunks of all streams kept in memory: readers at the tail of a few busy streams stay within it."""
@@ -39,6 +40,8 @@ class Storage:
     store: Store
     """The lanes; queue indexes and the message store of classic queues."""
     quorum: QuorumQueues
+    work: Work = field(default_factory=Work)
+    """Where the recorder counts what it does, and the engine then everything else."""
     salvage: bool = False
     passed_over: deque[str] = field(default_factory=lambda: deque(maxlen=PASSED_OVER_MAX))
     """What is damaged in streams and was not told yet: each becomes a line of the log."""

@@ -179,6 +179,7 @@ class OpenData:
         return Storage(
             found=found,
             recorder=self._definitions,
+            work=self._definitions.work,
             store=store,
             quorum=quorum,
             salvage=self._settings.salvage,

@@ -10,7 +10,9 @@ credit, other methods by ``waiting_methods_max``, above which the reader stops t
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from core.amqp091 import methods
 from core.amqp091.errors import ChannelFault, ConnectionFault, ProtocolError, ReplyCode
@@ -44,6 +46,7 @@ class Channel:
     __slots__ = (
         "_answers",
         "_budget",
+        "_committing",
         "_queues_behind",
         "_settlements",
         "_shared",
@@ -75,6 +78,8 @@ class Channel:
         """Something was published since the queues' last turn."""
         self._settlements: list[Callable[[], None]] | None = None
         """Acknowledgements of a transaction; None outside of transaction mode."""
+        self._committing: deque[Callable[[Now], None]] = deque()
+        """What is left to do of a tx.commit."""
         self._answers: dict[type[Method], Callable[..., Method | None]] = {
             methods.ConfirmSelect: self._select_confirms,
             methods.TxSelect: self._select_transactions,
@@ -124,7 +129,8 @@ class Channel:
         """A new turn, with its budget. Returns True when something waits for the next one."""
         self._budget = self._messages_per_turn
         self._queues_behind = False
-        self._look_at_commit()
+        if self.publishing.committing:
+            self._go_on_committing(now)
         stage, shared = self._stage, self._shared
         while stage and not (self.waiting or self.released or shared.turn_over or self._waits_for_queues(stage[0])):
             work = stage.popleft()
@@ -257,36 +263,58 @@ class Channel:
         return methods.TxSelectOk()
 
     def _commit(self, now: Now) -> None:
-        """tx.commit; it is answered when everything in it is safe."""
-        self.publishing.commit(now)
+        """tx.commit; it is answered when everything in it is done and safe."""
+        self._committing.extend(self.publishing.commit())
         settlements, self._settlements = self._settlements or [], []
-        for settlement in settlements:
-            settlement()
-        self._look_at_commit()
+        self._committing.extend(partial(_settled, settlement) for settlement in settlements)
+        self._go_on_committing(now)
 
     def _roll_back(self, method: methods.TxRollback) -> Method:
         self.publishing.rollback()
         self._settlements = []
         return methods.TxRollbackOk()
 
-    def _look_at_commit(self) -> None:
-        if self.publishing.committed():
-            self._shared.connection.send(self.number, methods.TxCommitOk())
+    def _go_on_committing(self, now: Now) -> None:
+        """As far as this turn goes. Raises ChannelFault; nothing behind that is done."""
+        shared = self._shared
+        while self._committing and not shared.turn_over:
+            self._commit_one(now)
+        if self._committing:
+            shared.wake()
+        elif self.publishing.committed():
+            shared.connection.send(self.number, methods.TxCommitOk())
+
+    def _commit_one(self, now: Now) -> None:
+        self._shared.work.spent += METHOD_WORK
+        try:
+            self._committing.popleft()(now)
+        except ChannelFault:
+            self._committing.clear()
+            raise
 
     # --- the end -------------------------------------------------------------------------------------------------
 
-    def release(self) -> Iterator[None]:
-        """The channel is over: what was not taken on is dropped. What was not acknowledged goes back to its queues as
-        the answer is gone through, a consumer's at each step."""
+    def release(self, now: Now) -> Iterator[None]:
+        """The channel is over: what was not taken on is dropped. As the answer is gone through, a tx.commit that was
+        taken on is done to its end, and what was not acknowledged goes back to its queues, a consumer's at each step.
+        """
         if self.released:
-            return iter(())
+            return
         self.released = True
         self._shared.waiting_methods -= sum(not isinstance(work, PublishesReceived) for work in self._stage)
         self._stage.clear()
         self._shared.reply_queues.pop(self.number, None)
+        while self._committing:
+            with suppress(ChannelFault):  # nobody is left who could be told
+                self._commit_one(now)
+            yield
         self.publishing.release()
         self.stage_credit.end()
-        return self.consuming.release()
+        yield from self.consuming.release()
+
+
+def _settled(settlement: Callable[[], None], now: Now) -> None:
+    settlement()
 
 
 def located(fault: ProtocolError, method: Method) -> ProtocolError:

@@ -11,7 +11,10 @@ Acknowledgements are by delivery-tag, which the channel counts from 1; the engin
 ``Unacked`` knows which is which.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate
 
 from core.amqp091.deliver_run import encode_run
 from core.amqp091.errors import ChannelFault, ReplyCode, cut
@@ -30,6 +33,8 @@ FAILED = Return(delivery_failed=True)
 """basic.reject with requeue: a failed attempt, which quorum queues count."""
 GIVEN_BACK = Return()
 """basic.nack with requeue and basic.recover: no attempt has failed. The difference is RabbitMQ's."""
+DELIVERED_BYTES_A_UNIT = 256
+"""What is written and sent for one unit of :mod:`core.work`."""
 GETTERS_KEPT = 64
 """Queues from which a channel may basic.get without making an attachment anew."""
 
@@ -247,18 +252,18 @@ class Consuming:
             return
         tag = self._tags(consumption, action.first, count)
         exchange, routing_key = self._way(action)
-        self._shared.connection.write(
-            encode_run(
-                self.channel,
-                consumption.consumer_tag,
-                tag,
-                not action.first_acquirer,
-                exchange,
-                routing_key,
-                rendered(action, self._shared.converter),
-                self._shared.connection.frame_max,
-            )
+        frames = encode_run(
+            self.channel,
+            consumption.consumer_tag,
+            tag,
+            not action.first_acquirer,
+            exchange,
+            routing_key,
+            rendered(action, self._shared.converter),
+            self._shared.connection.frame_max,
         )
+        self._shared.work.spent += len(frames) // DELIVERED_BYTES_A_UNIT
+        self._shared.connection.write(frames)
         self._count(consumption, count, redelivered=not action.first_acquirer)
         if consumption.no_ack:
             self._shared.engine.settle(consumer, action.first, action.first + count - 1, Disposal.ACCEPTED)
@@ -429,6 +434,22 @@ class Consuming:
             if consumer is not None:
                 engine.cancel(consumer)
                 yield
+
+
+def beyond(action: Delivered, size: int) -> Delivered | None:
+    """Cut a delivery off where its messages are more than so many bytes, but for the first one; returns the rest."""
+    entries = action.entries
+    if len(entries) == 1 or sum(map(len, entries)) <= size:
+        return None
+    n = max(1, bisect_right(list(accumulate(map(len, entries))), size))
+    sequences = action.sequences
+    rest = replace(
+        action, first=action.first + n, entries=entries[n:], sequences=None if sequences is None else sequences[n:]
+    )
+    del entries[n:]
+    if sequences is not None:
+        action.sequences = sequences[:n]
+    return rest
 
 
 def _is_recorded(consumption: Consumption) -> bool:

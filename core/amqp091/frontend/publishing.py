@@ -4,7 +4,8 @@ What messages of one exchange, routing key and property list have in common (dur
 keys) is found out once and kept: a *shape*. The engine answers every message; a channel in confirm mode passes the
 answers on [confirm.select], any other throws them away.
 
-Publishes of a transaction stand here until tx.commit, which is answered when the engine has answered them all.
+Publishes of a transaction stand here until tx.commit: then the channel has them published, turn by turn, and answers
+when the engine has answered them all.
 
 Numbers: the engine gets the channel's own count of publishes, from 0. A confirm's delivery-tag counts from 1 since
 confirm.select.
@@ -12,8 +13,9 @@ confirm.select.
 
 import struct
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from core.amqp091.content import body_of, entry_of
 from core.amqp091.errors import ChannelFault, ReplyCode
@@ -357,12 +359,12 @@ class Publishing:
             )
         transaction.append((event, shape))
 
-    def commit(self, now: Now) -> None:
-        """tx.commit: publish what the transaction holds. Raises ChannelFault outside of transaction mode."""
+    def commit(self) -> list[Callable[[Now], None]]:
+        """tx.commit: what is to be done, in order, to publish what the transaction holds. Raises ChannelFault outside
+        of transaction mode."""
         waiting = self._take_transaction()
         self._commits = True
-        for event, shape in waiting:
-            self._publish(event, shape, now)
+        return [partial(self._publish, event, shape) for event, shape in waiting]
 
     def rollback(self) -> None:
         """tx.rollback. Raises ChannelFault outside of transaction mode."""

@@ -3,7 +3,7 @@
 import hypothesis.strategies as st
 from hypothesis import given
 
-from core.credit_flow.stage import Stage
+from core.credit_flow.stage import RUNS_PER_TURN, Stage
 
 
 def stage_with(*counts: int, budget: int | None) -> Stage[str]:
@@ -62,3 +62,13 @@ def test_parts_adjoin_and_add_up(counts, budgets):
         assert sum(stop - start for _, start, stop in parts) == min(budget, waiting) == waiting - stage.waiting
         left += [(run, place) for run, start, stop in parts for place in range(start, stop)]
     assert left == [(run, place) for run, count in enumerate(counts) for place in range(count)]
+
+
+def test_a_turn_takes_so_many_runs_however_short_they_are():
+    stage: Stage[str] = Stage(10_000)
+    for number in range(RUNS_PER_TURN + 3):
+        stage.put(str(number), 1)
+    assert len(stage.take_turn()) == RUNS_PER_TURN
+    assert (stage.waiting, stage.runs) == (3, 3)
+    assert [run for run, _, _ in stage.take_turn()] == [str(RUNS_PER_TURN + number) for number in range(3)]
+    assert stage.waiting == 0

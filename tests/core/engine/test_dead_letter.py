@@ -7,7 +7,15 @@ import pytest
 from core.clock import Now
 from core.engine.backing import MemoryBacking
 from core.engine.broker import Broker
-from core.engine.dead_letter import HERE_MAX, KEPT_UNDER_WAY_MAX, RETRY_SECONDS, is_cycle
+from core.engine.dead_letter import (
+    HERE_MAX,
+    KEPT_UNDER_WAY_MAX,
+    LETTER_WORK,
+    RETRY_SECONDS,
+    SENT_AT_ONCE,
+    SENT_BYTES_AT_ONCE,
+    is_cycle,
+)
 from core.engine.options import QueueOptions
 from core.engine.queue import REMOVED_AT_ONCE, Queue
 from core.interface import Consumer, DeathReason, Delivered, Disposal, ExchangeTarget
@@ -33,7 +41,7 @@ def dying(name: str = "q", exchange_name: str = "", **arguments: object):
 
 def run(broker: Broker, now: Now = NOW) -> None:
     """Turns until nothing moves any more."""
-    for _ in range(50):
+    for _ in range(500):
         if not broker.turn(now):
             return
     raise AssertionError("it never comes to rest")
@@ -310,3 +318,37 @@ def test_a_queue_whose_letters_are_stuck_gives_up_and_hands_out_nothing_more():
 def test_without_roads_there_is_no_exchange():
     one = Queue("q", QueueOptions(dead_letter_exchange="x"), lambda _level: MemoryBacking())
     assert one.counts()["dropped"] == {}
+
+
+def test_a_dispatch_sends_so_many_letters_and_the_others_follow_in_order():
+    broker, peer = make(queue("dead"), dying())
+    broker.set_stage_budget("dead", 0)
+    peer.publish("q", bodies(4096))
+    consumer = peer.consume("q", 4096)
+    run(broker)
+    broker.settle(consumer, 0, 4095, Disposal.REJECTED)
+    for turn in range(1, 5):
+        before = broker.work.spent
+        broker.turn(NOW)
+        assert shown(broker, "dead")["messages_waiting"] == turn * SENT_AT_ONCE
+        assert broker.work.spent - before >= SENT_AT_ONCE * LETTER_WORK
+        assert broker.deadline <= NOW.monotonic, "the queue goes on at once"
+    broker.set_stage_budget("dead", None)
+    run(broker)
+    assert [body(entry) for entry in taken(peer)] == bodies(4096)
+    assert shown(broker)["dead_lettered"] == {"rejected": 4096}
+
+
+def test_large_letters_are_sent_by_their_bytes():
+    broker, peer = make(queue("dead"), dying())
+    broker.set_stage_budget("dead", 0)
+    large = [bytes([number]) * (SENT_BYTES_AT_ONCE // 2) for number in range(5)]
+    peer.publish("q", large)
+    consumer = peer.consume("q", 5)
+    run(broker)
+    broker.settle(consumer, 0, 4, Disposal.REJECTED)
+    broker.turn(NOW)
+    assert 1 <= shown(broker, "dead")["messages_waiting"] <= 2
+    broker.set_stage_budget("dead", None)
+    run(broker)
+    assert [body(entry) for entry in taken(peer)] == large

@@ -4,6 +4,7 @@ import pytest
 
 from core.amqp091.connection import ConnectionSettings
 from core.amqp091.framing import method_frame
+from core.amqp091.frontend.consuming import beyond
 from core.amqp091.frontend.settings import FrontEndSettings
 from core.amqp091.methods import (
     BasicAck,
@@ -28,6 +29,8 @@ from core.amqp091.methods import (
     QueueDeleteOk,
 )
 from core.amqp091.properties import BasicProperties
+from core.interface import Delivered
+from core.message import Attributes
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import Wire091Peer, connect
 
@@ -576,3 +579,27 @@ def test_a_batch_of_large_messages_is_not_more_than_may_wait_for_the_socket():
     peer.go_on_reading()
     assert broker.ready() == 0
     assert taken < 600
+
+
+@pytest.mark.parametrize("sequences", [None, [7, 8, 9, 10]])
+def test_a_delivery_is_cut_off_at_its_bytes(sequences):
+    entries = [bytes(4), bytes(4), bytes(40), b""]
+    action = Delivered(None, 5, list(entries), Attributes(), 0, True, sequences=sequences)  # type: ignore[arg-type]
+    pieces, rest = [], beyond(action, 8)
+    while rest is not None:
+        pieces.append(action)
+        action, rest = rest, beyond(rest, 8)
+    pieces.append(action)
+    assert [(piece.first, len(piece.entries)) for piece in pieces] == [(5, 2), (7, 1), (8, 1)]
+    assert [entry for piece in pieces for entry in piece.entries] == entries
+    assert [n for piece in pieces for n in piece.sequences or ()] == (sequences or [])
+
+
+def test_a_delivery_of_large_messages_comes_in_order():
+    broker = InProcessBroker()
+    peer, publisher = connect(broker), connect(broker)
+    peer.declare()
+    bodies = [bytes([number]) * 2**17 for number in range(40)]
+    publisher.publish(1, bodies, routing_key="q")
+    peer.consume(no_ack=True)
+    assert peer.bodies() == bodies

@@ -3,6 +3,7 @@
 import pytest
 
 from core.amqp091.connection import ConnectionSettings
+from core.amqp091.framing import method_frame
 from core.amqp091.frontend.settings import FrontEndSettings
 from core.amqp091.methods import (
     BasicNack,
@@ -25,6 +26,7 @@ from core.amqp091.methods import (
     TxSelectOk,
 )
 from core.amqp091.properties import BasicProperties
+from tests.kit.engine import NOW
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.storage import KeptDefinitions, open_storage, sync, write
 from tests.kit.wire import InProcessBroker, numbered
@@ -202,3 +204,21 @@ def test_closing_the_channel_ends_the_transaction_without_a_commit(peer: Wire091
     peer.publish(1, numbered(5), routing_key="q")
     peer.call(1, ChannelClose(reply_code=200), ChannelCloseOk)
     assert peer.broker.ready() == 0
+
+
+def test_a_commit_takes_several_turns_and_ends_although_its_connection_is_lost():
+    broker = InProcessBroker()
+    peer = connect(broker, 1, settings=FrontEndSettings(connection=ConnectionSettings(), work_per_turn_max=100))
+    peer.declare()
+    peer.call(1, TxSelect(), TxSelectOk)
+    for number in range(60):
+        properties = BasicProperties(message_id=f"{number}")
+        peer.publish(1, [b"%d" % number], routing_key="q", properties=properties)
+    channel = peer.front_end.channels[1]
+    peer.front_end.receive_data(method_frame(1, TxCommit()), NOW)
+    assert channel.waiting, "that was one turn"
+    while peer.front_end.connection_lost(NOW):
+        pass
+    other = connect(broker)
+    other.consume()
+    assert other.bodies() == [b"%d" % number for number in range(60)], "what was begun is done to its end"
