@@ -76,14 +76,11 @@ class Mailbox:
             self._notify()
         self._actions.append(action)
 
-    def take(self, most: int = 2**31) -> list["Action"]:
-        """The oldest actions, ``most`` at most. Whoever leaves some sees to it that it comes back for them."""
+    def take(self, most: int = 2**31, *, put_back: Sequence["Action"] = ()) -> list["Action"]:
+        """The oldest actions, ``most`` at most, when those of ``put_back`` are the oldest again. Who leaves some returns."""
+        self._actions[:0] = put_back
         actions, self._actions = self._actions, self._actions[most:]
         return actions[:most] if self._actions else actions
-
-    def put_back(self, actions: list["Action"]) -> None:
-        """These were taken, and are the oldest again. As above."""
-        self._actions[:0] = actions
 
     def __bool__(self) -> bool:
         return bool(self._actions)
@@ -106,8 +103,7 @@ class Publisher:
     link_credit_max: int | None = None
     """The most link credit that the policy of its fixed target lets it have; None for no such limit. As above."""
     stage_credit: "CreditFlow | None" = None
-    """Its side of the stage credit with queues, its own and nobody else's. None for a publisher that nothing but link
-    credit brakes."""
+    """Its side of the stage credit with queues, its own alone. None for one that nothing but link credit brakes."""
 
 
 AGE_SECONDS = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3_600, "m": 60, "s": 1}

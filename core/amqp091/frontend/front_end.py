@@ -187,7 +187,7 @@ class Amqp091FrontEnd:
                 rest = beyond(action, DELIVERED_BYTES_AT_ONCE) if isinstance(action, Delivered) else None
                 self._take_action(action)
                 if rest is not None:
-                    shared.mailbox.put_back([rest, *actions[place + 1 :]])
+                    shared.mailbox.take(0, put_back=[rest, *actions[place + 1 :]])
                     break
         if shared.mailbox:
             if not shared.flooded:  # else there is another turn when the output is on its way

@@ -593,13 +593,3 @@ def test_a_delivery_is_cut_off_at_its_bytes(sequences):
     assert [(piece.first, len(piece.entries)) for piece in pieces] == [(5, 2), (7, 1), (8, 1)]
     assert [entry for piece in pieces for entry in piece.entries] == entries
     assert [n for piece in pieces for n in piece.sequences or ()] == (sequences or [])
-
-
-def test_a_delivery_of_large_messages_comes_in_order():
-    broker = InProcessBroker()
-    peer, publisher = connect(broker), connect(broker)
-    peer.declare()
-    bodies = [bytes([number]) * 2**17 for number in range(40)]
-    publisher.publish(1, bodies, routing_key="q")
-    peer.consume(no_ack=True)
-    assert peer.bodies() == bodies
