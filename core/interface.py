@@ -77,7 +77,7 @@ class Mailbox:
         self._actions.append(action)
 
     def take(self, most: int = 2**31, *, put_back: Sequence["Action"] = ()) -> list["Action"]:
-        """The oldest actions, ``most`` at most, when those of ``put_back`` are the oldest again. Who leaves some returns."""
+        """The oldest actions, ``most`` at most, once ``put_back`` are the oldest again. Who leaves some comes back."""
         self._actions[:0] = put_back
         actions, self._actions = self._actions, self._actions[most:]
         return actions[:most] if self._actions else actions
