@@ -166,7 +166,7 @@ class QueueIndexMachine(RuleBasedStateMachine):
         disk = self.harness.disk
         sure = lane.written
         if in_between and lane.writing is not None:
-            path = min(lane.writing.paths)
+            path = min(path for path, _ in lane.writing.ends)
             before = disk.size(path) if path in disk.paths else 0
             lane.writing.run(disk)
             if torn is not None and before + torn < disk.size(path):
