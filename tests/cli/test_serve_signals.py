@@ -40,6 +40,14 @@ enabled = false
 """
 
 
+@pytest.fixture(autouse=True)
+def _hang_ups_are_obeyed() -> Iterator[None]:
+    """Also where the tests run under ``nohup``: what it starts ignores SIGHUP, and so do the processes below."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 class Running:
     """The process, and its log."""
 
