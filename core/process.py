@@ -60,12 +60,9 @@ if TYPE_CHECKING:
 SWITCH_SECONDS = 0.0001
 """How long a worker that has synced waits for the interpreter while the loop is busy: with the default of 5 ms, the
 longest commits took three times as long. With half of this a quorum queue is slower again."""
-GC_THRESHOLDS = (20_000, 2, 50)
-"""New objects between two looks for cycles among the youngest; how many such looks come between two among the younger
-half, and how many of these between two at everything that has come since the start. What the broker makes for messages
-dies by itself; with the default of 700 it is looked at thousands of times a second: 2 % of a quorum queue's CPU time.
-Everybody waits for a look: 5 ms for 20,000 objects, 10 to 15 ms for 60,000. One at everything (15 ms for 100,000
-objects, 40 ms for 250,000) comes only when a quarter more are there than at the last one."""
+GC_THRESHOLD = 20_000
+"""New objects between two looks for cycles among the youngest. What the broker makes for messages dies by itself; with
+the default of 700 it is looked at thousands of times a second: 2 % of a quorum queue's CPU time."""
 REFUSAL_DELAY_S = (1.0, 3.0)
 """A refused authentication is told after a random time between these: guessing is slow, and costs us nothing."""
 IDENTITY_BYTES = 16
@@ -275,7 +272,7 @@ def _settle_memory(give_back: Callable[[], None]) -> None:
     """What the start has made is either garbage, or stays."""
     gc.collect()  # what the start has left behind is a few MiB
     gc.freeze()  # what is there now stays: looking for cycles in it was 3 % of a quorum queue's CPU time
-    gc.set_threshold(*GC_THRESHOLDS)  # not before: it would set off a collection of what the start is still making
+    gc.set_threshold(GC_THRESHOLD)  # not before: it would set off a collection of what the start is still making
     give_back()
 
 
