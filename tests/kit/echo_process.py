@@ -9,6 +9,7 @@ import os
 import resource
 import sys
 import time
+from functools import partial
 
 import trio
 
@@ -16,6 +17,7 @@ from core.config.log import LogSettings
 from core.config.server import ServerSettings
 from core.observe.log import open_log
 from core.server.run import Server, serve
+from core.server.signals import Signals
 from tests.kit.echo import EchoBroker
 
 
@@ -26,9 +28,10 @@ def main() -> None:
     held = [os.open(os.devnull, os.O_RDONLY) for _ in range(used_up)]
     broker = EchoBroker()
     settings = ServerSettings(listen=("127.0.0.1:0",))
-    with open_log(LogSettings(form="json"), sys.stdout, monotonic=time.monotonic) as log:
+    with open_log(LogSettings(form="json"), sys.stdout, monotonic=time.monotonic) as log, Signals() as signals:
         server = Server(settings=settings, engine=broker, factories=[broker.factory()], log=log)
-        trio.run(serve, server, lambda addresses: print(addresses[0][1], flush=True))
+        started = partial(serve, signals=signals, reload=lambda: None)
+        trio.run(started, server, lambda addresses: print(addresses[0][1], flush=True))
     for descriptor in held:
         os.close(descriptor)
 
