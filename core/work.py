@@ -1,8 +1,8 @@
 """How much has been done in the event loop, in units: what a peer's turn is bounded by.
 
 A unit is what takes about a microsecond: a binding that is looked at, a place of a tree that is visited, a message that
-goes into a queue. Whoever does work that somebody can multiply counts it here, and whoever lets others work looks how
-much it was. Units are counted, not measured, so the same input always ends its turn at the same place.
+goes into a queue. Code whose work a client can multiply adds it to this count, and the pumps and front ends end a turn
+by it. Units are counted, not measured, so the same input always ends its turn at the same place.
 """
 
 AMPLE = 2**62

@@ -44,7 +44,7 @@ class Exit(IntEnum):
 
 
 LASTING = frozenset({Exit.USAGE, Exit.DAMAGED})
-"""What the next start would end with too, until somebody changes something. config/headgate.service has the same."""
+"""The next start ends with these too, until an operator changes something. config/headgate.service has the same."""
 
 EPILOGUE = (
     "Exit codes: 0 done, 1 fault of headgate, 2 wrong usage or configuration, 3 broker not reachable, "

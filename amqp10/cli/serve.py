@@ -69,7 +69,7 @@ def serve_command(
     settings = read_settings(config, overrides)
 
     def ready(addresses: Sequence[tuple[str, int]], console: str) -> None:
-        with suppress(OSError):  # whoever started the broker does not listen; those who connect do
+        with suppress(OSError):  # the program that started the broker reads no more of its output; clients do connect
             print(ready_line(settings, addresses, pid=os.getpid(), console=console), flush=True)
 
     try:

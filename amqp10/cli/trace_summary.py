@@ -1,6 +1,6 @@
 """What ``headgate trace frames`` shows of the many: frames that carry messages and outcomes, counted by the second.
 
-A busy connection has thousands of transfers a second and a few flows, and the flows are what somebody looks for. So
+A busy connection has thousands of transfers a second and a few flows, and a reader of the trace looks for the flows. So
 transfers, dispositions, and what AMQP 0.9.1 has in their place, become one row for each second, direction, channel,
 handle and name.
 """

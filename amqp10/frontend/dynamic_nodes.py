@@ -13,7 +13,7 @@ class DynamicNodes:
     """Of one connection, whose queues are its ``owner``'s."""
 
     def __init__(self, connection: Connection, topology: Topology, *, owner: object, unique: Callable[[], str]) -> None:
-        """``unique`` gives the part of a name that nobody can guess."""
+        """``unique`` gives the part of a name that no peer can guess."""
         self._connection = connection
         self._topology = topology
         self._owner = owner

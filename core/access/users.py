@@ -58,7 +58,7 @@ class Users:
         return list(self._keys) or [GUEST]
 
     def guest_is_welcome(self, *, loopback: bool) -> bool:
-        """Whether a peer may be the default user: nobody has configured another, and it is on this machine."""
+        """Whether a peer may be the default user: the configuration has no user, and the peer is on this machine."""
         return loopback and not self._keys
 
     def keys(self, name: str, *, loopback: bool) -> ScramKeys:

@@ -1,4 +1,4 @@
-"""The admin server's share of the event loop: one slice of one answer, then everybody else's turn.
+"""The admin server's share of the event loop: one slice of one answer, then the turns of all other tasks.
 
 Answers that are long are walks (:mod:`core.slices`). However many clients ask at the same time, one walk is on at a
 time, and after a slice the next in line goes on; so all of them together hold up messages no longer than one does.
