@@ -17,12 +17,12 @@ from core.engine.arguments import queue_type
 from core.engine.confirms import Confirms, Submission
 from core.engine.consumers import Attachment
 from core.engine.courier import Roads
-from core.engine.edges import Node
+from core.engine.enforcement import SEARCH_WORK, Enforcement
 from core.engine.kinds import AnyQueue
 from core.engine.making import Lanes, QueueMaker, check_memory_can_keep
 from core.engine.moving import shown
 from core.engine.options import effective
-from core.engine.policies import Policies
+from core.engine.policies import Policies, acting
 from core.engine.pump import Pump
 from core.engine.residency import SAMPLE_INTERVAL_S, Residency, Resident
 from core.engine.router import Queues, Router
@@ -59,8 +59,9 @@ VERB_WORK, REMOVAL_WORK = 40, 100
 POLICIES_WORK_PER_TURN = 1_000
 """What may be done in one step after policies have changed, in these units."""
 
-POLICY_WORK = 10
-"""Of looking for the policy of a queue or exchange, beside 1 for each policy that there is."""
+HEARING_WORK, POLICY_WORK = 1, 20
+"""Of a queue or exchange that hears of a change, in these units, and of the settings that another policy gives to a
+queue."""
 
 CONSUMERS_A_UNIT = 20
 """Of a queue that is asked about: what all of them hold is added up."""
@@ -127,6 +128,7 @@ class Broker:
         )
         self._storage = storage
         self.policies = Policies(policies_max=settings.policies_max, recorder=recorder, changed=self._policies_changed)
+        self._enforcement = Enforcement(self.policies, self.work)
         self._topology = Topology(
             settings, recorder=recorder, alternate=self.policies.alternate_exchange, new_identity=new_identity
         )
@@ -140,14 +142,13 @@ class Broker:
             confirms=self._confirms,
             alarms=self.alarms,
             policies=self.policies,
+            enforcement=self._enforcement,
             totals=self._totals,
             store=None if store_stage is None else store_stage.stage_credit,
             lanes=() if storage is None else (storage.store.classic, storage.store.quorum, storage.store.streams),
             now=lambda: self._now.monotonic,
         )
         self._next_consumer = 0
-        self._unapplied: dict[Node, None] = {}
-        """Queues and exchanges for which another policy may hold than is in force."""
         if storage is not None:
             self._restore(storage.found)
 
@@ -264,7 +265,7 @@ class Broker:
         if self._residency.deadline <= now.monotonic:
             self._touch_owners(self._residency.gather(now.monotonic))
         self._apply_policies()
-        work_left = self._pump.turn(now) or bool(self._unapplied)
+        work_left = self._pump.turn(now) or self._enforcement.waiting
         for queue in self._pump.take_expired():
             self._remove_unasked(queue)
         return work_left
@@ -501,13 +502,14 @@ class Broker:
 
     def _add_queue(self, definition: QueueDefinition) -> None:
         declaration = definition.declaration
-        options = effective(declaration, self.policies.acting(declaration))
+        options = effective(declaration, acting(declaration, self._enforcement.enter(declaration)))
         queue = self._queues[declaration.name] = self._maker.make(definition, options, self._now.monotonic)
         self._pump.touch(queue)
 
     def _remove_queue(self, name: str) -> int:
         self.work.spent += REMOVAL_WORK + BINDING_REMOVAL_WORK * self._topology.forget_queue(name)
         queue = self._queues.pop(name)
+        self._enforcement.leave(name)
         ready = queue.ready
         self._pump.forget(queue)
         queue.dissolve(self._confirms, ResourceDeleted(f"queue '{name}' was deleted"))
@@ -531,25 +533,29 @@ class Broker:
         for definition in self._topology.queues.values():
             self._add_queue(definition)
 
-    def _policies_changed(self) -> None:
+    def _policies_changed(self, name: str) -> None:
         """Some queues and exchanges hear of it now, the others turn by turn."""
-        self._unapplied.update(dict.fromkeys(Node(True, name) for name in self._queues))
-        self._unapplied.update(dict.fromkeys(Node(False, name) for name in self._topology.exchanges))
+        self._enforcement.begin(name, self._queues, self._topology.exchanges)
         self._apply_policies()
 
     def _apply_policies(self) -> None:
         until = self.work.spent + POLICIES_WORK_PER_TURN
-        while self._unapplied and self.work.spent < until:
-            (is_queue, name), _ = self._unapplied.popitem()
-            self.work.spent += POLICY_WORK + self.policies.count
+        while self._enforcement.waiting and self.work.spent < until:
+            is_queue, name = self._enforcement.next()
+            self.work.spent += HEARING_WORK
             if not is_queue:
+                self.work.spent += SEARCH_WORK * self.policies.count
                 self._topology.refresh_alternate(name)
             elif name in self._queues:
                 self._apply_policy(self._queues[name])
 
     def _apply_policy(self, queue: AnyQueue) -> None:
         declaration = self._topology.queues[queue.name].declaration
-        options = effective(declaration, self.policies.acting(declaration))
+        winner, is_another = self._enforcement.renew(declaration)
+        if not is_another:
+            return
+        self.work.spent += POLICY_WORK
+        options = effective(declaration, acting(declaration, winner))
         if options != queue.options:
             self.work.spent += len(queue.consumers) + len(queue.publishers)
             queue.apply(options, self._now)

@@ -46,7 +46,8 @@ from core.patterns import Pattern, PatternError
 from core.store.definitions import PolicyDeclaration
 
 POLICIES_MAX = 100
-"""With 10,000 queues a policy of lowest priority costs a million searches when it changes, at 0.4 µs each."""
+"""When its policy goes, a queue's name is searched for each policy that is left, at 1.5 µs: with 10,000 queues that is
+1.5 s, turn by turn."""
 TEXT_BYTES_MAX = 255
 """Length of a policy's name and of its pattern in UTF-8, as of the names that the pattern is for."""
 DEFINITION_BYTES_MAX = 4096
@@ -323,6 +324,17 @@ class Explanation:
         }
 
 
+def acting(queue: QueueDeclaration, winner: Policy | None) -> Mapping[str, object]:
+    """The keys of its winner that act for a queue, for :func:`core.engine.options.effective`."""
+    definition = {} if winner is None else winner.declaration.definition
+    return {key: value for key, value in definition.items() if key_effect(key, value, queue).effect is Effect.ACTS}
+
+
+def shown(queue: QueueDeclaration, winner: Policy | None) -> Snapshot:
+    """What a queue's snapshot says of policies: its policy, and its copies where that speaks of copies."""
+    return {"policy": None if winner is None else winner.name, **_copies_shown(queue, winner)}
+
+
 def _copies_shown(queue: QueueDeclaration, winner: Policy | None) -> Snapshot:
     """The copies that the queue should have, if the winner says anything about them and it can have some."""
     definition = {} if winner is None else winner.declaration.definition
@@ -355,9 +367,10 @@ class Policies:
         *,
         policies_max: int = POLICIES_MAX,
         recorder: PolicyRecorder | None = None,
-        changed: Callable[[], None] = lambda: None,
+        changed: Callable[[str], None] = lambda name: None,
     ) -> None:
-        """``changed`` is called after each change: other options may hold for any queue or exchange."""
+        """``changed`` is called after each change with the policy's name: other options may hold for any queue or
+        exchange."""
         self._policies_max = policies_max
         self._recorder = recorder
         self._changed = changed
@@ -372,6 +385,11 @@ class Policies:
     def count(self) -> int:
         """How many there are."""
         return len(self._ranked)
+
+    @property
+    def ranked(self) -> Sequence[Policy]:
+        """All of them, those that win first."""
+        return self._ranked
 
     @property
     def unusable(self) -> Sequence[tuple[str, str]]:
@@ -390,7 +408,7 @@ class Policies:
             self._recorder.set_policy(declaration)
         others = [other for other in self._ranked if other is not before]
         self._ranked = sorted([*others, policy], key=lambda policy: policy.rank)
-        self._changed()
+        self._changed(policy.name)
 
     def clear(self, name: str) -> None:
         """Remove a policy. Raises NotFound, PreconditionFailed."""
@@ -400,23 +418,16 @@ class Policies:
         if self._recorder is not None:
             self._recorder.remove_policy(name)
         self._ranked.remove(policy)
-        self._changed()
+        self._changed(name)
 
     def snapshot(self) -> list[Snapshot]:
         """All of them, those that win first."""
         return [policy.shown() for policy in self._ranked]
 
-    def winner(self, queue: QueueDeclaration) -> Policy | None:
-        """The policy that holds for a queue."""
-        return next((policy for policy in self._ranked if policy.holds_for(queue)), None)
-
-    def acting(self, queue: QueueDeclaration) -> Mapping[str, object]:
-        """The keys that act for a queue, for :func:`core.engine.options.effective`."""
-        winner = self.winner(queue)
-        if winner is None:
-            return {}
-        definition = winner.declaration.definition
-        return {key: value for key, value in definition.items() if key_effect(key, value, queue).effect is Effect.ACTS}
+    def winner(self, queue: QueueDeclaration, *, after: Policy | None = None) -> Policy | None:
+        """The policy that holds for a queue; of those that win after another one, which may be gone, if it is given."""
+        ranked = self._ranked if after is None else [policy for policy in self._ranked if policy.rank > after.rank]
+        return next((policy for policy in ranked if policy.holds_for(queue)), None)
 
     def alternate_exchange(self, exchange: ExchangeDeclaration) -> str | None:
         """The alternate exchange in force for an exchange: its own, or its winner's."""
@@ -440,11 +451,6 @@ class Policies:
         ]
         definition = {} if winner is None else winner.declaration.definition
         return Explanation(queue, winner, losers, [key_effect(key, value, queue) for key, value in definition.items()])
-
-    def shown(self, queue: QueueDeclaration) -> Snapshot:
-        """What a queue's snapshot says of policies: its policy, and its copies where that speaks of copies."""
-        winner = self.winner(queue)
-        return {"policy": None if winner is None else winner.name, **_copies_shown(queue, winner)}
 
     def _find(self, name: str) -> Policy | None:
         return next((policy for policy in self._ranked if policy.name == name), None)

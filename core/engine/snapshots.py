@@ -8,6 +8,7 @@ from core.alarms.registry import AlarmRegistry
 from core.credit_flow.flow import CreditFlow
 from core.engine.confirms import Confirms
 from core.engine.consumers import Attachment
+from core.engine.enforcement import Enforcement
 from core.engine.kinds import AnyQueue
 from core.engine.policies import Policies
 from core.engine.queue import Queue
@@ -28,6 +29,7 @@ class Snapshots:
     confirms: Confirms
     alarms: AlarmRegistry
     policies: Policies
+    enforcement: Enforcement
     totals: EngineTotals
     store: CreditFlow | None
     """The message store's stage credit, where there is one."""
@@ -114,7 +116,7 @@ class Snapshots:
             **_declared_queue(declaration),
             "queue_identity": definition.identity,  # "identity" would tell rows apart, and the name does that
             "type": queue.options.type.value,
-            **self.policies.shown(declaration),
+            **self.enforcement.shown(declaration),
             "messages_waiting": queue.inbox.waiting,
             "stage_credit_state": reading.state.value,
             "stage_credit_held_up_by": list(reading.held_up_by),
@@ -152,7 +154,7 @@ class Snapshots:
             "queues": len(self.queues),
             "exchanges": len(self.topology.exchanges),
             "bindings": len(self.topology.all_bindings()),
-            "policies": len(self.policies.snapshot()),
+            "policies": self.policies.count,
             "store_blocked_seconds": 0.0 if self.store is None else self.store.blocked_seconds(self.now()),
             **self.totals.counts(),
         }

@@ -381,7 +381,7 @@ def test_a_policy_reaches_many_queues_turn_by_turn_and_the_newest_policy_holds()
     while broker.turn(NOW):
         turns += 1
     assert turns >= 2
-    assert broker.work.spent - spent < 10_000
+    assert broker.work.spent - spent < 300 * 50  # twice settings that are another's, at 20 units
     assert {row["max_length"] for row in broker.snapshot("queues")} == {2}
 
 

@@ -17,8 +17,10 @@ from core.engine.policies import (
     TEXT_BYTES_MAX,
     Effect,
     Policies,
+    acting,
     checked,
     key_effect,
+    shown,
 )
 from core.errors import Invalid, LimitReached, NotFound, PreconditionFailed
 from core.store.definitions import PolicyDeclaration
@@ -61,6 +63,14 @@ def holding(*declarations, **settings):
 def winner_of(policies, name="q", **arguments):
     winner = policies.winner(queue(name, **arguments))
     return None if winner is None else winner.name
+
+
+def acting_of(policies, asked):
+    return acting(asked, policies.winner(asked))
+
+
+def shown_of(policies, asked):
+    return shown(asked, policies.winner(asked))
 
 
 # --- what may be said ----------------------------------------------------------------------------------------
@@ -113,7 +123,7 @@ def test_a_kept_policy_whose_pattern_cannot_be_used_is_shown_and_holds_for_nothi
     assert why.endswith("has no lookahead (?=")
     policies.set(policy("old", pattern="a", priority=5))
     assert policies.unusable == []
-    assert policies.shown(asked)["policy"] == "old"
+    assert shown_of(policies, asked)["policy"] == "old"
 
 
 @given(st.text(max_size=12))
@@ -304,19 +314,19 @@ def test_what_acts_is_what_is_in_force(kind, given_, said):
     arguments = {name: value for name, value in values(given_, "x-").items() if name in QUEUE_ARGUMENTS[kind]}
     asked = queue("q", **{"x-queue-type": kind, **arguments})
     policies = holding(policy(definition=values(said)))
-    acting = policies.acting(asked)
-    assert acting.keys() <= said.keys()
+    in_force = acting_of(policies, asked)
+    assert in_force.keys() <= said.keys()
     known = {
         key: value
         for key, value in values(said).items()
         if key == "max-link-credit" or f"x-{key}" in QUEUE_ARGUMENTS[kind]
     }
-    assert effective(asked, acting) == effective(asked, known)
+    assert effective(asked, in_force) == effective(asked, known)
 
 
 def test_no_policy_no_keys():
     policies = Policies()
-    assert policies.acting(queue("q")) == {}
+    assert acting_of(policies, queue("q")) == {}
     assert policies.explain(queue("q")).shown() == {
         "queue": "q",
         "policy": None,
@@ -330,8 +340,10 @@ def test_no_policy_no_keys():
 def test_row_4_12_lazy_by_policy_goes_before_the_argument():
     policies = holding(policy("Lazy", "^myqueue$", LAZY, apply_to="queues"))
     for mode in ("default", "lazy"):
-        assert effective(queue("myqueue", x_queue_mode=mode), policies.acting(queue("myqueue", x_queue_mode=mode))).lazy
-    assert not effective(queue("myqueue2"), policies.acting(queue("myqueue2"))).lazy
+        assert effective(
+            queue("myqueue", x_queue_mode=mode), acting_of(policies, queue("myqueue", x_queue_mode=mode))
+        ).lazy
+    assert not effective(queue("myqueue2"), acting_of(policies, queue("myqueue2"))).lazy
 
 
 # --- copies --------------------------------------------------------------------------------------------------
@@ -341,20 +353,20 @@ MIRROR = {"ha-mode": "exactly", "ha-params": 2, "ha-sync-mode": "automatic"}
 
 def test_row_4_49_the_mirror_policy_is_taken_and_shown_with_a_notice():
     policies = holding(policy("mirror_queue", "^queue_", MIRROR, apply_to="queues"))
-    shown = policies.shown(queue("queue_1"))
-    assert shown["policy"] == "mirror_queue"
-    assert shown["copies"] == "1 of 2 copies"
-    assert "asks for ha-mode 'exactly'; this broker is one node without replication" in shown["notice"]
+    of_queue = shown_of(policies, queue("queue_1"))
+    assert of_queue["policy"] == "mirror_queue"
+    assert of_queue["copies"] == "1 of 2 copies"
+    assert "asks for ha-mode 'exactly'; this broker is one node without replication" in of_queue["notice"]
     assert [key["effect"] for key in policies.explain(queue("queue_1")).shown()["keys"]] == ["no effect"] * 3
-    assert policies.acting(queue("queue_1")) == {}
-    assert policies.shown(queue("other")) == {"policy": None, "copies": None, "notice": None}
+    assert acting_of(policies, queue("queue_1")) == {}
+    assert shown_of(policies, queue("other")) == {"policy": None, "copies": None, "notice": None}
 
 
 def test_row_4_50_an_exclusive_queue_has_no_copies():
     policies = holding(policy("mirror_queue", "^queue_", MIRROR | {"max-length": 5}))
     exclusive = queue("queue_1", exclusive=True)
-    assert policies.shown(exclusive) == {"policy": "mirror_queue", "copies": None, "notice": None}
-    assert policies.acting(exclusive) == {"max-length": 5}
+    assert shown_of(policies, exclusive) == {"policy": "mirror_queue", "copies": None, "notice": None}
+    assert acting_of(policies, exclusive) == {"max-length": 5}
     whys = {key.key: key.why for key in policies.explain(exclusive).keys}
     assert whys["ha-mode"] == "an exclusive queue has no copies"
 
@@ -369,14 +381,14 @@ def test_row_4_50_an_exclusive_queue_has_no_copies():
     ],
 )
 def test_how_many_copies_are_meant(definition, copies):
-    assert holding(policy(definition=definition)).shown(queue("q"))["copies"] == copies
+    assert shown_of(holding(policy(definition=definition)), queue("q"))["copies"] == copies
 
 
 @pytest.mark.parametrize("kind", ["quorum", "stream"])
 def test_other_types_of_queues_are_not_mirrored(kind):
     policies = holding(policy(definition=MIRROR))
     asked = queue("q", x_queue_type=kind)
-    assert policies.shown(asked)["copies"] is None
+    assert shown_of(policies, asked)["copies"] is None
     assert policies.explain(asked).keys[0].why == f"a queue of type {kind} is not mirrored"
 
 
@@ -416,17 +428,17 @@ class Notes:
 
 def test_changes_are_recorded_and_told():
     notes, told = Notes(), []
-    policies = Policies(recorder=notes, changed=lambda: told.append(policies.count))
+    policies = Policies(recorder=notes, changed=lambda name: told.append((name, policies.count)))
     policies.set(policy("a"))
     policies.set(policy("a", priority=7))
     policies.clear("a")
     assert notes.noted == [("set", "a"), ("set", "a"), ("remove", "a")]
-    assert told == [1, 1, 0]
+    assert told == [("a", 1), ("a", 1), ("a", 0)]
 
 
 def test_what_cannot_be_recorded_does_not_happen():
     notes, told = Notes(), []
-    policies = Policies(recorder=notes, changed=lambda: told.append(policies.count))
+    policies = Policies(recorder=notes, changed=lambda name: told.append((name, policies.count)))
     policies.set(policy("a"))
     told.clear()
     notes.full = True
@@ -439,7 +451,7 @@ def test_what_cannot_be_recorded_does_not_happen():
 
 def test_what_was_recorded_is_restored_without_being_told_or_recorded():
     notes, told = Notes(), []
-    policies = Policies(recorder=notes, changed=lambda: told.append(policies.count))
+    policies = Policies(recorder=notes, changed=lambda name: told.append((name, policies.count)))
     policies.restore([policy("low"), policy("high", priority=1)])
     assert winner_of(policies) == "high"
     assert (notes.noted, told) == ([], [])
