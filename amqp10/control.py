@@ -43,16 +43,18 @@ from amqp10.control_links import LinkControl, close_operation, link_operations
 from amqp10.control_policies import PolicyControl, policy_operations
 from amqp10.control_queues import queue_operations
 from amqp10.errors import quote
-from amqp10.management_message import Operation, Refusal, Response, encodable, segment_text
-from core.interface import Control, Observable, Snapshot
-from core.rows import IDENTITY_FIELDS, KINDS, PAGE_MAX, WHY_KINDS
+from amqp10.management_message import Operation, Refusal, Response, segment_text
+from core.interface import Control, Snapshot
+from core.row_walks import RowSource, page_of, row_of
+from core.rows import KINDS, PAGE_MAX, WHY_KINDS
+from core.slices import Walk
 
 REASON_CHARACTERS_MAX = 100
 """With it a close frame fits into 512 bytes, whatever the characters [2.4.1]."""
 CLOSED_BY_OPERATOR = "closed by the operator"
 
 
-class ControlPlane(Observable, Control, PolicyControl, LinkControl, FrameControl, Protocol):
+class ControlPlane(RowSource, Control, PolicyControl, LinkControl, FrameControl, Protocol):
     """The broker as a whole: the engine's own state and that of the server around it.
 
     What ``identity`` means stands in a snapshot under the first of :data:`core.rows.IDENTITY_FIELDS` that it has.
@@ -61,7 +63,7 @@ class ControlPlane(Observable, Control, PolicyControl, LinkControl, FrameControl
     def status(self) -> Snapshot:
         """Version, listeners, alarms, descriptors: what concerns no single thing."""
 
-    def why(self, kind: str, identity: str) -> Snapshot | None:
+    def why(self, kind: str, identity: str) -> Walk[Snapshot | None]:
         """What holds up one of the :data:`core.rows.WHY_KINDS`, by its identity or the name of a queue; None where
         there is no such one."""
 
@@ -102,24 +104,24 @@ def control_operations(
     """
     match segments:
         case ["status"]:
-            return {"GET": lambda: Response(200, encodable(control.status()))}
+            return {"GET": lambda: Response(200, control.status())}
         case ["memory"]:
             return {
-                "GET": lambda: Response(200, encodable(control.memory())),
+                "GET": lambda: Response(200, control.memory()),
                 "PUT": lambda: _set_memory_watermark(control, _value(query, "watermark")),
             }
         case ["disk"]:
             return {
-                "GET": lambda: Response(200, encodable(control.disk())),
+                "GET": lambda: Response(200, control.disk()),
                 "PUT": lambda: _set_disk_free_limit(control, _value(query, "free_limit")),
             }
         case ["configuration"]:
             return {"GET": lambda: Response(200, control.configuration())}
         case ["drain"]:
             return {
-                "GET": lambda: Response(200, encodable(control.draining())),
-                "PUT": lambda: Response(200, encodable(control.drain(wanted=True))),
-                "DELETE": lambda: Response(200, encodable(control.drain(wanted=False))),
+                "GET": lambda: Response(200, control.draining()),
+                "PUT": lambda: Response(200, control.drain(wanted=True)),
+                "DELETE": lambda: Response(200, control.drain(wanted=False)),
             }
         case ["policies", _, *_]:
             return policy_operations(control, segments[1:], query, body)
@@ -148,18 +150,18 @@ def control_operations(
     return {}
 
 
-def _one(control: ControlPlane, kind: str, identity: str) -> Response:
-    found = control.snapshot(kind, identity)
-    if not found:
+def _one(control: ControlPlane, kind: str, identity: str) -> Walk[Response]:
+    found = yield from row_of(control, kind, identity)
+    if found is None:
         raise Refusal(404, f"there is no {quote(identity)} under /headgate/{kind}")
-    return Response(200, encodable(found[0]))
+    return Response(200, found)
 
 
-def _why(control: ControlPlane, kind: str, identity: str) -> Response:
-    answer = control.why(kind, _queue_name(identity) if kind == "addresses" else identity)
+def _why(control: ControlPlane, kind: str, identity: str) -> Walk[Response]:
+    answer = yield from control.why(kind, _queue_name(identity) if kind == "addresses" else identity)
     if answer is None:
         raise Refusal(404, f"there is no {quote(identity)} under /headgate/{kind}")
-    return Response(200, encodable(answer))
+    return Response(200, answer)
 
 
 def _queue_name(address: str) -> str:
@@ -170,16 +172,9 @@ def _queue_name(address: str) -> str:
         raise Refusal(400, str(error)) from error
 
 
-def _page(control: ControlPlane, kind: str, query: Mapping[str, str]) -> Response:
-    limit = _limit(query)
-    after = query.get("after")
-    rest = [found for found in control.snapshot(kind) if after is None or _identity(found) > after]
-    rest.sort(key=_identity)
-    end = min(limit, len(rest))
-    while 0 < end < len(rest) and _identity(rest[end]) == _identity(rest[end - 1]):
-        end += 1
-    following = _identity(rest[end - 1]) if end < len(rest) else None
-    return Response(200, {"items": encodable(rest[:end]), "next": following})
+def _page(control: ControlPlane, kind: str, query: Mapping[str, str]) -> Walk[Response]:
+    items, following = yield from page_of(control.rows(kind), after=query.get("after"), limit=_limit(query))
+    return Response(200, {"items": items, "next": following})
 
 
 def _limit(query: Mapping[str, str]) -> int:
@@ -187,10 +182,6 @@ def _limit(query: Mapping[str, str]) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= PAGE_MAX):
         raise Refusal(400, f"limit is {quote(text)}; it must be 1 to {PAGE_MAX}")
     return int(text)
-
-
-def _identity(snapshot: Snapshot) -> str:
-    return next(str(snapshot[field]) for field in IDENTITY_FIELDS if field in snapshot)
 
 
 def _value(query: Mapping[str, str], name: str) -> str:
@@ -201,12 +192,12 @@ def _value(query: Mapping[str, str], name: str) -> str:
 
 def _set_memory_watermark(control: ControlPlane, text: str) -> Response:
     control.set_memory_watermark(text)
-    return Response(200, encodable(control.memory()))
+    return Response(200, control.memory())
 
 
 def _set_disk_free_limit(control: ControlPlane, text: str) -> Response:
     control.set_disk_free_limit(text)
-    return Response(200, encodable(control.disk()))
+    return Response(200, control.disk())
 
 
 def _set_alarm(control: ControlPlane, name: str) -> Response:

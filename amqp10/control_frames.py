@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from amqp10.errors import quote
-from amqp10.management_message import Operation, Refusal, Response, encodable
+from amqp10.management_message import Operation, Refusal, Response
 from core.interface import Snapshot
 
 NUMBER_DIGITS_MAX = 18
@@ -42,7 +42,7 @@ def frame_operations(control: FrameControl, identity: str, query: Mapping[str, s
     return {
         "PUT": lambda: _trace(control, identity, wanted=True),
         "DELETE": lambda: _trace(control, identity, wanted=False),
-        "GET": lambda: Response(200, encodable(control.traced_frames(identity, _after(query)))),
+        "GET": lambda: Response(200, control.traced_frames(identity, _after(query))),
     }
 
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from amqp10.errors import quote
-from amqp10.management_message import Operation, Refusal, Response, encodable, segment_text
+from amqp10.management_message import Operation, Refusal, Response, segment_text
 from amqp10.types import plain
 
 VIRTUAL_HOST = "/"
@@ -55,7 +55,7 @@ def policy_operations(
     match segments:
         case ["explain", segment]:
             queue = segment_text(segment)
-            return {"GET": lambda: Response(200, encodable(control.explain_policies(queue)))}
+            return {"GET": lambda: Response(200, control.explain_policies(queue))}
         case [segment]:
             name = segment_text(segment)
             return {
@@ -108,7 +108,7 @@ def _show(control: PolicyControl, name: str) -> Response:
     shown = control.policy(name)
     if shown is None:
         raise Refusal(404, f"there is no policy {quote(name)}")
-    return Response(200, encodable(shown))
+    return Response(200, shown)
 
 
 def _clear(control: PolicyControl, name: str) -> Response:

@@ -18,7 +18,7 @@ A move goes on after the answer. What became of it is in the queue's snapshot: `
 from collections.abc import Mapping
 
 from amqp10.errors import quote
-from amqp10.management_message import Operation, Refusal, Response, encodable
+from amqp10.management_message import Operation, Refusal, Response
 from core.interface import Control, ExchangeTarget, QueueTarget, Target
 
 PEEKED_DEFAULT = 10
@@ -40,7 +40,7 @@ def queue_operations(control: Control, queue: str, what: str, query: Mapping[str
 
 def _peek(control: Control, queue: str, query: Mapping[str, str]) -> Response:
     count = _count(query)
-    return Response(200, encodable(control.peek_queue(queue, PEEKED_DEFAULT if count is None else count)))
+    return Response(200, control.peek_queue(queue, PEEKED_DEFAULT if count is None else count))
 
 
 def _begun(number: int) -> Response:

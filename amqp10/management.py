@@ -17,8 +17,8 @@ request                                   answer
 What is refused is answered with a status and a text; see :data:`STATUSES`. Only a message that cannot be
 answered ends its link.
 
-Requests are served one by one and at once; nothing is kept between them. The node is sans-IO and knows
-neither links nor sessions: bytes of a request in, bytes of its response out.
+Requests are served one by one, each as a walk (:mod:`core.slices`); nothing is kept between them. The node is sans-IO
+and knows neither links nor sessions: bytes of a request in, bytes of its response out.
 """
 
 from collections.abc import Mapping
@@ -28,14 +28,12 @@ from amqp10.control import ControlPlane, control_operations
 from amqp10.errors import quote
 from amqp10.management_bindings import bind, listed, unbind
 from amqp10.management_message import (
-    RESPONSE_BYTES_MAX,
     BodyFields,
     Operation,
     Refusal,
     Request,
     Response,
     decode_request,
-    encodable,
     encode_response,
     segment_text,
 )
@@ -53,6 +51,7 @@ from core.errors import (
     ResourceDeleted,
 )
 from core.interface import ExchangeDeclaration, ExchangeType, QueueDeclaration, QueueInfo, Topology
+from core.slices import Walk
 
 STATUSES: Mapping[type[EngineError], int] = {
     NotFound: 404,
@@ -82,25 +81,24 @@ class ManagementNode:
         self._topology = topology
         self._control = control
 
-    def respond(self, request: bytes, owner: object) -> bytes:
+    def respond(self, request: bytes, owner: object) -> Walk[bytes]:
         """The response to a request, both as whole messages; ``owner`` is whose exclusive queues may be used.
 
-        Raises RequestError for what cannot be answered, and nothing else.
+        What a request changes, it changes in one step of the walk; what it shows may change between two. Raises
+        RequestError for what cannot be answered, and nothing else.
         """
         answerable = decode_request(request)
+        message_id = answerable.properties.message_id
         try:
-            response = self._serve(answerable, owner)
+            response = yield from self._serve(answerable, owner)
+            return (yield from encode_response(response, message_id))
         except Refusal as refusal:
-            response = Response(refusal.status, refusal.text)
+            refused = Response(refusal.status, refusal.text)
         except EngineError as error:
-            response = Response(STATUSES[type(error)], str(error))
-        encoded = encode_response(response, answerable.properties.message_id)
-        if len(encoded) > RESPONSE_BYTES_MAX:
-            text = f"the response has {len(encoded)} bytes, at most {RESPONSE_BYTES_MAX} are sent; ask for less"
-            encoded = encode_response(Response(400, text), answerable.properties.message_id)
-        return encoded
+            refused = Response(STATUSES[type(error)], str(error))
+        return (yield from encode_response(refused, message_id))
 
-    def _serve(self, request: Request, owner: object) -> Response:
+    def _serve(self, request: Request, owner: object) -> Walk[Response]:
         method = request.method
         segments, query = request.target()
         body = request.body()
@@ -113,7 +111,8 @@ class ManagementNode:
             raise Refusal(405, f"{quote(method)} on {quote(request.properties.to)}: only {allowed} can be done")
         if body is not None and method in _METHODS_WITHOUT_BODY:
             raise Refusal(400, f"a {method} has no body; it must be null, not {quote(body)}")
-        return operation()
+        answer = operation()
+        return answer if isinstance(answer, Response) else (yield from answer)
 
     def _operations(
         self, segments: list[str], query: Mapping[str, str], body: object, owner: object
@@ -184,7 +183,7 @@ def _show_queue(info: QueueInfo) -> dict[str, object]:
         "auto_delete": declaration.auto_delete,
         "exclusive": declaration.exclusive,
         "type": info.type,
-        "arguments": encodable(declaration.arguments),
+        "arguments": declaration.arguments,
     }
 
 

@@ -25,6 +25,7 @@ from amqp10.management_message import BodyFields, Refusal, Response, encodable, 
 from amqp10.percent import percent_encode
 from core.errors import NotFound
 from core.interface import Binding, Topology
+from core.slices import Walk
 
 LISTED_MAX = 10_000
 """Bindings in one listing: 3 MiB with names of common length. More need a ``key``."""
@@ -62,21 +63,23 @@ def bind(topology: Topology, body: object, owner: object) -> Response:
     return Response(204)
 
 
-def listed(topology: Topology, query: Mapping[str, str]) -> Response:
+def listed(topology: Topology, query: Mapping[str, str]) -> Walk[Response]:
     """The bindings between two nodes. Raises Refusal."""
     if "src" not in query or ("dstq" in query) == ("dste" in query):
         raise Refusal(400, "the query must have src and either dstq or dste, and may have key")
     to_queue = "dstq" in query
-    bindings = topology.bindings(query["src"], query["dstq" if to_queue else "dste"], to_queue)
     key = query.get("key")
-    if key is not None:
-        bindings = [binding for binding in bindings if binding.binding_key == key]
-    if len(bindings) > LISTED_MAX:
-        raise Refusal(400, f"{len(bindings)} bindings; at most {LISTED_MAX} can be listed, name a key")
-    return Response(200, [_show(binding) for binding in bindings])
+    shown: list[object] = []
+    for binding in topology.bindings(query["src"], query["dstq" if to_queue else "dste"], to_queue):
+        if binding is not None and key in (None, binding.binding_key):
+            shown.append(_show(binding))
+            if len(shown) > LISTED_MAX:
+                raise Refusal(400, f"more than {LISTED_MAX} bindings, and no more can be listed; name a key")
+        yield
+    return Response(200, shown)
 
 
-def unbind(topology: Topology, segment: str, owner: object) -> Response:
+def unbind(topology: Topology, segment: str, owner: object) -> Walk[Response]:
     """Remove the binding at a location. Raises Refusal, Locked, Forbidden."""
     match = _SEGMENT.fullmatch(segment)
     if match is None:
@@ -87,9 +90,10 @@ def unbind(topology: Topology, segment: str, owner: object) -> Response:
     source, destination = segment_text(match["source"]), segment_text(match["destination"])
     key = segment_text(match["key"])
     for binding in topology.bindings(source, destination, match["kind"] == "q"):
-        if binding.binding_key == key and arguments_hash(binding.arguments) == match["hash"]:
+        if binding is not None and binding.binding_key == key and arguments_hash(binding.arguments) == match["hash"]:
             topology.unbind(binding, owner)
             break
+        yield
     return Response(204)
 
 
@@ -125,6 +129,6 @@ def _show(binding: Binding) -> dict[str, object]:
         "source": binding.source,
         "destination_queue" if binding.destination_is_queue else "destination_exchange": binding.destination,
         "binding_key": binding.binding_key,
-        "arguments": encodable(binding.arguments),
+        "arguments": binding.arguments,
         "location": location(binding),
     }

@@ -16,6 +16,7 @@ from urllib.parse import unquote_plus
 
 from amqp10.addresses import NAME_BYTES_MAX
 from amqp10.codec.decode import decode_value
+from amqp10.codec.encode import encode_list_of, encode_map_of, encode_ulong, encode_value
 from amqp10.errors import DecodeError, ErrorCondition, quote
 from amqp10.percent import percent_decode
 from amqp10.sections import (
@@ -29,6 +30,7 @@ from amqp10.sections import (
     scan,
 )
 from amqp10.types import Array, Described, Symbol, ULong, plain
+from core.slices import Walk
 
 REQUEST_BYTES_MAX = 131_072
 """The largest request: one frame of the size that every known broker and client agrees on."""
@@ -37,6 +39,8 @@ REQUEST_DEPTH_MAX = 16
 stay below what a peer decodes."""
 RESPONSE_BYTES_MAX = 4 * 1024 * 1024
 """The largest response; a page of 1000 snapshots takes about 0.5 MiB."""
+AMQP_VALUE_BEGINS = b"\x00" + encode_ulong(AMQP_VALUE)
+"""What comes before the value of such a section [3.2.8]."""
 LONG_MAX = 2**63 - 1
 
 REPLY_TO = "$me"
@@ -76,8 +80,8 @@ class Response:
     body: object = None
 
 
-Operation = Callable[[], Response]
-"""One thing that can be done to one resource. Raises Refusal, EngineError."""
+Operation = Callable[[], Response | Walk[Response]]
+"""One thing that can be done to one resource, at once or as a walk. Raises Refusal, EngineError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +149,45 @@ def decode_request(message: bytes) -> Request:
     return Request(message, bounds, properties)
 
 
-def encode_response(response: Response, message_id: object) -> bytes:
-    """The message that answers the request with this message-id."""
-    return b"".join(
-        (
-            encode_properties(Properties(subject=str(response.status), correlation_id=message_id)),
-            encode_section(APPLICATION_PROPERTIES, {"http:response": "1.1"}),
-            encode_section(AMQP_VALUE, response.body),
-        )
+def encode_response(response: Response, message_id: object) -> Walk[bytes]:
+    """The message that answers the request with this message-id. Raises Refusal for one that would be too large."""
+    encoded = (
+        encode_properties(Properties(subject=str(response.status), correlation_id=message_id)),
+        encode_section(APPLICATION_PROPERTIES, {"http:response": "1.1"}),
+        AMQP_VALUE_BEGINS,
+        (yield from _encode_body(response.body)),
     )
+    if sum(map(len, encoded)) > RESPONSE_BYTES_MAX:
+        raise _too_large()
+    return b"".join(encoded)
+
+
+def _encode_body(body: object) -> Walk[bytes]:
+    """A pause is possible behind each entry of a list, which may have thousands: the body is one, or a map of some."""
+    if isinstance(body, list):
+        return (yield from _encode_entries(body))
+    if not isinstance(body, dict):
+        return encode_value(encodable(body))
+    parts = []
+    for key, value in body.items():
+        parts.append(encode_value(key))
+        parts.append((yield from _encode_entries(value)) if isinstance(value, list) else encode_value(encodable(value)))
+    return encode_map_of(parts)
+
+
+def _encode_entries(entries: list[object]) -> Walk[bytes]:
+    parts, size = [], 0
+    for entry in entries:
+        parts.append(encode_value(encodable(entry)))
+        size += len(parts[-1])
+        if size > RESPONSE_BYTES_MAX:
+            raise _too_large()
+        yield
+    return encode_list_of(parts)
+
+
+def _too_large() -> Refusal:
+    return Refusal(400, f"the response has more than {RESPONSE_BYTES_MAX} bytes, and no more are sent; ask for less")
 
 
 def segment_text(segment: str) -> str:

@@ -1,6 +1,6 @@
 """What an operator may see and do, put together from the broker and the server for the control requests."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from core.engine.broker import Broker
 from core.errors import NotFound, PreconditionFailed
@@ -11,6 +11,7 @@ from core.rows import SERVER_KINDS
 from core.server.orders import Order
 from core.server.run import Server
 from core.server.sampler import Sampler
+from core.slices import Walk
 from core.store.definitions import PolicyDeclaration
 
 
@@ -27,12 +28,19 @@ class BrokerControl:
         self._stalls = stalls
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
-        """Everything of a kind, or the one with this identity."""
+        """Everything of a kind, or the one with this identity: for kinds of which there are few."""
         if kind in SERVER_KINDS:
             return [] if self.server is None else self.server.snapshot(kind, identity)
         if kind == "stalls":
             return self._stalls.snapshot(identity)
         return self._broker.snapshot(kind, identity)
+
+    def rows(self, kind: str, identity: str | None = None) -> Iterator[Snapshot]:
+        """See :class:`core.row_walks.RowSource`."""
+        if kind in SERVER_KINDS:
+            parts = iter(()) if self.server is None else self.server.connections(kind, identity)
+            return (row for rows in parts for row in rows)
+        return self._stalls.rows() if kind == "stalls" else self._broker.rows(kind, identity)
 
     def status(self) -> Snapshot:
         """The broker at a glance."""
@@ -70,7 +78,7 @@ class BrokerControl:
         """Begin to send messages back to where they died."""
         return self._broker.replay_messages(queue, count)
 
-    def why(self, kind: str, identity: str) -> Snapshot | None:
+    def why(self, kind: str, identity: str) -> Walk[Snapshot | None]:
         """What holds something up; None where there is none of that name."""
         return why(self, kind, identity)
 

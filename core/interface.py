@@ -456,8 +456,8 @@ class Topology(Protocol):
     def unbind(self, binding: Binding, owner: object) -> None:
         """Idempotent. Raises Forbidden (default exchange)."""
 
-    def bindings(self, source: str, destination: str, destination_is_queue: bool) -> Sequence[Binding]:
-        """All bindings between two nodes; raises nothing, an unknown node has none."""
+    def bindings(self, source: str, destination: str, destination_is_queue: bool) -> Iterator[Binding | None]:
+        """All bindings between two nodes, with None for each other one looked at; an unknown node has none."""
 
 
 Snapshot = dict[str, object]

@@ -12,6 +12,7 @@ from amqp10.performatives import Flow
 from amqp10.types import plain
 from core.interface import Snapshot
 from core.observe.why import why
+from core.slices import at_a_stretch
 from tests.amqp10.frontend.test_flow_self import follow, stalls
 from tests.kit.looker import Looker
 from tests.kit.scraped import Scraped
@@ -25,7 +26,7 @@ DECIDED_BY_THE_CLIENT = {"session-window", "link-credit", "socket"}
 
 def answers(broker: InProcessBroker, kind: str, identity: str) -> dict[str, list[tuple[object, object]]]:
     """Reason and culprit of the one stall, by whom; [] where nobody stands still. Metrics know no culprit."""
-    found = why(Looker(broker), kind, identity)
+    found = at_a_stretch(why(Looker(broker), kind, identity))
     assert found is not None
     blocked = Scraped(broker)()["headgate_links_blocked"] if kind == "links" else {}
     return {

@@ -37,10 +37,10 @@ from amqp10.frontend.flow_self import FLOW_SELF, ConnectionFlow, SelfReceiver, e
 from amqp10.frontend.frame_cutter import FrameCutter
 from amqp10.frontend.headers import AttributesByHeader, HeaderByAttributes
 from amqp10.frontend.incoming import PublisherLink, fault_of
-from amqp10.frontend.management_links import ManagementLinks
+from amqp10.frontend.management_links import ManagementLinks, ManagementRequests
 from amqp10.frontend.operating import Operating
 from amqp10.frontend.outgoing import ConsumerLink
-from amqp10.frontend.reasons import BlockWatches, Telling, Waiting
+from amqp10.frontend.reasons import BlockWatches, Telling
 from amqp10.frontend.session_watches import SessionWatches
 from amqp10.frontend.settings import FrontEndSettings
 from amqp10.frontend.snapshots import link_identity, parts_of, stall_subject
@@ -68,7 +68,6 @@ from core.interface import (
     Mailbox,
     PublisherBlocked,
     PublisherClosed,
-    StallSubject,
     StallWatch,
     StreamOptions,
     TakenBack,
@@ -124,14 +123,16 @@ class Amqp10FrontEnd:
         self._engine = engine
         self._topology = topology
         self._converter = converter
-        self._management = management
+        self._management = ManagementRequests(management, self, settings, self._work, fail=self._fail_receiver)
         self._stalls = stalls
         self._wake = wake
         self._attributes = AttributesByHeader()
         self._headers = HeaderByAttributes()
         self._dynamic = DynamicNodes(connection, topology, owner=self, unique=unique)
         telling = Telling(after_s=settings.reason_after_ms / 1000, interval_s=settings.reason_interval_ms / 1000)
-        self._blocks = BlockWatches(telling if settings.reasons else None, stalls, self._stall_subject)
+        self._blocks = BlockWatches(
+            telling if settings.reasons else None, stalls, lambda user: stall_subject(info, connection, user.link)
+        )
         self._operating = Operating(info, connection)
         self._sessions = SessionWatches(self.traffic.flow.closed_windows)
         self._alarms = AlarmEffects(connection, self._sessions, self._blocks)
@@ -172,6 +173,8 @@ class Amqp10FrontEnd:
         self._begin_turn(now)
         self._take_some_actions()
         self._go_on_releasing()
+        if self._management.go_on(self._until):
+            self._wake()
         if self._mailbox:
             self._wake()
         elif self._eof:
@@ -282,9 +285,6 @@ class Amqp10FrontEnd:
                     self._blocks.looked(user, reason, delivery_count=user.link.credit.delivery_count, now=now)
             yield len(links)
 
-    def _stall_subject(self, user: Waiting) -> StallSubject:
-        return stall_subject(self.info, self.connection, user.link)
-
     # --- events ----------------------------------------------------------------------------------------------------
 
     def _answer_events(self, now: Now) -> None:
@@ -352,9 +352,14 @@ class Amqp10FrontEnd:
                     self._blocks.look_at(user)
             elif isinstance(user, ManagementLinks):
                 user.requests_received(event)
+                if self._management.go_on(self._until):
+                    self._wake()
         except LinkFault as fault:
-            decode_errors.message_refused(fault, self.traffic.flow)
-            self._session_of(link).fail_link(link, fault)
+            self._fail_receiver(link, fault)
+
+    def _fail_receiver(self, link: ReceiverLink, fault: LinkFault) -> None:
+        decode_errors.message_refused(fault, self.traffic.flow)
+        self._session_of(link).fail_link(link, fault)
 
     def _deliveries_settled(self, event: DeliveriesSettled) -> None:
         consumer = event.link.reference
@@ -382,7 +387,7 @@ class Amqp10FrontEnd:
         try:
             target = termini.requested_target(attach)
             if target.address == MANAGEMENT_ADDRESS:
-                self._management_links(session).receiver_attached(link, attach)
+                self._management.links_of(session).receiver_attached(link, attach)
                 return
             if target.address == FLOW_SELF:
                 raise refuse_sender()
@@ -424,7 +429,7 @@ class Amqp10FrontEnd:
         try:
             source = termini.requested_source(attach)
             if source.address == MANAGEMENT_ADDRESS:
-                self._management_links(session).sender_attached(link, attach)
+                self._management.links_of(session).sender_attached(link, attach)
                 return
             if source.address == FLOW_SELF and not source.dynamic:
                 self._flow.receiver_attached(link, attach)
@@ -482,11 +487,6 @@ class Amqp10FrontEnd:
     def _refuse(self, link: SenderLink | ReceiverLink, fault: AmqpError) -> None:
         self._dynamic.delete(link)
         self._session_of(link).refuse(link, fault)
-
-    def _management_links(self, session: Session) -> ManagementLinks:
-        if not isinstance(session.reference, ManagementLinks):
-            session.reference = ManagementLinks(session, self._management, owner=self, settings=self.settings)
-        return session.reference
 
     @staticmethod
     def _session_of(link: SenderLink | ReceiverLink) -> Session:

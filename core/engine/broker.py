@@ -7,7 +7,7 @@ It decides little itself. Verbs only leave work behind; messages move in ``turn`
 It must not know protocols, sockets, files or the time.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 
 from core.alarms.registry import BY_HAND, AlarmRegistry
@@ -343,7 +343,7 @@ class Broker:
         self.work.spent += VERB_WORK + len(binding.arguments)
         self.work.spent += BINDING_REMOVAL_WORK * self._topology.unbind(binding, owner)
 
-    def bindings(self, source: str, destination: str, destination_is_queue: bool) -> Sequence[Binding]:
+    def bindings(self, source: str, destination: str, destination_is_queue: bool) -> Iterator[Binding | None]:
         return self._topology.bindings(source, destination, destination_is_queue)
 
     def explain_policies(self, queue: str) -> Snapshot:
@@ -383,9 +383,9 @@ class Broker:
         other kinds."""
         return self._snapshots.take(kind, identity)
 
-    def rows(self, kind: str) -> Iterator[Snapshot]:
-        """The same, each made when it is asked for."""
-        return self._snapshots.rows(kind)
+    def rows(self, kind: str, identity: str | None = None) -> Iterator[Snapshot]:
+        """The same, each made when it is asked for; with an identity at least the row of this name."""
+        return self._snapshots.rows(kind, identity)
 
     def declared(self) -> Mapping[str, Iterator[Snapshot]]:
         """Rows of exchanges, queues, bindings and policies: all that definitions are, as it is now."""

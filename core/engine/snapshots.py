@@ -43,7 +43,8 @@ class Snapshots:
 
     def rows(self, kind: str, identity: str | None = None) -> Iterator[Snapshot]:
         """The same, each row made when it is asked for: a walk of copies, because others may have their turn between
-        two. What is gone by then has no row."""
+        two. What is gone by then has no row. With a name only queues and exchanges are looked up, and of the other
+        kinds all rows come."""
         match kind:
             case "queues":
                 return (self._queue(queue) for queue in self._queues(identity) if self._is_there(queue))
@@ -54,13 +55,13 @@ class Snapshots:
             case "publishers":
                 return map(_publisher, list(self.confirms.publishers))
             case "exchanges":
-                return map(_exchange, [exchange.declaration for exchange in self.topology.exchanges.values()])
+                return map(_exchange, self._exchanges(identity))
             case "bindings":
                 return map(_binding, self.topology.all_bindings())
             case "policies":
                 return iter(self.policies.snapshot())
             case "stages":
-                return iter(self._stages())
+                return self._stages()
             case "alarms":
                 return iter(self.alarms.snapshot())
             case "engine":
@@ -80,6 +81,12 @@ class Snapshots:
         if name is None:
             return list(self.queues.values())
         return [self.queues[name]] if name in self.queues else []
+
+    def _exchanges(self, name: str | None) -> list[ExchangeDeclaration]:
+        """The same of exchanges."""
+        if name is None:
+            return [exchange.declaration for exchange in self.topology.exchanges.values()]
+        return [self.topology.exchanges[name].declaration] if name in self.topology.exchanges else []
 
     def _is_there(self, queue: AnyQueue) -> bool:
         return self.queues.get(queue.name) is queue
@@ -132,9 +139,11 @@ class Snapshots:
             **queue.counts(),
         }
 
-    def _stages(self) -> list[Snapshot]:
-        stages = [self._stage("queue", queue.stage_credit) for queue in self.queues.values()]
-        return stages if self.store is None else [*stages, self._stage("store", self.store)]
+    def _stages(self) -> Iterator[Snapshot]:
+        for queue in list(self.queues.values()):
+            yield self._stage("queue", queue.stage_credit)
+        if self.store is not None:
+            yield self._stage("store", self.store)
 
     def _stage(self, kind: str, stage: CreditFlow) -> Snapshot:
         now = self.now()

@@ -20,7 +20,7 @@ so, except exclusive queues and the built-in exchanges, and the bindings whose t
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol, TypeVar
@@ -322,12 +322,13 @@ class Topology:
         self._take_along(removal, [edge])
         return self._remove(removal)
 
-    def bindings(self, source: str, destination: str, destination_is_queue: bool) -> Sequence[Binding]:
-        """All bindings between two nodes; every queue is bound to the default exchange by its name."""
+    def bindings(self, source: str, destination: str, destination_is_queue: bool) -> Iterator[Binding | None]:
+        """All bindings between two nodes; every queue is bound to the default exchange by its name. Those of now are
+        walked, with None for each that is none of them or gone meanwhile: others may have their turn in between."""
         if source == DEFAULT_EXCHANGE and destination_is_queue and destination in self.queues:
-            return [_default_binding(destination)]
-        edges = self._arriving.get(Node(destination_is_queue, destination), {})
-        return [self._bindings[edge] for edge in edges if edge.source == source]
+            return iter([_default_binding(destination)])
+        edges = list(self._arriving.get(Node(destination_is_queue, destination), ()))
+        return (self._bindings.get(edge) if edge.source == source else None for edge in edges)
 
     def all_bindings(self) -> Sequence[Binding]:
         """Every binding that was made."""

@@ -193,10 +193,14 @@ class Stalls:
         now = self._clock()
         return [stall for stall in self._current.values() if stall.seconds(now) >= AFTER_S]
 
-    def snapshot(self, identity: str | None = None) -> list[Snapshot]:
-        """A row for each of :attr:`lasting`, or the one of this link or reader."""
+    def rows(self) -> Iterator[Snapshot]:
+        """A row for each of :attr:`lasting`, made when it is asked for: some may be over by then."""
         now = self._clock()
-        return [stall.row(now) for stall in self.lasting if identity in (None, stall.who.identity)]
+        return (stall.row(now) for stall in self.lasting)
+
+    def snapshot(self, identity: str | None = None) -> list[Snapshot]:
+        """The same at once, or the one of this link or reader."""
+        return [row for row in self.rows() if identity in (None, row["identity"])]
 
     def _count(self, stall: Stall, until: float) -> None:
         """A reader's clock may be ahead of the one that ends the stall: nothing is counted back, or twice."""

@@ -1,6 +1,6 @@
 """Why somebody waits: the walk publisher, session, link, queue, store, consumer, to the first edge that blocks.
 
-A pure function over snapshots, of a connection, a link or an address. Every answer is a map of
+A walk over rows that others have shown, of a connection, a link or an address. Every answer is a map of
 
 - ``subject``: a map of what was asked about, with its ``kind`` and ``identity``;
 - ``waits``: whether something holds it up now (an AMQP 0.9.1 connection: or has within the last second);
@@ -16,37 +16,41 @@ A connection has besides ``connection``, ``protocol``, ``state``, ``links``, and
 (:mod:`core.observe.why_reader`); an address has what stands in :mod:`core.observe.why_address`.
 """
 
-from core.interface import Observable, Snapshot
+from core.interface import Snapshot
 from core.observe.why_address import address_answer
 from core.observe.why_chain import Rows, figures
 from core.observe.why_link import link_answer
 from core.observe.why_reader import has_reader, reader_answer
 from core.observe.why_verdict import in_short, nothing, worst
+from core.row_walks import RowSource
+from core.slices import Walk, gathered, in_order
 
 LINKS_MAX = 200
 """Links of one connection that are walked, those first that the ledger has: 0.2 ms for each."""
 
 
-def why(observable: Observable, kind: str, identity: str) -> Snapshot | None:
+def why(source: RowSource, kind: str, identity: str) -> Walk[Snapshot | None]:
     """The answer; None where there is none of that name, and for a kind that is none of :data:`core.rows.WHY_KINDS`.
 
     An address is the name of a queue.
     """
-    rows = Rows(observable)
+    asked = {"connections": "connections", "links": "links", "addresses": "queues"}.get(kind)
+    if asked is None:
+        return None
+    rows = Rows(source)
+    row = yield from rows.find(asked, identity)
+    if not row:
+        return None
+    yield from rows.gather("lanes", "stalls", "consumers")
     match kind:
         case "connections":
-            connection = rows.one("connections", identity)
-            return _connection_answer(rows, connection, identity) if connection else None
+            return (yield from _connection_answer(rows, row, identity))
         case "links":
-            link = rows.one("links", identity)
-            return link_answer(rows, link) if link else None
-        case "addresses":
-            queue = rows.one("queues", identity)
-            return address_answer(rows, queue, identity) if queue else None
-    return None
+            return link_answer(rows, row)
+    return (yield from address_answer(rows, row, identity))
 
 
-def _connection_answer(rows: Rows, connection: Snapshot, identity: str) -> Snapshot:
+def _connection_answer(rows: Rows, connection: Snapshot, identity: str) -> Walk[Snapshot]:
     own: Snapshot = {
         "connection": identity,
         "protocol": connection.get("protocol"),
@@ -55,16 +59,19 @@ def _connection_answer(rows: Rows, connection: Snapshot, identity: str) -> Snaps
         "names": [],
     }
     if has_reader(connection):
+        yield from rows.gather("channels")
         return own | reader_answer(rows, connection)
-    return own | _of_links(rows, connection, identity)
+    return own | (yield from _of_links(rows, connection, identity))
 
 
-def _of_links(rows: Rows, connection: Snapshot, identity: str) -> Snapshot:
+def _of_links(rows: Rows, connection: Snapshot, identity: str) -> Walk[Snapshot]:
     """An AMQP 1.0 connection waits where one of its links does."""
+    yield from rows.gather("sessions", "links")
     stalled = {str(row.get("identity")) for row in rows.of("stalls", "connection", identity)}
-    links = sorted(rows.of("links", "connection", identity), key=lambda link: str(link.get("identity")) not in stalled)
-    rows.all("sessions")  # once for all links, and not for each
-    answers = [link_answer(rows, link) for link in links[:LINKS_MAX]]
+    links = yield from in_order(
+        rows.of("links", "connection", identity), key=lambda link: str(link.get("identity")) not in stalled
+    )
+    answers = yield from gathered(link_answer(rows, link) for link in links[:LINKS_MAX])
     found = worst(answers) or nothing(f"Nothing holds up connection {identity}: none of its {len(links)} links waits.")
     subject = {"kind": "connections", "identity": identity} | figures(connection, "peer", "container_id", "user")
     return found | {"subject": subject, "links": {"count": len(links), **in_short(answers)}}

@@ -16,27 +16,26 @@ from core.observe.why_chain import Finding, Hop, Rows, count, figures, reason_of
 from core.observe.why_link import consumers_figures, link_answer, publishers_hop, store_hop, waits_for
 from core.observe.why_reader import reader_answer
 from core.observe.why_verdict import in_short, nothing, worst
+from core.slices import Walk, gathered, in_order
 
 ENDS_MAX = 200
 """Links of one queue that are walked in each direction, those first that the ledger has: 0.2 ms for each."""
 
 
-def address_answer(rows: Rows, queue: Snapshot, name: str) -> Snapshot:
-    """The whole answer."""
-    for kind in ("stalls", "sessions", "connections"):
-        rows.all(kind)  # once for all links, and not for each
-    links = [*rows.of("links", "queue", name), *_through_exchanges(rows, name)]
-    links.sort(key=lambda link: not rows.one("stalls", text(link, "identity")))
+def address_answer(rows: Rows, queue: Snapshot, name: str) -> Walk[Snapshot]:
+    """The whole answer, from rows of which lanes, stalls and consumers are gathered."""
+    yield from rows.gather("sessions", "connections", "links", "channels")
+    through_exchanges = yield from _through_exchanges(rows, name)
+    links = yield from in_order(
+        [*rows.of("links", "queue", name), *through_exchanges],
+        key=lambda link: not rows.one("stalls", text(link, "identity")),
+    )
     incoming = [link for link in links if link.get("direction") == "in"]
     outgoing = [link for link in links if link.get("direction") == "out"]
-    readers = [
-        connection
-        for identity in {str(row.get("connection")): None for row in _channels(rows, name)}
-        if (connection := rows.one("connections", identity))
-    ]
-    publishers = [link_answer(rows, link) for link in incoming[:ENDS_MAX]]
-    publishers += [reader_answer(rows, connection) for connection in readers[:ENDS_MAX]]
-    consumers = [link_answer(rows, link) for link in outgoing[:ENDS_MAX]]
+    readers = yield from _readers(rows, name)
+    publishers = yield from gathered(link_answer(rows, link) for link in incoming[:ENDS_MAX])
+    publishers += yield from gathered(reader_answer(rows, connection) for connection in readers[:ENDS_MAX])
+    consumers = yield from gathered(link_answer(rows, link) for link in outgoing[:ENDS_MAX])
     attached = rows.of("consumers", "queue", name)
     lacks = waits_for(queue, attached, outgoing)
     hops = _hops(rows, queue, publishers, consumers, lacks)
@@ -51,24 +50,33 @@ def address_answer(rows: Rows, queue: Snapshot, name: str) -> Snapshot:
     }
 
 
-def _channels(rows: Rows, name: str) -> list[Snapshot]:
-    return [row for row in rows.all("channels") if name in texts(row, "publishes_to")]
+def _readers(rows: Rows, name: str) -> Walk[list[Snapshot]]:
+    """The connections of AMQP 0.9.1 that publish here."""
+    found: dict[str, Snapshot] = {}
+    for channel in rows.all("channels"):
+        connection = str(channel.get("connection"))
+        if connection not in found and name in texts(channel, "publishes_to"):
+            found[connection] = rows.one("connections", connection)
+        yield
+    return [connection for connection in found.values() if connection]
 
 
-def _through_exchanges(rows: Rows, name: str) -> list[Snapshot]:
+def _through_exchanges(rows: Rows, name: str) -> Walk[list[Snapshot]]:
     """The links to exchanges from which bindings lead here."""
     links = [link for link in rows.all("links") if text(link, "exchange") is not None]
     if not links:
         return []
+    yield from rows.gather("bindings")
     bound: dict[str, None] = {}
     names, of_queues = [name], True
     while names:
-        sources = {
-            source: None
-            for target in names
-            for row in rows.of("bindings", "destination", target)
-            if row.get("destination_is_queue") is of_queues and (source := text(row, "source")) is not None
-        }
+        sources: dict[str, None] = {}
+        for target in names:
+            for row in rows.of("bindings", "destination", target):
+                source = text(row, "source")
+                if row.get("destination_is_queue") is of_queues and source is not None:
+                    sources[source] = None
+                yield
         names, of_queues = [source for source in sources if source not in bound], False
         bound |= sources
     return [link for link in links if link["exchange"] in bound]

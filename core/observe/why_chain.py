@@ -4,15 +4,25 @@ Rows come from elsewhere and may be of another version, or half gone: a field th
 as not known, and nothing here raises for it. A hop whose figures are not known is ``unknown``, never ``ok``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from core.interface import FlowReason, Observable, Snapshot
+from core.interface import FlowReason, Snapshot
 from core.observe.advice import Edge
+from core.row_walks import RowSource
+from core.slices import Walk, at_a_stretch
 
 ENGINE_KINDS = ("queues", "lanes", "alarms")
 """Their rows have a name, others an identity."""
+KEYS = {
+    "stalls": ("connection", "address"),
+    "links": ("connection", "queue"),
+    "channels": ("connection",),
+    "consumers": ("queue",),
+    "bindings": ("destination",),
+}
+"""What rows are found by, besides their own name or identity."""
 
 
 class Verdict(StrEnum):
@@ -77,36 +87,64 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The snapshots of one look: nothing is asked for twice."""
+    """The rows of one look: nothing is asked for twice. Of kinds of which there may be many, all are gathered first."""
 
-    observable: Observable
+    source: RowSource
     _kinds: dict[str, list[Snapshot]] = field(default_factory=dict)
     _ones: dict[tuple[str, str], Snapshot] = field(default_factory=dict)
-    _named: dict[tuple[str, str], dict[str, list[Snapshot]]] = field(default_factory=dict)
+    _found: dict[tuple[str, str], dict[str, list[Snapshot]]] = field(default_factory=dict)
+    _counts: dict[tuple[str, str, str, Callable[[Snapshot], bool]], int] = field(default_factory=dict)
+
+    def gather(self, *kinds: str) -> Walk[None]:
+        """Read every row of these kinds."""
+        for kind in kinds:
+            rows = self._kinds[kind] = []
+            indexes: dict[str, dict[str, list[Snapshot]]] = {key: {} for key in (_own_key(kind), *KEYS.get(kind, ()))}
+            self._found.update({(kind, key): index for key, index in indexes.items()})
+            for row in self.source.rows(kind):
+                rows.append(row)
+                for key, index in indexes.items():
+                    index.setdefault(str(row.get(key)), []).append(row)
+                yield
 
     def all(self, kind: str) -> list[Snapshot]:
-        """Every row of a kind."""
-        if kind not in self._kinds:
-            self._kinds[kind] = self.observable.snapshot(kind)
+        """Every row of a gathered kind."""
         return self._kinds[kind]
 
+    def of(self, kind: str, key: str, value: str | None) -> list[Snapshot]:
+        """The rows of a gathered kind that have this value in one of its :data:`KEYS`."""
+        return [] if value is None else self._found[kind, key].get(value, [])
+
+    def count(self, kind: str, key: str, value: str | None, wanted: Callable[[Snapshot], bool]) -> int:
+        """How many of these are wanted: counted once, however many links ask."""
+        if value is None:
+            return 0
+        counted = self._counts.get((kind, key, value, wanted))
+        if counted is None:
+            counted = self._counts[kind, key, value, wanted] = sum(map(wanted, self.of(kind, key, value)))
+        return counted
+
     def one(self, kind: str, identity: str | None) -> Snapshot:
-        """The row of this name; an empty one where there is none."""
+        """The row of this name; an empty one where there is none. Of a kind that is not gathered few are looked at."""
         if identity is None:
             return {}
-        if kind not in self._kinds:
-            if (kind, identity) not in self._ones:
-                self._ones[kind, identity] = next(iter(self.observable.snapshot(kind, identity)), {})
-            return self._ones[kind, identity]
-        return next(iter(self.of(kind, "name" if kind in ENGINE_KINDS else "identity", identity)), {})
+        if kind in self._kinds:
+            return next(iter(self.of(kind, _own_key(kind), identity)), {})
+        if (kind, identity) not in self._ones:
+            self._ones[kind, identity] = at_a_stretch(self.find(kind, identity))
+        return self._ones[kind, identity]
 
-    def of(self, kind: str, key: str, value: str | None) -> list[Snapshot]:
-        """The rows with this value."""
-        if (kind, key) not in self._named:
-            named = self._named[kind, key] = {}
-            for row in self.all(kind):
-                named.setdefault(str(row.get(key)), []).append(row)
-        return [] if value is None else self._named[kind, key].get(value, [])
+    def find(self, kind: str, identity: str) -> Walk[Snapshot]:
+        """The same of a kind of which many may be looked at."""
+        for row in self.source.rows(kind, identity):
+            if row.get(_own_key(kind)) == identity:
+                return row
+            yield
+        return {}
+
+
+def _own_key(kind: str) -> str:
+    return "name" if kind in ENGINE_KINDS else "identity"
 
 
 def number(row: Snapshot, key: str) -> int | float | None:

@@ -181,8 +181,7 @@ def store_hop(rows: Rows, queue: Snapshot, link: Snapshot) -> Hop:
 
 def _to_consumer(rows: Rows, link: Snapshot) -> Iterator[Hop]:
     queue = rows.one("queues", text(link, "queue"))
-    stalls = rows.of("stalls", "address", text(link, "address"))
-    yield publishers_hop(queue, sum(stall.get("direction") == "in" for stall in stalls))
+    yield publishers_hop(queue, rows.count("stalls", "address", text(link, "address"), _comes_in))
     yield _queue_link(link, queue)
     yield _link_session(rows, link)
     yield _session_consumer(rows, link)
@@ -313,6 +312,13 @@ def consumers_figures(rows: Rows, queue: Snapshot) -> Snapshot:
     """What all consumers of a queue have, and may get."""
     numbers = figures(queue, "messages_ready", "messages_unacknowledged", "consumers")
     if queue:
-        consumers = rows.of("consumers", "queue", text(queue, "name"))
-        numbers["consumers_with_grant"] = sum(bool(count(row, "grant")) for row in consumers)
+        numbers["consumers_with_grant"] = rows.count("consumers", "queue", text(queue, "name"), _has_grant)
     return numbers
+
+
+def _comes_in(stall: Snapshot) -> bool:
+    return stall.get("direction") == "in"
+
+
+def _has_grant(consumer: Snapshot) -> bool:
+    return bool(count(consumer, "grant"))

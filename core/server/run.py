@@ -252,10 +252,11 @@ class Server:
         elif not wanted and drain.end():
             self._log.info("drain-ended", connections=len(self._connections))
 
-    def connections(self, kind: str) -> Iterator[list[Snapshot]]:
+    def connections(self, kind: str, identity: str | None = None) -> Iterator[list[Snapshot]]:
         """The rows of a kind, connection by connection and of a large one in parts: for who lets others work in
-        between."""
-        return (rows for peer in self._connections for rows in peer.parts(kind))
+        between. With the identity of a connection, session, link or channel, those of its connection alone."""
+        peers = self._connections if identity is None else self._found(identity.partition("/")[0])
+        return (rows for peer in peers for rows in peer.parts(kind))
 
     def _found(self, identity: str) -> list[Peer]:
         peer = self._connections.find(identity)

@@ -12,6 +12,7 @@ from core.engine.broker import Broker
 from core.engine.settings import EngineSettings
 from core.errors import Invalid
 from core.observe.stalls import Stalls
+from core.slices import at_a_stretch
 from tests.kit.management import Answer, decode_answer, encode_request
 
 
@@ -46,7 +47,7 @@ class Desk:
         self.node = ManagementNode(broker, self.control)
 
     def ask(self, method: str, to: str) -> Answer:
-        return decode_answer(self.node.respond(encode_request(method, to), "me"))
+        return decode_answer(at_a_stretch(self.node.respond(encode_request(method, to), "me")))
 
 
 def test_memory_and_disk_are_shown():

@@ -31,6 +31,7 @@ from core.definitions_file import (
 from core.engine.settings import EngineSettings
 from core.engine.topology import BUILT_IN_EXCHANGES
 from core.interface import ExchangeType, QueueDeclaration
+from core.slices import at_a_stretch
 from core.store.definitions import PolicyDeclaration
 from tests.kit.engine import binding, exchange, queue
 from tests.kit.management import decode_answer, encode_request
@@ -49,7 +50,7 @@ class Link:
             self._left -= 1
             if self._left < 0:
                 raise trio.BrokenResourceError
-        answer = decode_answer(self._broker.node.respond(encode_request(method, path, body), "me"))
+        answer = decode_answer(at_a_stretch(self._broker.node.respond(encode_request(method, path, body), "me")))
         if answer.status >= 400:
             raise RequestRefused(str(answer.body), status=answer.status)
         return Answer(answer.status, answer.body)

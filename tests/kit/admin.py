@@ -64,8 +64,8 @@ class MadeUpServer:
                 return [{"refused": {}, "unauthenticated": 1}]
         return [row for row in self.rows.get(kind, []) if identity in (None, row["identity"])]
 
-    def connections(self, kind: str) -> Iterator[Sequence[Snapshot]]:
-        """One row a connection."""
+    def connections(self, kind: str, identity: str | None = None) -> Iterator[Sequence[Snapshot]]:
+        """One row a connection; an identity makes no difference."""
         return ([row] for row in self.rows.get(kind, []))
 
     @property

@@ -1,5 +1,6 @@
 """A client of the management node without links: encoded requests in, decoded responses out."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from amqp10.addresses import percent_encode
@@ -23,6 +24,7 @@ from core.interface import Mailbox, Snapshot, Target
 from core.message import Attributes, Run
 from core.observe.why import why
 from core.server.orders import Order
+from core.slices import Walk, at_a_stretch
 
 
 def queue_path(name: str) -> str:
@@ -116,11 +118,9 @@ class Plant:
         """Two fields that stand for all."""
         return {"version": "0.1.0", "connections": len(self.connections)}
 
-    def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
+    def rows(self, kind: str, identity: str | None = None) -> Iterator[Snapshot]:
         """The engine's kinds, and connections."""
-        if kind != "connections":
-            return self._engine.snapshot(kind, identity)
-        return [found for found in self.connections if identity is None or found["id"] == identity]
+        return iter(self.connections) if kind == "connections" else self._engine.rows(kind, identity)
 
     def set_alarm(self, name: str) -> None:
         """The engine's."""
@@ -142,13 +142,13 @@ class Plant:
         """The engine's."""
         return self._engine.replay_messages(queue, count)
 
-    def why(self, kind: str, identity: str) -> Snapshot | None:
+    def why(self, kind: str, identity: str) -> Walk[Snapshot | None]:
         """As the broker's."""
         return why(self, kind, identity)
 
     def close_connection(self, identity: str, reason: str) -> bool:
         """Note what was asked for."""
-        if not self.snapshot("connections", identity):
+        if all(row["id"] != identity for row in self.connections):
             return False
         self.closed.append((identity, reason))
         return True
@@ -170,7 +170,7 @@ class Console:
 
     def ask(self, method: str, to: object, body: object = None, *, owner: object = "me") -> Answer:
         """Send a request and read its answer."""
-        return decode_answer(self.node.respond(encode_request(method, to, body), owner))
+        return decode_answer(at_a_stretch(self.node.respond(encode_request(method, to, body), owner)))
 
     def publish(self, target: Target, count: int) -> None:
         """Put messages where a publisher would."""

@@ -4,7 +4,7 @@ map, the live stream; and what an operator may do about it.
 Pages of rows are those of the management node: in the order of identities, and nothing is listed twice.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from starlette.types import ASGIApp
 
@@ -18,9 +18,10 @@ from core.admin.api.rendering import ListOfRows, Walked, answered, done, render,
 from core.admin.api.sources import ApiSources
 from core.interface import ExchangeTarget, QueueTarget, Snapshot, Target
 from core.observe.timelines import KINDS as TIMELINE_KINDS
-from core.rows import IDENTITY_FIELDS, KINDS, PAGE_MAX, SERVER_KINDS, WHY_KINDS
+from core.row_walks import page_of, row_of
+from core.rows import KINDS, PAGE_MAX, WHY_KINDS
 from core.server.orders import BoundLink, CloseLink, CloseSession, Order, PauseLink, ResumeLink
-from core.slices import Walk, in_order
+from core.slices import Walk
 
 PEEKED_DEFAULT, PEEKED_MAX = 10, 100
 LINK_CREDIT_MAX = 2**31 - 1
@@ -115,31 +116,12 @@ class HeadgateApi:
         return Walked(self._page_walk(_kind(call, KINDS), call.text("after"), call.number("limit", PAGE_MAX)))
 
     def _page_walk(self, kind: str, after: str | None, limit: int) -> Walk[ASGIApp]:
-        rest: list[Snapshot] = []
-        for row in self._rows(kind):
-            if after is None or identity_of(row) > after:
-                rest.append(row)
-            yield
-        rest = yield from in_order(rest, key=identity_of)
-        end = min(limit, len(rest))
-        while 0 < end < len(rest) and identity_of(rest[end]) == identity_of(rest[end - 1]):
-            end += 1
-        following = identity_of(rest[end - 1]) if end < len(rest) else None
-        return ListOfRows(rest[:end], before=b'{"items":[', after=b'],"next":%s}' % render(following))
-
-    def _rows(self, kind: str) -> Iterator[Snapshot]:
-        if kind in SERVER_KINDS:
-            return (row for rows in self._sources.connections(kind) for row in rows)
-        if kind == "stalls":
-            return iter(self._control.snapshot(kind))
-        return self._sources.rows(kind)
+        items, following = yield from page_of(self._control.rows(kind), after=after, limit=limit)
+        return ListOfRows(items, before=b'{"items":[', after=b'],"next":%s}' % render(following))
 
     def _one(self, call: Call) -> ASGIApp:
         kind, identity = _kind(call, KINDS), call.path["identity"]
-        found = self._control.snapshot(kind, identity)
-        if not found:
-            raise not_found(f"there is no {identity!r} among the {kind}")
-        return answered(found[0])
+        return Walked(_shown(row_of(self._control, kind, identity), kind, identity))
 
     # --- the whole ---------------------------------------------------------------------------------------------------
 
@@ -160,10 +142,7 @@ class HeadgateApi:
 
     def _why(self, call: Call) -> ASGIApp:
         kind, identity = _kind(call, WHY_KINDS), call.path["identity"]
-        answer = self._control.why(kind, identity)
-        if answer is None:
-            raise not_found(f"there is no {identity!r} among the {kind}")
-        return answered(answer)
+        return Walked(_shown(self._control.why(kind, identity), kind, identity))
 
     def _timelines(self, call: Call) -> ASGIApp:
         kind, identity = _kind(call, tuple(TIMELINE_KINDS)), call.path["identity"]
@@ -223,9 +202,11 @@ class HeadgateApi:
         return done()
 
 
-def identity_of(row: Snapshot) -> str:
-    """What tells it apart."""
-    return next(str(row[field]) for field in IDENTITY_FIELDS if field in row)
+def _shown(walk: Walk[Snapshot | None], kind: str, identity: str) -> Walk[ASGIApp]:
+    found = yield from walk
+    if found is None:
+        raise not_found(f"there is no {identity!r} among the {kind}")
+    return answered(found)
 
 
 def _reason(call: Call) -> str:

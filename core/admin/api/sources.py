@@ -18,6 +18,7 @@ from core.interface import (
 from core.observe.overview import Overview
 from core.observe.stalls import Stall
 from core.observe.timelines import Timelines
+from core.row_walks import RowSource
 from core.server.orders import Order
 from core.slices import Walk
 
@@ -25,13 +26,13 @@ OPERATOR = object()
 """The owner of no queue."""
 
 
-class ControlPlane(Observable, Control, Protocol):
+class ControlPlane(Observable, RowSource, Control, Protocol):
     """See :class:`core.control_plane.BrokerControl`."""
 
     def status(self) -> Snapshot:
         """The broker at a glance."""
 
-    def why(self, kind: str, identity: str) -> Snapshot | None:
+    def why(self, kind: str, identity: str) -> Walk[Snapshot | None]:
         """What holds something up; None where there is none of that name."""
 
     def close_connection(self, identity: str, reason: str) -> bool:

@@ -7,6 +7,7 @@ from core.amqp091.methods import ExchangeDeclare, QueueBind
 from core.amqp091.negotiation import ConnectionSettings
 from core.amqp091.properties import BasicProperties
 from core.observe.why import why
+from core.slices import at_a_stretch
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.looker import Looker
 from tests.kit.storage import KeptDefinitions, open_storage, sync, write
@@ -41,7 +42,7 @@ class SlowDisk:
 
 
 def verdict(broker: InProcessBroker, peer: Wire091Peer) -> tuple[object, object]:
-    answer = why(Looker(broker), "connections", peer.front_end.info.identity)
+    answer = at_a_stretch(why(Looker(broker), "connections", peer.front_end.info.identity))
     assert answer is not None
     assert answer["waits"] is (answer["stage"] is not None)
     return answer["stage"], answer["names"]
@@ -135,11 +136,11 @@ def test_alarms_come_first():
     peer = connect(broker)
     peer.declare()
     broker.raise_alarm("memory")
-    answer = why(Looker(broker), "connections", "test-0")
+    answer = at_a_stretch(why(Looker(broker), "connections", "test-0"))
     assert answer is not None
     assert (answer["state"], answer["waits"]) == ("blocking", False)
     peer.publish(1, [b"x"], routing_key="q")
-    answer = why(Looker(broker), "connections", "test-0")
+    answer = at_a_stretch(why(Looker(broker), "connections", "test-0"))
     assert answer is not None
     assert (answer["state"], answer["waits"], answer["stage"]) == ("blocked", True, None)
     assert "low on memory" in str(answer["sentence"])
@@ -148,11 +149,11 @@ def test_alarms_come_first():
 def test_an_amqp_1_0_connection_has_no_stages():
     broker = InProcessBroker()
     broker.connect()
-    answer = why(Looker(broker), "connections", "test-0")
+    answer = at_a_stretch(why(Looker(broker), "connections", "test-0"))
     assert answer is not None
     assert (answer["protocol"], answer["stage"]) == ("amqp-1.0", None)
     assert answer["sentence"] == "Nothing holds up connection test-0: none of its 0 links waits."
 
 
 def test_nobody_of_that_name():
-    assert why(Looker(InProcessBroker()), "connections", "c17") is None
+    assert at_a_stretch(why(Looker(InProcessBroker()), "connections", "c17")) is None

@@ -1,6 +1,6 @@
 """``why`` looks at rows that it does not control: whatever they have, lack or mix up, it answers and never raises."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +10,7 @@ from core.observe.advice import Edge
 from core.observe.why import why
 from core.observe.why_chain import Verdict
 from core.rows import WHY_KINDS
+from core.slices import at_a_stretch
 
 NAMES = st.sampled_from(["c1", "c1/0", "c1/0/0", "c1/0/1", "c1/1", "q", "memory", "classic", "quorum", ""])
 WORDS = st.sampled_from(
@@ -61,17 +62,17 @@ class Mixed:
     def __init__(self, rows: Mapping[str, list[Snapshot]]) -> None:
         self._rows = rows
 
-    def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
-        """See :class:`core.interface.Observable`."""
+    def rows(self, kind: str, identity: str | None = None) -> Iterator[Snapshot]:
+        """See :class:`core.row_walks.RowSource`."""
         rows = self._rows.get(kind, [])
-        return [row for row in rows if identity is None or identity in (row.get("identity"), row.get("name"))]
+        return (row for row in rows if identity is None or identity in (row.get("identity"), row.get("name")))
 
 
 @given(MIXES, st.sampled_from(WHY_KINDS), st.sampled_from(["c1", "c1/0/0", "q"]))
 def test_it_never_raises_and_always_has_all_its_fields(rows: dict[str, list[Snapshot]], kind: str, identity: str):
     asked = {"connections": "connections", "links": "links", "addresses": "queues"}[kind]
     rows.setdefault(asked, []).append({"identity": identity, "name": identity, "direction": "in", "queue": "q"})
-    answer = why(Mixed(rows), kind, identity)
+    answer = at_a_stretch(why(Mixed(rows), kind, identity))
     assert answer is not None
     assert answer["waits"] in (True, False)
     assert answer["reason"] in (None, *map(str, FlowReason))

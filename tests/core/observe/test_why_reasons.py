@@ -1,6 +1,7 @@
 """One scenario for each reason of docs/flow-reasons: ``why`` names the same reason and culprit as the ledger of stalls,
 by the figures alone as well, and clears when the cause ends."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from core.amqp091.methods import BasicQos, BasicQosOk
 from core.interface import Binding, ExchangeDeclaration, FlowReason, Snapshot
 from core.observe.advice import ADVICE, QUEUE_ADVICE, Edge, WaitsFor
 from core.observe.why import why
+from core.slices import at_a_stretch
 from tests.kit.looker import Looker
 from tests.kit.stall_scenarios import IN, LINKS, OUT, READERS, Cause, consuming, publishing
 from tests.kit.wire import InProcessBroker, numbered
@@ -22,7 +24,7 @@ CAUSES = pytest.mark.parametrize("name", BY_NAME)
 
 
 def ask(broker: InProcessBroker, kind: str, identity: str, *, ledger: bool = True) -> Snapshot:
-    answer = why(Looker(broker, ledger=ledger), kind, identity)
+    answer = at_a_stretch(why(Looker(broker, ledger=ledger), kind, identity))
     assert answer is not None
     return answer
 
@@ -165,9 +167,9 @@ class Told:
         self._shown = Looker(broker)
         self._stall: Snapshot = {"identity": IN, "reason": reason, "culprit": "somebody", "since": 7.0, "seconds": 9.0}
 
-    def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
-        """See :class:`core.interface.Observable`."""
-        return [self._stall] if kind == "stalls" else self._shown.snapshot(kind, identity)
+    def rows(self, kind: str, identity: str | None = None) -> Iterator[Snapshot]:
+        """See :class:`core.row_walks.RowSource`."""
+        return iter([self._stall]) if kind == "stalls" else self._shown.rows(kind, identity)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +179,7 @@ class Told:
 def test_the_ledger_is_believed_where_the_figures_do_not_show_it(reason: str, edge: str):
     broker = InProcessBroker()
     publishing(broker, broker.queue())
-    answer = why(Told(broker, reason), "links", IN)
+    answer = at_a_stretch(why(Told(broker, reason), "links", IN))
     assert answer is not None
     assert (answer["waits"], answer["reason"], answer["culprit"]) == (True, reason, "somebody")
     assert (answer["since"], answer["seconds"], answer["edge"]) == (7.0, 9.0, edge)
@@ -271,4 +273,4 @@ def test_a_queue_tells_of_publishers_to_exchanges_that_lead_to_it():
 
 @pytest.mark.parametrize("kind", ["connections", "links", "addresses", "exchanges"])
 def test_what_is_not_there(kind: str):
-    assert why(Looker(InProcessBroker()), kind, "c17") is None
+    assert at_a_stretch(why(Looker(InProcessBroker()), kind, "c17")) is None

@@ -1,0 +1,70 @@
+"""Rows gone through in walks: one row by its identity, or a page of them, over AMQP and over HTTP.
+
+There may be a hundred thousand rows of a kind. So whoever shows rows makes each one when it is asked for, and between
+any two of them others may have their turn.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from core.interface import Snapshot
+from core.rows import IDENTITY_FIELDS
+from core.slices import Walk
+
+
+class RowSource(Protocol):
+    """What rows are read from."""
+
+    def rows(self, kind: str, identity: str | None = None) -> Iterator[Snapshot]:
+        """Everything of a kind, each row made when it is asked for; nothing for an unknown kind.
+
+        With an identity, the row that has it is among them, if there is one, and as few others as are at hand.
+        """
+
+
+def identity_of(row: Snapshot) -> str:
+    """What tells a row apart from the others of its kind."""
+    return next(str(row[field]) for field in IDENTITY_FIELDS if field in row)
+
+
+def row_of(source: RowSource, kind: str, identity: str) -> Walk[Snapshot | None]:
+    """The row that has this identity; None where there is none."""
+    for row in source.rows(kind, identity):
+        if identity_of(row) == identity:
+            return row
+        yield
+    return None
+
+
+def page_of(rows: Iterable[Snapshot], *, after: str | None, limit: int) -> Walk[tuple[list[Snapshot], str | None]]:
+    """The first ``limit`` rows behind an identity, in the order of identities, and the identity after which the next
+    page begins; None for the last page. Rows of one identity are never parted, so a page may have more.
+
+    No more than about twice as many are kept at a time: all rows of a large broker would be a burden on its memory.
+    """
+    kept: list[Snapshot] = []
+    room = 2 * limit
+    last: str | None = None
+    more = False
+    for row in rows:
+        identity = identity_of(row)
+        if last is not None and identity > last:
+            more = True
+        elif after is None or identity > after:
+            kept.append(row)
+            if len(kept) >= room:
+                kept, cut = _first(kept, limit)
+                more |= cut
+                last, room = identity_of(kept[-1]), max(room, 2 * len(kept))
+        yield
+    kept, cut = _first(kept, limit)
+    return kept, identity_of(kept[-1]) if more or cut else None
+
+
+def _first(rows: list[Snapshot], limit: int) -> tuple[list[Snapshot], bool]:
+    """The first in the order of identities, all of the last identity among them, and whether that leaves any out."""
+    rows.sort(key=identity_of)
+    end = min(limit, len(rows))
+    while 0 < end < len(rows) and identity_of(rows[end]) == identity_of(rows[end - 1]):
+        end += 1
+    return rows[:end], end < len(rows)

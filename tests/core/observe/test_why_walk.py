@@ -1,0 +1,57 @@
+"""Asking why lets others have their turn: a row at a step, or a link's answer, however many there are."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from core.interface import Snapshot
+from core.observe.why import why
+
+COUNT = 300
+
+
+class Large:
+    """A queue with so many links of one connection, all of which wait, and bindings from an exchange."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.asked: Counter[str] = Counter()
+
+    def rows(self, kind: str, identity: str | None = None) -> Iterator[Snapshot]:
+        """See :class:`core.row_walks.RowSource`."""
+        if identity is None:
+            self.asked[kind] += 1
+        for number in range(COUNT if kind not in ("queues", "connections", "sessions", "lanes") else 1):
+            self.made += 1
+            yield self._row(kind, number)
+
+    def _row(self, kind: str, number: int) -> Snapshot:
+        link: Snapshot = {"identity": f"c1/0/{number}", "connection": "c1", "session": "c1/0", "direction": "out"}
+        match kind:
+            case "queues":
+                return {"name": "q", "type": "classic", "messages_ready": 5, "consumers": COUNT}
+            case "connections" | "sessions":
+                return {"identity": "c1" if kind == "connections" else "c1/0"}
+            case "links":
+                to_exchange = {"direction": "in", "exchange": "x"} if number % 2 else {"queue": "q"}
+                return {**link, **to_exchange, "link_credit": 0}
+            case "stalls":
+                return {**link, "reason": "link-credit", "culprit": "client", "since": 1.0, "seconds": 2.0}
+            case "consumers":
+                return {"name": str(number), "queue": "q", "grant": 0}
+            case "bindings":
+                return {"source": "x", "destination": "q", "destination_is_queue": True}
+        return {"name": str(number)}
+
+
+@pytest.mark.parametrize(("kind", "identity"), [("addresses", "q"), ("connections", "c1"), ("links", "c1/0/299")])
+def test_others_have_their_turn_behind_each_row(kind: str, identity: str):
+    source = Large()
+    steps, most, made = 0, 0, 0
+    for _ in why(source, kind, identity):
+        steps += 1
+        most, made = max(most, source.made - made), source.made
+    assert most <= 2  # the last row of a kind, for which there is no pause, and the first of the next
+    assert steps > COUNT
+    assert set(source.asked.values()) == {1}
