@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
 from core.config.store import StoreSettings
-from core.store.checkpoint import Checkpoint, IndexKey, read_checkpoint, remove_checkpoint, write_checkpoint
+from core.store.checkpoint import Checkpoint, read_checkpoint, remove_checkpoint, write_checkpoint
 from core.store.compaction import Compactor
 from core.store.disk import Disk
 from core.store.errors import refusal
@@ -78,19 +78,21 @@ class Store:
         ]
         self._older = frozenset(older)
         self._floor = floor
-        self._indexes = {key: self._index(key, state) for key, state in found.indexes.items()}
+        self._indexes: dict[str, dict[int, QueueIndex]] = {}
+        """By queue and priority level: a queue that goes must not cost a look at all the others."""
+        for (queue_id, level), state in found.indexes.items():
+            self._indexes.setdefault(queue_id, {})[level] = self._index(queue_id, level, state)
 
     def queue_index(self, queue_id: str, level: int = 0) -> QueueIndex:
         """The index of a priority level of a queue: what the start found of it, or a new one."""
-        key = (queue_id, level)
-        index = self._indexes.get(key)
+        levels = self._indexes.setdefault(queue_id, {})
+        index = levels.get(level)
         if index is None:
             state = IndexState(self._floor if queue_id in self._older else 0)
-            index = self._indexes[key] = self._index(key, state)
+            index = levels[level] = self._index(queue_id, level, state)
         return index
 
-    def _index(self, key: IndexKey, state: IndexState) -> QueueIndex:
-        queue_id, level = key
+    def _index(self, queue_id: str, level: int, state: IndexState) -> QueueIndex:
         return QueueIndex(
             index_folder(queue_id, level),
             staging=self._staging,
@@ -103,8 +105,8 @@ class Store:
 
     def forget_queue(self, queue_id: str) -> None:
         """The queue is deleted: nothing of it stays, whichever of its indexes were asked for."""
-        for key in [key for key in self._indexes if key[0] == queue_id]:
-            self._indexes.pop(key).delete()
+        for index in self._indexes.pop(queue_id, {}).values():
+            index.delete()
         self.classic.remove_folder(f"{QUEUES}/{queue_id}")
 
     def compact_step(self) -> bool:
@@ -116,7 +118,12 @@ class Store:
     def close_checkpoint(self) -> None:
         """Write the checkpoint. The lanes are drained and nothing comes any more. Raises OSError."""
         assert self.classic.synced == self.classic.staged, "the lane is not drained"
-        indexes = {key: index.state() for key, index in self._indexes.items() if not key[0].startswith(PASSING)}
+        indexes = {
+            (queue_id, level): index.state()
+            for queue_id, levels in self._indexes.items()
+            if not queue_id.startswith(PASSING)
+            for level, index in levels.items()
+        }
         write_checkpoint(self.disk, Checkpoint(indexes, self.persistent.state()), self._generation)
 
 

@@ -124,6 +124,26 @@ def test_forgetting_a_queue_leaves_nothing_of_any_level(harness: StoreHarness):
     assert len(harness.store.persistent) == 0
 
 
+class Compared(str):
+    """A queue's number that counts how often one is compared with another."""
+
+    count = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Compared.count += 1
+        return super().__eq__(other)
+
+
+def test_forgetting_a_queue_is_no_look_at_all_the_others(harness: StoreHarness):
+    for number in range(500):
+        harness.store.queue_index(Compared(number))
+    Compared.count = 0
+    for number in range(500):
+        harness.store.forget_queue(Compared(number))
+    assert Compared.count < 5 * 500
+
+
 def test_deleting_and_then_forgetting_is_no_harm(harness: StoreHarness):
     harness.index.publish(0, portion(b"x", LARGE))
     harness.drain()
