@@ -8,7 +8,9 @@ Invariants: records are in ascending order of their tags, none is empty, and the
 of the consumers' counts.
 
 A tag that was never given out, or is acknowledged already, is the peer's fault, and nothing else is. Where a queue
-is gone, its deliveries can still be acknowledged: their records stay, as nobody's, and count for nothing.
+is gone, its deliveries can still be acknowledged: their records stay, and count for nothing.
+
+What is taken out at once is bounded in records; the caller goes on where it was told to.
 """
 
 from bisect import bisect_right
@@ -16,6 +18,9 @@ from collections.abc import Hashable
 from typing import Generic, NamedTuple, TypeVar
 
 Owner = TypeVar("Owner", bound=Hashable)
+
+RECORDS_AT_ONCE = 64
+"""Of one step: each is a piece that is settled by itself, which takes 10 to 15 us."""
 
 
 class Piece(NamedTuple, Generic[Owner]):
@@ -37,9 +42,9 @@ class UnknownDeliveryTag(Exception, Generic[Owner]):
 
 
 class _Record(NamedTuple, Generic[Owner]):
-    """Tags ``first`` to ``last`` are the consumer's delivery numbers from ``number`` up; None for nobody's."""
+    """Tags ``first`` to ``last`` are the consumer's delivery numbers from ``number`` up."""
 
-    consumer: Owner | None
+    consumer: Owner
     first: int
     last: int
     number: int
@@ -48,9 +53,10 @@ class _Record(NamedTuple, Generic[Owner]):
 class Unacked(Generic[Owner]):
     """The outstanding deliveries of one channel."""
 
-    __slots__ = ("_counts", "_firsts", "_last_tag", "_records", "_used_up", "total")
+    __slots__ = ("_at_once", "_counts", "_firsts", "_last_tag", "_records", "_used_up", "total")
 
-    def __init__(self) -> None:
+    def __init__(self, records_at_once: int = RECORDS_AT_ONCE) -> None:
+        self._at_once = records_at_once
         self.total = 0
         """Deliveries outstanding, of all consumers."""
         self._last_tag = 0
@@ -60,7 +66,16 @@ class Unacked(Generic[Owner]):
         """Places at the front of both lists that count no longer. Acknowledgements come in order, and a list that
         lost its front each time would be moved each time."""
         self._counts: dict[Owner, int] = {}
-        """Without those that have nothing outstanding."""
+        """Without those that have nothing outstanding, and those whose queue is gone."""
+
+    @property
+    def newest(self) -> int:
+        """The highest tag outstanding; 0 for none."""
+        return self._records[-1].last if self._records else 0
+
+    def consumers(self) -> list[Owner]:
+        """Those with deliveries outstanding."""
+        return list(self._counts)
 
     def count(self, consumer: Owner) -> int:
         """Deliveries outstanding of one consumer."""
@@ -90,58 +105,47 @@ class Unacked(Generic[Owner]):
 
     def take(self, tag: int) -> list[Piece[Owner]]:
         """Take out one delivery. Raises UnknownDeliveryTag."""
-        return self.take_range(tag, tag)
+        return self.take_range(tag, tag)[0]
 
-    def take_range(self, first: int, last: int) -> list[Piece[Owner]]:
-        """Take out the deliveries with these tags (both inclusive), as if one by one.
+    def take_range(self, first: int, last: int) -> tuple[list[Piece[Owner]], int]:
+        """Take out the deliveries with these tags (both inclusive), as if one by one, or as many as go at once. Returns
+        them, and the tag to go on with, which is beyond ``last`` when that was all.
 
         Raises UnknownDeliveryTag for the first one that is not outstanding, with what was taken out before it.
         """
         if self._cuts_front(first, last):
-            return self._cut_front(last)
+            return self._cut_front(last), last + 1
         low = high = self._place(first)
+        stop = low + self._at_once
         due = first
-        while high < len(self._records) and due <= last and self._firsts[high] <= due <= self._records[high].last:
+        while high < min(stop, len(self._records)) and self._firsts[high] <= due <= min(last, self._records[high].last):
             due = self._records[high].last + 1
             high += 1
         taken = self._take(low, high, first, min(last, due - 1))
-        if due <= last:
+        if due <= last and high < stop:
             raise UnknownDeliveryTag(due, taken)
-        return taken
+        return taken, min(due, last + 1)
 
-    def take_up_to(self, tag: int) -> list[Piece[Owner]]:
-        """Take out all deliveries up to this tag, in order; 0 stands for the last one there is.
+    def take_up_to(self, tag: int) -> tuple[list[Piece[Owner]], int]:
+        """Take out all deliveries up to this tag, in order, or as many as go at once. Returns them, and the tag to go
+        on from, which is beyond ``tag`` when that was all.
 
         Raises UnknownDeliveryTag for a tag that is itself not outstanding; nothing is taken out then.
         """
-        if tag == 0:
-            return self.take_all()
         place = self._place(tag)
         if place == len(self._records) or not self._firsts[place] <= tag <= self._records[place].last:
             raise UnknownDeliveryTag[Owner](tag, [])
-        return self._take(self._used_up, place + 1, 1, tag)
-
-    def take_all(self) -> list[Piece[Owner]]:
-        """Take out everything, in order."""
-        return self._take(self._used_up, len(self._records), 1, self._last_tag)
+        high = self._used_up + self._at_once
+        last = tag
+        if high <= place:
+            last = self._records[high - 1].last
+        else:
+            high = place + 1
+        return self._take(self._used_up, high, 1, last), last + 1
 
     def forget(self, consumer: Owner) -> None:
-        """The consumer's queue is gone: what it has outstanding is nobody's. Linear in the number of records."""
-        n = self._counts.pop(consumer, 0)
-        if not n:
-            return
-        self.total -= n
-        kept: list[_Record[Owner]] = []
-        for record in self._records[self._used_up :]:
-            if record.consumer is not consumer:
-                kept.append(record)
-            elif kept and kept[-1].consumer is None and kept[-1].last + 1 == record.first:
-                kept[-1] = _Record(None, kept[-1].first, record.last, 0)
-            else:
-                kept.append(_Record(None, record.first, record.last, 0))
-        self._records = kept
-        self._firsts = [record.first for record in kept]
-        self._used_up = 0
+        """The consumer's queue is gone, and nothing more comes to it: what it has outstanding counts for nothing."""
+        self.total -= self._counts.pop(consumer, 0)
 
     def _cuts_front(self, first: int, last: int) -> bool:
         """The range is the front of the oldest record, and not all of it, as acknowledgements in order mostly are."""
@@ -155,10 +159,7 @@ class Unacked(Generic[Owner]):
         n = last + 1 - first
         self._records[place] = _Record(consumer, last + 1, its_last, number + n)
         self._firsts[place] = last + 1
-        if consumer is None:
-            return []
-        self._took(consumer, n)
-        return [Piece(consumer, number, number + n - 1)]
+        return [Piece(consumer, number, number + n - 1)] if self._took(consumer, n) else []
 
     def _place(self, tag: int) -> int:
         """Where the record of this tag is, if there is one; else where some other one is, or none."""
@@ -177,21 +178,23 @@ class Unacked(Generic[Owner]):
             kept.append(_Record(tail.consumer, last + 1, tail.last, tail.number + last + 1 - tail.first))
         taken: list[Piece[Owner]] = []
         for consumer, its_first, its_last, number in records:
-            if consumer is None:
-                continue
             from_tag, to_tag = max(first, its_first), min(last, its_last)
-            taken.append(Piece(consumer, number + from_tag - its_first, number + to_tag - its_first))
-            self._took(consumer, to_tag - from_tag + 1)
+            if self._took(consumer, to_tag - from_tag + 1):
+                taken.append(Piece(consumer, number + from_tag - its_first, number + to_tag - its_first))
         self._replace(low, high, kept)
         return taken
 
-    def _took(self, consumer: Owner, n: int) -> None:
+    def _took(self, consumer: Owner, n: int) -> bool:
+        """So many less are outstanding. False where the consumer's queue is gone."""
+        outstanding = self._counts.get(consumer)
+        if outstanding is None:
+            return False
         self.total -= n
-        left = self._counts[consumer] - n
-        if left:
-            self._counts[consumer] = left
+        if outstanding > n:
+            self._counts[consumer] = outstanding - n
         else:
             del self._counts[consumer]
+        return True
 
     def _replace(self, low: int, high: int, kept: list[_Record[Owner]]) -> None:
         """Put what is left of some records in their place."""

@@ -7,6 +7,7 @@ behind them would overtake them.
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 
 from core.engine.consumers import Attachment
 from core.engine.dead_letter import DeadLetters, keeps
@@ -24,6 +25,9 @@ SETTLEMENT_WORK = 2
 """Of a stretch, in units of :mod:`core.work`."""
 
 
+SEQUENCES = attrgetter("sequences")
+
+
 class Endings:
     """Of one queue. ``options`` are the queue's, as they are now."""
 
@@ -36,11 +40,12 @@ class Endings:
         self._shelves = shelves
         self._letters = letters
         self._counters = counters
-        self._waiting: deque[tuple[Attachment, Stretch, Disposal | Return]] = deque()
+        self._waiting: deque[tuple[Attachment, list[Stretch], Disposal | Return]] = deque()
+        """The stretches of each settlement, the next one last."""
         self.count = 0
         """Messages that are settled and not seen to."""
         self.returning = 0
-        """How many of their stretches come back."""
+        """How many of the settlements are of messages that come back."""
 
     def dispose(self, consumer: Attachment, stretches: Sequence[Stretch], disposal: Disposal | Return) -> None:
         """These are settled in this way: now, or as ``go_on`` is called where they are many."""
@@ -48,23 +53,29 @@ class Endings:
             for stretch in stretches:
                 self._dispose_of(consumer, stretch, disposal)
             return
-        self._waiting.extend((consumer, stretch, disposal) for stretch in stretches)
-        self.count += sum(map(len, stretches))
-        self.returning += len(stretches) * isinstance(disposal, Return)
+        if stretches:
+            self._waiting.append((consumer, [*reversed(stretches)], disposal))
+            self.count += sum(map(len, map(SEQUENCES, stretches)))
+            self.returning += isinstance(disposal, Return)
 
     def go_on(self) -> int:
         """See to some of what waits. Returns how much work that was, in units of :mod:`core.work`."""
-        seen_to = min(len(self._waiting), SETTLED_AT_ONCE)
-        for _ in range(seen_to):
-            consumer, stretch, disposal = self._waiting.popleft()
-            self.count -= len(stretch)
-            self.returning -= isinstance(disposal, Return)
-            self._dispose_of(consumer, stretch, disposal)
+        seen_to = 0
+        while self._waiting and seen_to < SETTLED_AT_ONCE:
+            consumer, stretches, disposal = self._waiting[0]
+            for _ in range(min(len(stretches), SETTLED_AT_ONCE - seen_to)):
+                stretch = stretches.pop()
+                self.count -= len(stretch)
+                self._dispose_of(consumer, stretch, disposal)
+                seen_to += 1
+            if not stretches:
+                self._waiting.popleft()
+                self.returning -= isinstance(disposal, Return)
         return seen_to * SETTLEMENT_WORK
 
     def stretches(self) -> Iterator[Stretch]:
         """What waits, to be looked at only."""
-        return (stretch for _, stretch, _ in self._waiting)
+        return (stretch for _, stretches, _ in self._waiting for stretch in reversed(stretches))
 
     def clear(self) -> None:
         """The queue is deleted."""

@@ -24,6 +24,7 @@ from core.amqp091.methods import (
     QueuePurge,
     QueueUnbind,
     TxCommit,
+    TxRollback,
     TxSelect,
 )
 from core.amqp091.properties import BasicProperties
@@ -33,6 +34,7 @@ from tests.kit.stall_field import Attack, Field, NoEffect, ack_all, bind, declar
 
 SETTLE_S = 1.0
 """How long the bystander goes on after an attack whose effects come later."""
+CLOSE_CHANNEL = ChannelClose(reply_code=200, reply_text="", class_id=0, method_id=0)
 
 
 def to(target: str, key: str, body: bytes = b"x", properties: BasicProperties | None = None, channel: int = 1) -> bytes:
@@ -248,7 +250,7 @@ def channels(field: Field) -> None:
             keys = (to("amq.topic", f"{number}.{index}", channel=number) for index in range(40))
             client.send(b"".join(keys) + to("", "q", channel=number) * 40)
     for number in range(1, count + 1):
-        client.tell(ChannelClose(reply_code=200, reply_text="", class_id=0, method_id=0), channel=number)
+        client.tell(CLOSE_CHANNEL, channel=number)
     client.wait(ChannelCloseOk, count)
 
 
@@ -284,7 +286,7 @@ def many_consumers(field: Field) -> None:
     count = field.n(5000)
     client.send(b"".join(method_frame(1, BasicConsume(queue="q")) for _ in range(count)))
     client.wait(BasicConsumeOk, count)
-    client.call(ChannelClose(reply_code=200, reply_text="", class_id=0, method_id=0))
+    client.call(CLOSE_CHANNEL)
 
 
 def single_active_consumers(field: Field) -> None:
@@ -375,6 +377,49 @@ def settle_alternately(field: Field) -> None:
     settle_up(taker, queue="q")
 
 
+def settle_gaps(field: Field) -> None:
+    """A consumer holds 100,000 messages with a gap before each, and gives back all of them at once."""
+    count = field.n(200_000)
+    taker = _take(field, count)
+    taker.send(b"".join(method_frame(1, BasicAck(delivery_tag=tag)) for tag in range(1, count, 2)))
+    settle_up(taker, queue="q")
+    taker.tell(BasicNack(delivery_tag=0, multiple=True))
+    settle_up(taker, queue="q")
+    taker.wait(BasicDeliver, count + count // 2)
+
+
+def leave_gaps(field: Field) -> None:
+    """A consumer holds 100,000 messages with a gap before each, and its channel is closed."""
+    count = field.n(200_000)
+    taker = _take(field, count)
+    taker.send(b"".join(method_frame(1, BasicAck(delivery_tag=tag)) for tag in range(1, count, 2)))
+    settle_up(taker, queue="q")
+    taker.call(CLOSE_CHANNEL)
+    settle_up(field.client091(), queue="q")
+
+
+def settle_unlike(field: Field) -> None:
+    """A consumer holds 200,000 messages of which no two that follow each other are alike, and settles all at once; then
+    as many again are held by a connection that goes."""
+    client = field.client091()
+    declare(client, "q")
+    pair = b"".join(to("", "q", properties=BasicProperties(priority=number)) for number in range(2))
+    count = field.n(200_000)
+    for end in ("ack", "close"):
+        for _ in range(count // 1000):
+            client.send(pair * 500)
+        settle_up(client, queue="q")
+        taker = field.client091()
+        taker.consume("q")
+        taker.wait(BasicDeliver, count // 1000 * 1000)
+        if end == "ack":
+            ack_all(taker)
+            settle_up(taker, queue="q")
+        taker.close()
+    while not _ready(client, "q"):
+        time.sleep(0.1)
+
+
 def reject_to_dead_letters(field: Field) -> None:
     """A consumer holds 100,000 messages and rejects all of them into a dead letter exchange."""
     other = field.client091()
@@ -451,6 +496,27 @@ def transaction(field: Field) -> None:
     client.call(TxCommit())
 
 
+def transaction_dropped(field: Field) -> None:
+    """A transaction of 100,000 publishes to as many keys is rolled back; another is left to the end of its channel."""
+    client = field.client091()
+    declare(client, "q")
+    for end in (TxRollback(), CLOSE_CHANNEL):
+        client.call(TxSelect())
+        client.send(b"".join(to("amq.topic", str(number)) for number in range(field.n(100_000))))
+        client.call(end)
+
+
+def transaction_of_acks(field: Field) -> None:
+    """A transaction acknowledges every second one of 100,000 messages, from the back, and all the others at once."""
+    count = field.n(100_000)
+    taker = _take(field, count)
+    taker.call(TxSelect())
+    taker.send(b"".join(method_frame(1, BasicAck(delivery_tag=tag)) for tag in range(count, 0, -2)))
+    ack_all(taker)
+    taker.call(TxCommit())
+    settle_up(taker, queue="q")
+
+
 def small_publishes(field: Field) -> None:
     """100,000 publishes of which no two are alike, from four connections at once."""
     others = [field.client091() for _ in range(4)]
@@ -512,6 +578,9 @@ ATTACKS = [
     Attack("requeue of 100,000 by a close", requeue_by_close),
     Attack("basic.recover of 100,000", recover),
     Attack("settling every second of 50,000", settle_alternately),
+    Attack("100,000 gaps, all given back", settle_gaps),
+    Attack("100,000 gaps, the channel is closed", leave_gaps),
+    Attack("200,000 of which no two are alike, settled", settle_unlike),
     Attack("100,000 rejected to dead letters", reject_to_dead_letters),
     Attack("TTL cycle of 20,000", ttl_cycle),
     Attack("500,000 expire at once", expire_many),
@@ -519,6 +588,8 @@ ATTACKS = [
     Attack("255 priorities", priorities),
     Attack("consumer time-out of 50,000", consumer_time_out),
     Attack("transaction of 50,000", transaction),
+    Attack("transaction dropped", transaction_dropped),
+    Attack("transaction of acknowledgements", transaction_of_acks),
     Attack("publishes of which no two are alike", small_publishes),
     Attack("200 connections at once", many_at_once),
 ]

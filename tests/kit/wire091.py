@@ -91,6 +91,7 @@ class Wire091Peer:
             wake=self.touch,
             traffic=broker.traffic["amqp091"],
             flow=broker.flow,
+            work=broker.engine.work,
         )
         broker.peers.append(self)
         self.received: list[tuple[int, Method, bytes | None]] = []
@@ -163,7 +164,8 @@ class Wire091Peer:
         """The socket goes."""
         if not self.lost:
             self.lost = True
-            self.front_end.connection_lost(self.broker.now)
+            while self.front_end.connection_lost(self.broker.now):
+                self.broker.run()
             self.broker.run()
 
     def _decode(self) -> None:

@@ -1,6 +1,9 @@
-"""The outstanding deliveries of a 0.9.1 channel against a model that keeps every delivery by itself."""
+"""The outstanding deliveries of a 0.9.1 channel against a model that keeps every delivery by itself.
 
-from functools import partial
+They are taken out two records at a time.
+"""
+
+from collections.abc import Iterable
 
 import hypothesis.strategies as st
 import pytest
@@ -14,12 +17,14 @@ consumers = st.sampled_from(CONSUMERS)
 
 
 class UnackedMachine(RuleBasedStateMachine):
-    """Deliveries to three consumers come, are acknowledged in any order, and lose their queue."""
+    """Deliveries to three consumers come, are acknowledged in any order, and lose their queue; another consumer takes
+    the place of one whose queue is gone."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.unacked: Unacked[str] = Unacked()
+        self.unacked: Unacked[str] = Unacked(records_at_once=2)
         self.next_tag = 1
+        self.names = {name: name for name in CONSUMERS}
         self.next_number = dict.fromkeys(CONSUMERS, 0)
         self.model: dict[int, tuple[str | None, int]] = {}
 
@@ -27,9 +32,9 @@ class UnackedMachine(RuleBasedStateMachine):
     def append(self, consumer: str, n: int, gap: int) -> None:
         """``gap`` delivery numbers never reach this channel."""
         first = self.next_number[consumer] + gap
-        assert self.unacked.append(consumer, first, n) == self.next_tag
+        assert self.unacked.append(self.names[consumer], first, n) == self.next_tag
         for number in range(first, first + n):
-            self.model[self.next_tag] = (consumer, number)
+            self.model[self.next_tag] = (self.names[consumer], number)
             self.next_tag += 1
         self.next_number[consumer] = first + n
 
@@ -41,17 +46,17 @@ class UnackedMachine(RuleBasedStateMachine):
     @rule(back=st.integers(-1, 40), length=st.sampled_from([1, 1, 2, 5, 20]))
     def take_range(self, back: int, length: int) -> None:
         """Single tags are ranges of one."""
-        first = max(0, self.next_tag - 1 - back)
-        tags = range(first, first + length)
-        take = partial(self.unacked.take, first) if length == 1 else partial(self.unacked.take_range, first, tags[-1])
-        known = next((i for i, tag in enumerate(tags) if tag not in self.model), length)
-        if known == length:
-            self._taken(take(), list(tags))
-            return
-        with pytest.raises(UnknownDeliveryTag) as unknown:
-            take()
-        assert unknown.value.tag == first + known
-        self._taken(unknown.value.taken, list(tags[:known]))
+        due = first = max(0, self.next_tag - 1 - back)
+        last = first + length - 1
+        end = next((tag for tag in range(first, last + 1) if tag not in self.model), last + 1)
+        while due <= last:
+            try:
+                pieces, after = self.unacked.take_range(due, last)
+            except UnknownDeliveryTag as unknown:
+                pieces, after, last = unknown.taken, unknown.tag, unknown.tag - 1
+            self._taken(pieces, range(due, after))
+            due = after
+        assert due == end
 
     @rule()
     def take_oldest(self) -> None:
@@ -62,26 +67,31 @@ class UnackedMachine(RuleBasedStateMachine):
     @rule(back=st.integers(-1, 40))
     def take_up_to(self, back: int) -> None:
         tag = max(1, self.next_tag - 1 - back)
-        if tag in self.model:
-            self._taken(self.unacked.take_up_to(tag), [known for known in sorted(self.model) if known <= tag])
+        if tag not in self.model:
+            with pytest.raises(UnknownDeliveryTag) as unknown:
+                self.unacked.take_up_to(tag)
+            assert (unknown.value.tag, unknown.value.taken) == (tag, [])
             return
-        with pytest.raises(UnknownDeliveryTag) as unknown:
-            self.unacked.take_up_to(tag)
-        assert (unknown.value.tag, unknown.value.taken) == (tag, [])
+        due = 0
+        while due <= tag:
+            pieces, due = self.unacked.take_up_to(tag)
+            self._taken(pieces, [known for known in sorted(self.model) if known < due])
 
-    @rule(zero=st.booleans())
-    def take_all(self, zero: bool) -> None:
-        self._taken(self.unacked.take_up_to(0) if zero else self.unacked.take_all(), sorted(self.model))
+    @rule()
+    def take_up_to_newest(self) -> None:
+        assert self.unacked.newest == max(self.model, default=0)
+        if self.model:
+            self.take_up_to(self.next_tag - 1 - self.unacked.newest)
 
     @rule(consumer=consumers)
     def forget(self, consumer: str) -> None:
-        self.unacked.forget(consumer)
-        self.model = {
-            tag: (None if owner == consumer else owner, number) for tag, (owner, number) in self.model.items()
-        }
+        gone = self.names[consumer]
+        self.unacked.forget(gone)
+        self.names[consumer] = gone + consumer
+        self.model = {tag: (None if owner == gone else owner, number) for tag, (owner, number) in self.model.items()}
 
-    def _taken(self, pieces: list[Piece[str]], tags: list[int]) -> None:
-        """These tags were taken: in their order, without those that are nobody's."""
+    def _taken(self, pieces: list[Piece[str]], tags: Iterable[int]) -> None:
+        """These tags were taken: in their order, without those that count for nothing."""
         assert all(piece.first <= piece.last for piece in pieces)
         one_by_one = [(piece.consumer, n) for piece in pieces for n in range(piece.first, piece.last + 1)]
         expected = [self.model.pop(tag) for tag in tags]
@@ -91,8 +101,9 @@ class UnackedMachine(RuleBasedStateMachine):
     def counts(self) -> None:
         owners = [owner for owner, _ in self.model.values()]
         assert self.unacked.total == len(owners) - owners.count(None)
-        for consumer in CONSUMERS:
+        for consumer in self.names.values():
             assert self.unacked.count(consumer) == owners.count(consumer)
+        assert set(self.unacked.consumers()) == {owner for owner in owners if owner is not None}
 
 
 TestUnacked = UnackedMachine.TestCase

@@ -23,6 +23,7 @@ from core.amqp091.frontend.definitions import Definitions
 from core.amqp091.frontend.publishing import Publishing
 from core.amqp091.frontend.replies import channel_fault
 from core.amqp091.frontend.shared import Shared
+from core.amqp091.frontend.transaction import Transaction
 from core.amqp091.methods import Method
 from core.clock import Now
 from core.credit_flow.flow import CreditFlow
@@ -36,8 +37,10 @@ LOOKS_AT_QUEUES = (methods.QueueDeclare, methods.QueuePurge, methods.QueueDelete
 turn."""
 
 
-METHOD_WORK, PUBLISHES_WORK, ACK_WORK = 20, 10, 10
+METHOD_WORK, PUBLISHES_WORK = 20, 10
 """What a method or a run of publishes that waited costs, in units of :mod:`core.work`; a publish costs half a unit."""
+DROP_WORK = 100
+"""Of letting go of some of a transaction, in these units."""
 
 
 class Channel:
@@ -46,9 +49,7 @@ class Channel:
     __slots__ = (
         "_answers",
         "_budget",
-        "_committing",
         "_queues_behind",
-        "_settlements",
         "_shared",
         "_stage",
         "_subscriptions",
@@ -58,13 +59,15 @@ class Channel:
         "publishing",
         "released",
         "stage_credit",
+        "transaction",
         "waiting_publishes",
     )
 
     def __init__(self, number: int, shared: Shared) -> None:
         self.number = number
         self.stage_credit = CreditFlow(f"{shared.identity}/{number}", shared.settings.stage_credit)
-        self.publishing = Publishing(number, shared, self.stage_credit)
+        self.transaction = Transaction(shared.settings)
+        self.publishing = Publishing(number, shared, self.stage_credit, self.transaction)
         self.consuming = Consuming(number, shared)
         self.definitions = Definitions(shared)
         self.waiting_publishes = 0
@@ -76,10 +79,6 @@ class Channel:
         self._budget = self._messages_per_turn
         self._queues_behind = False
         """Something was published since the queues' last turn."""
-        self._settlements: list[Callable[[], None]] | None = None
-        """Acknowledgements of a transaction; None outside of transaction mode."""
-        self._committing: deque[Callable[[Now], None]] = deque()
-        """What is left to do of a tx.commit."""
         self._answers: dict[type[Method], Callable[..., Method | None]] = {
             methods.ConfirmSelect: self._select_confirms,
             methods.TxSelect: self._select_transactions,
@@ -102,8 +101,9 @@ class Channel:
 
     @property
     def waiting(self) -> bool:
-        """A method waits for the engine's answer."""
-        return self.consuming.getting or self.publishing.committing
+        """A method waits for the engine's answer, or is not done."""
+        consuming = self.consuming
+        return bool(self.publishing.committing or consuming.unfinished or self.transaction.dropped or consuming.getting)
 
     @property
     def idle(self) -> bool:
@@ -129,8 +129,7 @@ class Channel:
         """A new turn, with its budget. Returns True when something waits for the next one."""
         self._budget = self._messages_per_turn
         self._queues_behind = False
-        if self.publishing.committing:
-            self._go_on_committing(now)
+        self._go_on(now)
         stage, shared = self._stage, self._shared
         while stage and not (self.waiting or self.released or shared.turn_over or self._waits_for_queues(stage[0])):
             work = stage.popleft()
@@ -179,9 +178,8 @@ class Channel:
 
     def _do(self, work: AcksReceived | MethodReceived, now: Now) -> None:
         if isinstance(work, AcksReceived):
-            self._shared.work.spent += ACK_WORK * len(work.ranges)
             try:
-                self._settle(lambda: self.consuming.acknowledge(work.ranges))
+                self._settle(partial(self.consuming.acknowledge, work.ranges), len(work.ranges))
             except ProtocolError as fault:
                 raise located(fault, methods.BasicAck()) from fault
             return
@@ -225,17 +223,12 @@ class Channel:
 
     # --- acknowledgements ----------------------------------------------------------------------------------------
 
-    def _settle(self, settlement: Callable[[], None]) -> None:
-        """Now, or with the transaction."""
-        if self._settlements is None:
-            settlement()
-        elif len(self._settlements) >= self._shared.settings.transaction_acks_max:
-            raise ChannelFault(
-                ReplyCode.PRECONDITION_FAILED,
-                f"the transaction has more than {len(self._settlements)} acknowledgements; commit it earlier",
-            )
+    def _settle(self, settlement: Callable[[], None], ranges: int = 1) -> None:
+        """Now, or with the transaction. ``ranges`` of delivery tags are held back for it then."""
+        if self.transaction.selected:
+            self.transaction.hold_acknowledgements(ranges, lambda now: settlement())
         else:
-            self._settlements.append(settlement)
+            settlement()
 
     def _reject(self, method: methods.BasicReject) -> None:
         how = FAILED if method.requeue else Disposal.REJECTED
@@ -258,45 +251,57 @@ class Channel:
 
     def _select_transactions(self, method: methods.TxSelect) -> Method:
         self.publishing.begin_transactions()
-        if self._settlements is None:
-            self._settlements = []
         return methods.TxSelectOk()
 
     def _commit(self, now: Now) -> None:
         """tx.commit; it is answered when everything in it is done and safe."""
-        self._committing.extend(self.publishing.commit())
-        settlements, self._settlements = self._settlements or [], []
-        self._committing.extend(partial(_settled, settlement) for settlement in settlements)
-        self._go_on_committing(now)
+        self.transaction.commit()
+        self.publishing.commit()
+        self._go_on(now)
 
     def _roll_back(self, method: methods.TxRollback) -> Method:
-        self.publishing.rollback()
-        self._settlements = []
+        self.transaction.rollback()
+        if self.transaction.dropped:
+            self._shared.wake()
         return methods.TxRollbackOk()
 
-    def _go_on_committing(self, now: Now) -> None:
-        """As far as this turn goes. Raises ChannelFault; nothing behind that is done."""
-        shared = self._shared
-        while self._committing and not shared.turn_over:
-            self._commit_one(now)
-        if self._committing:
-            shared.wake()
-        elif self.publishing.committed():
-            shared.connection.send(self.number, methods.TxCommitOk())
+    # --- what takes longer than a turn -----------------------------------------------------------------------------
 
-    def _commit_one(self, now: Now) -> None:
-        self._shared.work.spent += METHOD_WORK
+    def _go_on(self, now: Now) -> None:
+        """Do more of what is unfinished, as far as this turn goes. Raises ChannelFault."""
+        shared = self._shared
+        while not shared.turn_over:
+            if not self._step(now):
+                if self.publishing.committed():
+                    shared.connection.send(self.number, methods.TxCommitOk())
+                return
+        shared.wake()
+
+    def _step(self, now: Now) -> bool:
+        """Returns False when nothing is unfinished. Raises ChannelFault; nothing behind that is done."""
+        work, consuming, transaction = self._shared.work, self.consuming, self.transaction
         try:
-            self._committing.popleft()(now)
-        except ChannelFault:
-            self._committing.clear()
-            raise
+            if consuming.unfinished:
+                consuming.settle_more()
+            elif transaction.due:
+                work.spent += METHOD_WORK
+                transaction.due.popleft()(now)
+            elif transaction.dropped:
+                work.spent += DROP_WORK
+                transaction.drop_some()
+            else:
+                return False
+        except ChannelFault as fault:
+            transaction.abandon()
+            raise located(fault, methods.TxCommit() if self.publishing.committing else methods.BasicAck()) from fault
+        return True
 
     # --- the end -------------------------------------------------------------------------------------------------
 
     def release(self, now: Now) -> Iterator[None]:
-        """The channel is over: what was not taken on is dropped. As the answer is gone through, a tx.commit that was
-        taken on is done to its end, and what was not acknowledged goes back to its queues, a consumer's at each step.
+        """The channel is over: what was not taken on is dropped. As the answer is gone through, a settlement or commit
+        that was taken on is done to its end, and what was not acknowledged goes back to its queues, a consumer's at a
+        time.
         """
         if self.released:
             return
@@ -304,17 +309,15 @@ class Channel:
         self._shared.waiting_methods -= sum(not isinstance(work, PublishesReceived) for work in self._stage)
         self._stage.clear()
         self._shared.reply_queues.pop(self.number, None)
-        while self._committing:
-            with suppress(ChannelFault):  # nobody is left who could be told
-                self._commit_one(now)
+        self.transaction.drop()
+        unfinished = True
+        while unfinished:
+            with suppress(ChannelFault):  # there is no channel left on which it could be told
+                unfinished = self._step(now)
             yield
         self.publishing.release()
         self.stage_credit.end()
         yield from self.consuming.release()
-
-
-def _settled(settlement: Callable[[], None], now: Now) -> None:
-    settlement()
 
 
 def located(fault: ProtocolError, method: Method) -> ProtocolError:

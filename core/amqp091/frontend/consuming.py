@@ -7,6 +7,8 @@ has messages never waits for an acknowledgement that the prefetch-count does not
 A prefetch-count of the whole channel (global) is shared by its consumers: each may hold a grant for all that is left,
 and what arrives beyond it goes back to its queue as never sent. Who is passed over so is the first when there is room.
 
+A settlement of many pieces is done some at a time, and what comes after it on the channel waits.
+
 Acknowledgements are by delivery-tag, which the channel counts from 1; the engine's delivery numbers are per consumer.
 ``Unacked`` knows which is which.
 """
@@ -35,6 +37,8 @@ GIVEN_BACK = Return()
 """basic.nack with requeue and basic.recover: no attempt has failed. The difference is RabbitMQ's."""
 DELIVERED_BYTES_A_UNIT = 256
 """What is written and sent for one unit of :mod:`core.work`."""
+PIECE_WORK = 12
+"""Of settling what adjoins of one consumer's, in these units."""
 GETTERS_KEPT = 64
 """Queues from which a channel may basic.get without making an attachment anew."""
 
@@ -111,6 +115,7 @@ class Consuming:
         "channel",
         "channel_prefetch_count",
         "prefetch_count",
+        "unfinished",
     )
 
     def __init__(self, channel: int, shared: Shared) -> None:
@@ -131,6 +136,8 @@ class Consuming:
         self._flow: LinkRecorder | None = None
         """Who records flow events; None when nobody does, or nothing is consumed."""
         self._got: Delivered | None = None
+        self.unfinished: tuple[list[tuple[int, int]], Disposal | Return] | None = None
+        """What is left of a settlement of many pieces, ranges of tags: what comes after it on the channel waits."""
 
     @property
     def unacked(self) -> int:
@@ -366,29 +373,48 @@ class Consuming:
     # --- acknowledgements --------------------------------------------------------------------------------------
 
     def settle(self, delivery_tag: int, disposal: Disposal | Return, *, multiple: bool) -> None:
-        """basic.ack, basic.nack, basic.reject. Raises ChannelFault for an unknown delivery-tag."""
-        try:
-            pieces = self._unacked.take_up_to(delivery_tag) if multiple else self._unacked.take(delivery_tag)
-        except UnknownDeliveryTag as unknown:
-            raise ChannelFault(ReplyCode.PRECONDITION_FAILED, str(unknown)) from unknown
-        self._dispose(pieces, disposal)
+        """basic.nack, basic.reject. Raises ChannelFault for an unknown delivery-tag."""
+        if not (multiple or delivery_tag):
+            raise ChannelFault(ReplyCode.PRECONDITION_FAILED, "unknown delivery tag 0")
+        self._settle([(0 if multiple else delivery_tag, delivery_tag)], disposal)
 
     def acknowledge(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """A run of basic.ack, in ranges of delivery-tags; a first of 0 stands for all up to the last."""
-        for first, last in ranges:
-            try:
-                pieces = self._unacked.take_range(first, last) if first else self._unacked.take_up_to(last)
-            except UnknownDeliveryTag as unknown:
-                self._dispose(unknown.taken, Disposal.ACCEPTED)
-                raise ChannelFault(ReplyCode.PRECONDITION_FAILED, str(unknown)) from unknown
-            self._dispose(pieces, Disposal.ACCEPTED)
+        """A run of basic.ack, in ranges of delivery-tags; a first of 0 stands for all up to the last. Raises
+        ChannelFault."""
+        self._settle(ranges, Disposal.ACCEPTED)
 
     def recover(self) -> None:
         """basic.recover: everything that is not acknowledged goes back to its queue, and comes again."""
-        self._dispose(self._unacked.take_all(), GIVEN_BACK)
+        self._settle([(0, 0)], GIVEN_BACK)
+
+    def settle_more(self) -> None:
+        """Do some more of the settlement that is unfinished. Raises ChannelFault."""
+        assert self.unfinished is not None
+        (ranges, disposal), self.unfinished = self.unfinished, None
+        self._settle(ranges, disposal)
+
+    def _settle(self, ranges: Sequence[tuple[int, int]], disposal: Disposal | Return) -> None:
+        """Each range in order; where one is of many pieces some of them, and the rest waits."""
+        unacked = self._unacked
+        for place, (first, last) in enumerate(ranges):
+            try:
+                if first:
+                    pieces, due = unacked.take_range(first, last)
+                else:
+                    last = last or unacked.newest
+                    pieces, due = unacked.take_up_to(last) if last else ([], 1)
+            except UnknownDeliveryTag as unknown:
+                self._dispose(unknown.taken, disposal)
+                raise ChannelFault(ReplyCode.PRECONDITION_FAILED, str(unknown)) from unknown
+            self._dispose(pieces, disposal)
+            if due <= last:
+                self.unfinished = ([(first and due, last), *ranges[place + 1 :]], disposal)
+                self._shared.wake()
+                return
 
     def _dispose(self, pieces: list[Piece[Consumption]], disposal: Disposal | Return) -> None:
         engine = self._shared.engine
+        self._shared.work.spent += PIECE_WORK * len(pieces)
         touched: dict[Consumption, None] = {}
         for consumption, first, last in pieces:
             if consumption.consumer is not None:
@@ -411,7 +437,7 @@ class Consuming:
     def release(self) -> Iterator[None]:
         """The channel is over. What is not acknowledged goes back to its queues, in order, as the answer is gone
         through: a consumer's at each step."""
-        cancelled = {piece[0]: None for piece in self._unacked.take_all() if piece[0].cancelled}
+        cancelled = [consumption for consumption in self._unacked.consumers() if consumption.cancelled]
         consumptions = (*cancelled, *self.by_tag.values(), *self._getters.values())
         self._shared.consumers -= len(self.by_tag)
         self._shared.traffic.consumers -= len(self.by_tag)
@@ -423,6 +449,7 @@ class Consuming:
         self._hungry.clear()
         self._passed_over.clear()
         self._getting = self._got = None
+        self._unacked = Unacked()
         for consumption in consumptions:
             consumption.cancelled = True
         return self._let_go(consumptions)

@@ -1,11 +1,11 @@
-"""Publishing on one channel: runs for the engine, its answers as confirms and returns, and transactions.
+"""Publishing on one channel: runs for the engine, and its answers as confirms and returns.
 
 What messages of one exchange, routing key and property list have in common (durable, priority, time-to-live, further
 keys) is found out once and kept: a *shape*. The engine answers every message; a channel in confirm mode passes the
 answers on [confirm.select], any other throws them away.
 
-Publishes of a transaction stand here until tx.commit: then the channel has them published, turn by turn, and answers
-when the engine has answered them all.
+Publishes of a transaction are held back until tx.commit (``transaction.py``): then the channel has them published, turn
+by turn, and answers when the engine has answered them all.
 
 Numbers: the engine gets the channel's own count of publishes, from 0. A confirm's delivery-tag counts from 1 since
 confirm.select.
@@ -13,7 +13,7 @@ confirm.select.
 
 import struct
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -25,6 +25,7 @@ from core.amqp091.frontend.direct_reply import DIRECT_REPLY_TO
 from core.amqp091.frontend.flow_report import ANSWERS
 from core.amqp091.frontend.replies import channel_fault
 from core.amqp091.frontend.shared import Shared
+from core.amqp091.frontend.transaction import Transaction
 from core.amqp091.methods import BasicReturn
 from core.amqp091.properties import BasicProperties, decode_properties, encode_properties
 from core.clock import Now
@@ -104,7 +105,6 @@ class Publishing:
         "_answered",
         "_arrivals",
         "_channel",
-        "_commits",
         "_confirm_base",
         "_flow",
         "_published",
@@ -115,10 +115,10 @@ class Publishing:
         "_shared",
         "_stage_credit",
         "_transaction",
-        "_transaction_bytes",
+        "committing",
     )
 
-    def __init__(self, channel: int, shared: Shared, stage_credit: CreditFlow) -> None:
+    def __init__(self, channel: int, shared: Shared, stage_credit: CreditFlow, transaction: Transaction) -> None:
         self._channel = channel
         self._shared = shared
         self._stage_credit = stage_credit
@@ -132,9 +132,9 @@ class Publishing:
         """The number of publishes before confirm.select."""
         self._returnable: deque[Returnable] = deque()
         self._arrivals = Arrivals(shared.traffic.flow.settle_seconds)
-        self._transaction: list[tuple[PublishesReceived, Shape]] | None = None
-        self._transaction_bytes = 0
-        self._commits = False
+        self._transaction = transaction
+        self.committing = False
+        """A tx.commit is not answered."""
         self._rejection: str | None = None
         """Why a message of the transaction was rejected."""
 
@@ -153,19 +153,9 @@ class Publishing:
         """In confirm mode."""
         return self._confirm_base is not None
 
-    @property
-    def committing(self) -> bool:
-        """A tx.commit is not answered."""
-        return self._commits
-
-    @property
-    def transactional(self) -> bool:
-        """In transaction mode."""
-        return self._transaction is not None
-
     def confirm_from_now_on(self) -> None:
         """confirm.select. Raises ChannelFault on a transactional channel."""
-        if self.transactional:
+        if self._transaction.selected:
             raise ChannelFault(ReplyCode.PRECONDITION_FAILED, "cannot switch from tx to confirm mode")
         if self._confirm_base is None:
             self._confirm_base = self._published
@@ -174,8 +164,7 @@ class Publishing:
         """tx.select. Raises ChannelFault on a channel in confirm mode."""
         if self.confirming:
             raise ChannelFault(ReplyCode.PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
-        if self._transaction is None:
-            self._transaction = []
+        self._transaction.selected = True
 
     # --- publishing --------------------------------------------------------------------------------------------
 
@@ -191,8 +180,8 @@ class Publishing:
                 self._shapes[key] = shape
         if shape.properties is not None:
             event.entries = [entry_of(shape.properties, body_of(entry)) for entry in event.entries]
-        if self._transaction is not None:
-            self._keep(self._transaction, event, shape)
+        if self._transaction.selected:
+            self._hold(event, shape)
         else:
             self._publish(event, shape, now)
 
@@ -284,7 +273,7 @@ class Publishing:
             self._flow.settled(last - first + 1, ANSWERS[action.outcome])
         in_order = first == self._answered.below
         self._answered.add(first, last)
-        if self._transaction is not None and action.outcome is Outcome.REJECTED:
+        if self._transaction.selected and action.outcome is Outcome.REJECTED:
             self._rejection = str(action.error)
         base = self._confirm_base
         if base is None or last < base:
@@ -344,43 +333,23 @@ class Publishing:
 
     # --- transactions --------------------------------------------------------------------------------------------
 
-    def _keep(self, transaction: list[tuple[PublishesReceived, Shape]], event: PublishesReceived, shape: Shape) -> None:
+    def _hold(self, event: PublishesReceived, shape: Shape) -> None:
         if isinstance(shape.target, ExchangeTarget):
             try:
                 self._shared.topology.exchange_info(shape.target.exchange)
             except EngineError as error:
                 raise channel_fault(error) from error
-        self._transaction_bytes += sum(map(len, event.entries))
-        limit = self._shared.settings.transaction_bytes_max
-        if self._transaction_bytes > limit:
-            raise ChannelFault(
-                ReplyCode.PRECONDITION_FAILED,
-                f"the transaction has more than {limit} bytes of messages; commit it earlier",
-            )
-        transaction.append((event, shape))
+        self._transaction.hold_publishes(sum(map(len, event.entries)), partial(self._publish, event, shape))
 
-    def commit(self) -> list[Callable[[Now], None]]:
-        """tx.commit: what is to be done, in order, to publish what the transaction holds. Raises ChannelFault outside
-        of transaction mode."""
-        waiting = self._take_transaction()
-        self._commits = True
-        return [partial(self._publish, event, shape) for event, shape in waiting]
-
-    def rollback(self) -> None:
-        """tx.rollback. Raises ChannelFault outside of transaction mode."""
-        self._take_transaction()
-
-    def _take_transaction(self) -> list[tuple[PublishesReceived, Shape]]:
-        if self._transaction is None:
-            raise ChannelFault(ReplyCode.PRECONDITION_FAILED, "channel is not transactional")
-        taken, self._transaction, self._transaction_bytes = self._transaction, [], 0
-        return taken
+    def commit(self) -> None:
+        """tx.commit has come: it is answered when everything that is published is."""
+        self.committing = True
 
     def committed(self) -> bool:
-        """True once, when all that was committed is answered. Raises ChannelFault when some of it was rejected."""
-        if not self._commits or self._answered.below < self._published:
+        """True once, when all that was published is answered. Raises ChannelFault when some of it was rejected."""
+        if not self.committing or self._answered.below < self._published:
             return False
-        self._commits = False
+        self.committing = False
         if self._rejection is not None:
             why, self._rejection = self._rejection, None
             raise ChannelFault(ReplyCode.PRECONDITION_FAILED, f"a message of the transaction was rejected: {why}")

@@ -31,6 +31,7 @@ class FrontEndSettings:
     transaction_bytes_max: int = 64 * 1024 * 1024
     """Of the messages that wait for a channel's tx.commit."""
     transaction_acks_max: int = 100_000
-    """Acknowledgements that wait for a channel's tx.commit, a run counts as one. About 200 bytes each."""
+    """Acknowledgements that wait for a channel's tx.commit, those of consecutive tags in a run count as one. At most
+    about 300 bytes each."""
     consumers_max: int = 10_000
     """Consumers of one connection."""

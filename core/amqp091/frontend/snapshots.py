@@ -81,7 +81,7 @@ def channel_snapshot(info: PeerInfo, channel: Channel, now: Now) -> Snapshot:
         "published": publishing.published,
         "unconfirmed": publishing.unconfirmed,
         "confirming": publishing.confirming,
-        "transactional": publishing.transactional,
+        "transactional": channel.transaction.selected,
         "consumers": len(consuming.by_tag),
         "unacked": consuming.unacked,
         "prefetch_count": consuming.prefetch_count,

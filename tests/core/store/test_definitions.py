@@ -4,6 +4,7 @@ import os
 import shutil
 import sqlite3
 from contextlib import closing, suppress
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,6 +17,7 @@ from core.engine.topology import numbered_identities
 from core.errors import PreconditionFailed
 from core.interface import ExchangeType, QueueDeclaration
 from core.store.definitions import (
+    CHANGE_WORK,
     COPY_FILE,
     DELETED_MAX,
     Definitions,
@@ -70,6 +72,20 @@ def test_a_new_file_is_empty(database):
     assert database.load() == Definitions(queues=[], exchanges=[], bindings=[], policies=[])
     assert database.hosts() == ["/"]
     assert (database.behind, database.deleted, database.last_number) == ([], [], 0)
+
+
+def test_each_change_is_charged_to_the_turn_that_makes_it(database):
+    spent = [database.work.spent]
+    for change in (
+        lambda: database.add_queue(queue("q"), IDENTITY),
+        lambda: database.set_policy(POLICY),
+        lambda: database.remove_policy("p"),
+    ):
+        change()
+        spent.append(database.work.spent)
+    assert [after - before for before, after in pairwise(spent)] == [CHANGE_WORK] * 3
+    database.load()
+    assert database.work.spent == spent[-1], "reading changes nothing"
 
 
 def test_everything_comes_back_as_it_was(database, path):
