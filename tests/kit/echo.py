@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from math import inf
 
 from core.clock import Now
+from core.server.frame_tap import Cut, Cutters
 from core.server.frontends import FrontEndFactory, PeerInfo
 
 HEADER = b"ECHO1.0\n"
@@ -54,6 +55,14 @@ class EchoBroker:
             make=make,
             refusal=lambda reason: HEADER + f"refused: {reason}\n".encode(),
         )
+
+
+class AtOnce:
+    """Cuts nothing."""
+
+    def cut(self, data: bytes) -> Iterator[Cut]:
+        """See :class:`core.server.frame_tap.FrameCutter`."""
+        yield Cut(len(data), b"")
 
 
 class EchoFrontEnd:
@@ -157,6 +166,10 @@ class EchoFrontEnd:
 
     def connection_lost(self, now: Now) -> None:
         self._called("connection_lost")
+
+    def cutters(self) -> Cutters:
+        """What comes or goes at once is one frame."""
+        return Cutters(AtOnce(), AtOnce(), b"")
 
     def parts(self, kind: str, now: Now) -> Iterator[list[dict[str, object]]]:
         yield self.snapshot(kind, now)

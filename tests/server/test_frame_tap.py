@@ -16,7 +16,8 @@ from core.server.frame_tap import (
     FrameTap,
     FrameTaps,
 )
-from tests.kit.serving import serving
+from core.server.peer import TAPPED_READ_BYTES
+from tests.kit.serving import serving, settled
 
 START = Now(100.0, 1_700_000_000.0)
 
@@ -106,10 +107,22 @@ def test_so_many_and_no_more():
 
 async def test_a_connection_without_frames_and_none():
     async with serving() as s:
-        await s.open()
+        await s.connect()
+        await settled()
         for identity in ("c1", "c9"):
             with pytest.raises(NotFound):
                 s.server.trace_frames(identity, wanted=True)
             s.server.trace_frames(identity, wanted=False)
             with pytest.raises(NotFound):
                 s.server.traced_frames(identity, 0)
+
+
+async def test_a_connection_that_is_looked_at_reads_less_at_once():
+    async with serving() as s:
+        client, _ = await s.open()
+        s.server.trace_frames("c1", wanted=True)
+        await client.send(bytes(5 * TAPPED_READ_BYTES))
+        await settled()
+        frames = s.server.traced_frames("c1", 0)["frames"]
+        assert sum(size for _, _, _, size, _ in frames) == 5 * TAPPED_READ_BYTES
+        assert all(size <= TAPPED_READ_BYTES for _, _, _, size, _ in frames)
