@@ -379,7 +379,18 @@ FIXED_LIMITS = (
     Fixed("core.engine.quorum.backing", "RESIDENT_BYTES_MAX", "bytes of a quorum queue in memory", "read back later"),
     Fixed("core.server.descriptors", "RESERVED", "descriptors kept from connections", "see `server.connections_max`"),
     Fixed("core.admin.serving", "BUSY_MAX", "clients being told that all are taken", "the others are not accepted yet"),
-    Fixed("core.admin.api.bodies", "DEPTH_MAX", "maps and lists in each other", "the request is answered 400"),
+    Fixed("core.admin.api.json_values", "DEPTH_MAX", "maps and lists in each other", "the request is answered 400"),
+    Fixed(
+        "core.admin.api.bodies",
+        "AT_ONCE_BYTES_MAX",
+        "bytes of a body without definitions",
+        "the request is answered 413",
+    ),
+    Fixed("core.admin.api.documents", "KEYS_MAX", "keys of definitions", "the request is answered 400"),
+    Fixed("core.admin.api.documents", "ENTRIES_MAX", "entries of definitions", "the request is answered 400"),
+    Fixed(
+        "core.admin.api.documents", "ENTRY_CHARACTERS_MAX", "characters of such an entry", "the request is answered 400"
+    ),
     Fixed("core.admin.api.operations", "PARAMETERS_MAX", "parameters of a query", "the request is answered 400"),
     Fixed("core.admin.api.operations", "SEGMENT_CHARACTERS_MAX", "characters of a name", "the request is answered 400"),
     Fixed("core.admin.api.live", "STALLS_MAX", "stalls in one event", "only the longest are rows, all are counted"),

@@ -47,7 +47,7 @@ class AdminSettings(Section):
     """Size of a request line with its header fields."""
 
     body_max: Bytes = Field(default=64 * 1024, ge=1024, le=2**24)
-    """Size of a request's body. Only requests that change something have one."""
+    """Size of a request's body. Only requests that change something have one, and only definitions more than 64 KiB."""
 
     links_max: Annotated[int, Unit("links")] = Field(default=1000, ge=1, le=100_000)
     """Links that one answer of /metrics/links shows."""

@@ -7,7 +7,7 @@ Every step is idempotent, and what is made comes before what it is needed for. S
 the same apply once more completes it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
@@ -66,9 +66,12 @@ def compare(wanted: Document, found: Document) -> list[Difference]:
 
 def comparing(wanted: Document, found: Document) -> Walk[list[Difference]]:
     """The same as a walk."""
-    here = dict((yield from gathered((identity(thing), thing) for thing in found.things())))
+    here: dict[Hashable, Thing] = {}
+    for thing in found.things():
+        here[identity(thing)] = thing
+        yield
     differences = yield from gathered(_difference(thing, here.pop(identity(thing), None)) for thing in wanted.things())
-    return differences + [Difference(Change.EXTRA, thing) for thing in reversed(here.values())]
+    return differences + (yield from gathered(Difference(Change.EXTRA, thing) for thing in reversed(here.values())))
 
 
 def steps(differences: Sequence[Difference], *, delete_extra: bool) -> list[Step]:

@@ -8,6 +8,7 @@ may be many. What is left out is never left out in silence.
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from heapq import nsmallest
 
 from core.definitions_file.document import Document, Remark, Thing, identity, label, sort_key
 from core.definitions_file.entries import (
@@ -25,7 +26,7 @@ from core.engine.arguments import CLASSIC
 from core.engine.routing import X_MATCH_VALUES
 from core.engine.topology import BUILT_IN_EXCHANGES
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
-from core.slices import Walk, at_a_stretch, gathered, in_order
+from core.slices import Walk, at_a_stretch, in_order
 from core.store.definitions import PolicyDeclaration
 
 DEFAULT_HOST = "/"
@@ -101,12 +102,15 @@ def examining(value: object, *, host: str = DEFAULT_HOST) -> Walk[Reading]:
     if not isinstance(value, dict):
         found.problem((), f"it is {cut(value)}, it must be an object with the keys {', '.join(SECTIONS)}")
         return Reading(document=Document(), problems=found.problems, notes=[])
-    _check_host(value, host, found)
+    yield from _check_host(value, host, found)
     things: list[Placed] = []
     for section in SECTIONS:
-        things += yield from gathered(_things(section, value.get(section, []), host, found))
-    _note_the_rest(value, host, found)
-    _check_matches(things, found)
+        for placed in _things(section, value.get(section, []), host, found):
+            if placed is not None:
+                things.append(placed)
+            yield
+    yield from _note_the_rest(value, host, found)
+    yield from _check_matches(things, found)
     document = Document() if found.problems else (yield from _sorted([thing for _, thing in things]))
     return Reading(document=document, problems=found.problems, notes=found.notes)
 
@@ -117,20 +121,26 @@ def document_of(things: list[Thing]) -> Document:
 
 
 def _sorted(things: list[Thing]) -> Walk[Document]:
-    things = yield from in_order(things, key=sort_key)
-    return Document(
-        exchanges=[thing for thing in things if isinstance(thing, ExchangeDeclaration)],
-        queues=[thing for thing in things if isinstance(thing, QueueDeclaration)],
-        bindings=[thing for thing in things if isinstance(thing, Binding)],
-        policies=[thing for thing in things if isinstance(thing, PolicyDeclaration)],
-    )
+    exchanges, queues, bindings, policies = [], [], [], []
+    for thing in (yield from in_order(things, key=sort_key)):
+        match thing:
+            case ExchangeDeclaration():
+                exchanges.append(thing)
+            case QueueDeclaration():
+                queues.append(thing)
+            case Binding():
+                bindings.append(thing)
+            case PolicyDeclaration():
+                policies.append(thing)
+        yield
+    return Document(exchanges=exchanges, queues=queues, bindings=bindings, policies=policies)
 
 
 Placed = tuple[tuple[str, int], Thing]
 
 
-def _things(section: str, entries: object, host: str, found: Found) -> Iterator[Placed]:
-    """What a list declares, each with its place."""
+def _things(section: str, entries: object, host: str, found: Found) -> Iterator[Placed | None]:
+    """What a list declares, each with its place; None for each entry that declares nothing."""
     if not isinstance(entries, list):
         found.problem((section,), f"it is {cut(entries)}, it must be an array")
         return
@@ -144,10 +154,12 @@ def _things(section: str, entries: object, host: str, found: Found) -> Iterator[
             theirs = entry.get("vhost", host)
             if isinstance(theirs, str) and theirs != host:
                 elsewhere[theirs] += 1
+                yield None
                 continue
             unknown.update(entry.keys() - known)
         thing = thing_at((section, index), entry, model=model, found=found)
         if thing is None:
+            yield None
             continue
         before = first.setdefault(identity(thing), index)
         if before != index:
@@ -159,28 +171,35 @@ def _things(section: str, entries: object, host: str, found: Found) -> Iterator[
         found.note((section,), f"the field {cut(name)} of {count}; it is not known here")
 
 
-def _check_host(value: Mapping[str, object], host: str, found: Found) -> None:
+def _check_host(value: Mapping[str, object], host: str, found: Found) -> Walk[None]:
     """A file that has virtual hosts must have the one that is asked for."""
-    named = [entry.get("vhost") for section in SECTIONS for entry in _objects(value, section)]
-    named += [entry.get("name") for entry in _objects(value, "vhosts")]
-    hosts = sorted({name for name in named if isinstance(name, str)})
+    hosts: set[str] = set()
+    for section, key in (*((section, "vhost") for section in SECTIONS), ("vhosts", "name")):
+        for entry in _objects(value, section):
+            name = entry.get(key)
+            if isinstance(name, str):
+                hosts.add(name)
+            yield
     if hosts and host not in hosts:
-        there = ", ".join(map(repr, hosts[:10]))
+        there = ", ".join(map(repr, nsmallest(10, hosts)))
         found.problem((), f"it has no virtual host {host!r}; there is {there}; choose one of them")
 
 
-def _note_the_rest(value: Mapping[str, object], host: str, found: Found) -> None:
+def _note_the_rest(value: Mapping[str, object], host: str, found: Found) -> Walk[None]:
     for key, entries in value.items():
         if key in SECTIONS or key in ABOUT_THE_FILE:
             continue
         if key in ("vhosts", "parameters") and not isinstance(entries, list):
             found.problem((key,), f"it is {cut(entries)}, it must be an array")
         elif key == "vhosts":
-            _note_hosts(value, host, found)
+            yield from _note_hosts(value, host, found)
         elif key == "default_queue_type":
             _note_default_type((key,), entries, found)
         elif key == "parameters":
-            kinds = Counter(str(entry.get("component"))[:80] for entry in _objects(value, key))
+            kinds: Counter[str] = Counter()
+            for entry in _objects(value, key):
+                kinds[str(entry.get("component"))[:80]] += 1
+                yield
             for kind, count in sorted(kinds.items()):
                 why = PARAMETERS.get(kind, "they are of a plugin of RabbitMQ")
                 found.note((key,), f"{count} of component {kind!r}; {why}")
@@ -191,8 +210,9 @@ def _note_the_rest(value: Mapping[str, object], host: str, found: Found) -> None
             found.note((key,), f"{count} of them; {LEFT_OUT[key]}")
 
 
-def _note_hosts(value: Mapping[str, object], host: str, found: Found) -> None:
+def _note_hosts(value: Mapping[str, object], host: str, found: Found) -> Walk[None]:
     for index, entry in enumerate(_objects(value, "vhosts")):
+        yield
         metadata = entry.get("metadata")
         if entry.get("name") != host:
             found.note(("vhosts", index), f"virtual host {cut(entry.get('name'))}; {host!r} was asked for")
@@ -206,19 +226,21 @@ def _note_default_type(path: Path, default: object, found: Found) -> None:
         found.note(path, f"it is {cut(default)}; a queue without x-queue-type is {CLASSIC} here")
 
 
-def _objects(value: Mapping[str, object], section: str) -> list[dict[str, object]]:
+def _objects(value: Mapping[str, object], section: str) -> Iterator[dict[str, object]]:
     """The objects of a list, if it is one."""
     entries = value.get(section)
-    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    return (entry for entry in entries if isinstance(entry, dict)) if isinstance(entries, list) else iter(())
 
 
-def _check_matches(things: list[Placed], found: Found) -> None:
+def _check_matches(things: list[Placed], found: Found) -> Walk[None]:
     """How bindings of headers exchanges match; of an exchange that the file does not have, the broker says it."""
     headers = {name for name, kind in BUILT_IN_EXCHANGES.items() if kind is ExchangeType.HEADERS}
     for _, thing in things:
         if isinstance(thing, ExchangeDeclaration) and thing.type is ExchangeType.HEADERS:
             headers.add(thing.name)
+        yield
     for path, thing in things:
+        yield
         if isinstance(thing, Binding) and thing.source in headers:
             how = thing.arguments.get("x-match", "all")
             if how not in X_MATCH_VALUES:

@@ -30,10 +30,16 @@ def reading_snapshots(rows: Mapping[str, Iterable[Row]]) -> Walk[Reading]:
     read: dict[str, list[Row]] = {}
     for kind in KINDS:
         read[kind] = yield from gathered(rows[kind])
-    connected = {_name(row) for row in read["queues"] if _is_passing(row)}
+    connected: set[str] = set()
+    for row in read["queues"]:
+        if _is_passing(row):
+            connected.add(_name(row))
+        yield
     value: dict[str, object] = {
-        "exchanges": [_kept(row, _EXCHANGE) for row in read["exchanges"] if not _is_reserved(_name(row))],
-        "queues": [_kept(row, _QUEUE) for row in read["queues"] if _name(row) not in connected],
+        "exchanges": (
+            yield from gathered(_kept(row, _EXCHANGE) for row in read["exchanges"] if not _is_reserved(_name(row)))
+        ),
+        "queues": (yield from gathered(_kept(row, _QUEUE) for row in read["queues"] if _name(row) not in connected)),
         "bindings": (
             yield from gathered(
                 {**_kept(row, _BINDING), "destination_type": "queue" if row.get("destination_is_queue") else "exchange"}

@@ -37,8 +37,8 @@ ASK_AGAIN_BYTES = 16384
 """An output this large may have been cut at the front end's own limit, which is not below this: there may be more."""
 
 TAPPED_READ_BYTES = 32_768
-"""One read of a connection whose frames are looked at: 4096 of the smallest frames, which take 7 ms to find. In a whole read
-there are 32,768."""
+"""One read of a connection whose frames are looked at: 4096 of the smallest frames, which take 7 ms to find. A whole
+read may have 32,768."""
 
 FORGIVEN_SECONDS_MIN = 0.05
 """For the rest of a handshake of which something was in the socket when its time was over."""

@@ -7,23 +7,23 @@ numbers and truth as text.
 import json
 import re
 from collections.abc import Sequence
-from math import isfinite
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 from starlette.datastructures import Headers
 from starlette.types import Receive
 
+from core.admin.api.documents import reading_document
+from core.admin.api.json_values import checking, no_constant
 from core.admin.api.refusals import Refusal, bad_request
 from core.admin.slices import conclusion
 from core.slices import Walk
 
 REASON_CHARACTERS_MAX = 400
 """Of what is wrong with a body."""
-DEPTH_MAX = 16
-"""Of maps and lists in each other. Arguments that anybody knows have two."""
-INTEGER_MAX = 2**63 - 1
-"""What both protocols, and the store, can hold."""
+AT_ONCE_BYTES_MAX = 64 * 1024
+"""Of a body that is read in one piece, in a millisecond or two. It is the default of ``admin.body_max``, and only
+definitions may be larger."""
 
 SHORT_STRING_BYTES = 255
 """Of a binding key, so that AMQP 0.9.1 can say it [0-9-1 4.2.5.3]."""
@@ -123,14 +123,17 @@ async def read_body(
     receive: Receive, headers: Headers, *, kind: type[BaseModel] | None, size_max: int
 ) -> BaseModel | None:
     """The body; None where the operation takes none. Raises Refusal."""
+    bound, named = size_max, "admin.body_max"
+    if kind is not DefinitionsBody and size_max > AT_ONCE_BYTES_MAX:
+        bound, named = AT_ONCE_BYTES_MAX, "only definitions may be larger"
     content = bytearray()
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise bad_request("the client has gone before the end of its request")
         content += message.get("body", b"")
-        if len(content) > size_max:
-            raise Refusal(413, "body-too-large", f"a body may have at most {size_max} bytes: admin.body_max")
+        if len(content) > bound:
+            raise Refusal(413, "body-too-large", f"a body may have at most {bound} bytes: {named}")
         if not message.get("more_body", False):
             break
     if kind is None:
@@ -145,34 +148,16 @@ async def read_body(
 def parsing(content: bytes, kind: type[BaseModel]) -> Walk[BaseModel]:
     """Raises Refusal, which names every field that is wrong."""
     try:
-        value = json.loads(content, parse_constant=_no_constant)
-        yield from _check(value, DEPTH_MAX)
+        if kind is DefinitionsBody:
+            return kind.model_validate((yield from reading_document(content)))
+        value = json.loads(content, parse_constant=no_constant)
+        yield from checking(value)
         return kind.model_validate(value)
     except ValidationError as error:
         places = [(_place(one["loc"]), one["msg"]) for one in error.errors(include_url=False, include_input=False)]
         raise bad_request("; ".join(f"{place}: {said}" for place, said in places)[:REASON_CHARACTERS_MAX]) from None
     except (ValueError, RecursionError) as error:
         raise bad_request(f"the body is no JSON that can be used: {error}"[:REASON_CHARACTERS_MAX]) from None
-
-
-def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is no number of JSON")
-
-
-def _check(value: object, depth_left: int) -> Walk[None]:
-    """Raises ValueError for what is JSON, and still nothing that can be kept or sent."""
-    if isinstance(value, int) and not -INTEGER_MAX - 1 <= value <= INTEGER_MAX:
-        raise ValueError("an integer has more than 64 bits")
-    if isinstance(value, float) and not isfinite(value):
-        raise ValueError("a number is too large")
-    if isinstance(value, str):
-        value.encode("utf-8")  # half of a surrogate pair is no text
-    if isinstance(value, dict | list):
-        if not depth_left:
-            raise ValueError(f"maps and lists are nested deeper than {DEPTH_MAX}")
-        for one in value if isinstance(value, list) else (*value, *value.values()):
-            yield from _check(one, depth_left - 1)
-        yield
 
 
 def _place(path: Sequence[int | str]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from core.admin.api.refusals import Refusal, bad_request
 from core.admin.api.sources import OPERATOR
-from core.definitions_file.compare import Change, Difference, comparing, steps
+from core.definitions_file.compare import Change, Difference, comparing
 from core.definitions_file.document import Document, Thing, label
 from core.definitions_file.json_values import finding_problems
 from core.definitions_file.reading import Reading, examining
@@ -41,11 +41,16 @@ class BrokerDefinitions:
         if problems or reading.problems:
             raise bad_request(_told([*problems, *reading.problems]))
         differences = yield from comparing(reading.document, (yield from self._found()))
-        conflicts = [one for one in differences if one.change is Change.CONFLICT]
+        conflicts = []
+        for one in differences:
+            if one.change is Change.CONFLICT:
+                conflicts.append(_conflict(one))
+            yield
         if conflicts:
-            raise Refusal(409, "conflict", _told([_conflict(one) for one in conflicts]))
-        for step in steps(differences, delete_extra=False):
-            self._make(step.thing)
+            raise Refusal(409, "conflict", _told(conflicts))
+        for one in differences:  # what is extra stays, so that these are all steps that there are
+            if one.change in (Change.CREATE, Change.CHANGE):
+                self._make(one.thing)
             yield
 
     def _found(self) -> Walk[Document]:

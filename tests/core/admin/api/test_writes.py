@@ -1,11 +1,13 @@
 """Who may change something, and which bodies are taken."""
 
 import base64
+import json
 from collections.abc import Iterator
 
 import httpx
 import pytest
 
+from core.admin.api.bodies import AT_ONCE_BYTES_MAX
 from tests.kit.admin import TOKEN, Facts, client_of
 from tests.kit.engine import make_broker
 
@@ -145,7 +147,9 @@ async def test_a_body_that_is_too_large_is_refused():
     assert "admin.body_max" in refused.json()["reason"]
 
 
-async def status_of(facts: Facts, messages: Iterator[dict[str, object]], *headers: tuple[bytes, bytes]) -> int:
+async def status_of(
+    facts: Facts, messages: Iterator[dict[str, object]], *headers: tuple[bytes, bytes], body_max: int = 5000
+) -> int:
     """Of a PUT that comes in these pieces, asked without a client that would mend it."""
     answer: list[int] = []
     scope = {
@@ -164,7 +168,7 @@ async def status_of(facts: Facts, messages: Iterator[dict[str, object]], *header
         if message["type"] == "http.response.start":
             answer.append(int(str(message["status"])))
 
-    await facts.application(body_max=5000)(scope, receive, send)
+    await facts.application(body_max=body_max)(scope, receive, send)
     (status,) = answer
     return status
 
@@ -237,3 +241,16 @@ async def test_who_has_gone_before_the_end_has_changed_nothing():
     messages = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
     assert await status_of(facts, iter(messages)) == 400
     assert there_is_no_queue(facts)
+
+
+async def test_only_definitions_may_be_larger_than_what_is_read_at_once():
+    facts = Facts()
+    chunks = ({"type": "http.request", "body": b"x" * 1024, "more_body": True} for _ in range(100))
+    assert await status_of(facts, chunks, (b"transfer-encoding", b"chunked"), body_max=10**6) == 413
+    assert len(list(chunks)) == 100 - AT_ONCE_BYTES_MAX // 1024 - 1
+    queues = [{"name": f"q{number}"} for number in range(10_000)]
+    document = json.dumps({"queues": queues[:50], "parameters": queues}).encode()
+    assert len(document) > AT_ONCE_BYTES_MAX
+    made = await put(facts, document, headers=WRITE, method="POST", path="/api/definitions", body_max=10**6)
+    assert made.status_code == 204
+    assert len(facts.broker.snapshot("queues")) == 50

@@ -1,0 +1,42 @@
+"""What of JSON can be kept or sent: Python reads more than that."""
+
+from math import isfinite
+
+from core.slices import Walk
+
+DEPTH_MAX = 16
+"""Of maps and lists in each other. Arguments that anybody knows have two."""
+INTEGER_MAX = 2**63 - 1
+"""What both protocols, and the store, can hold."""
+
+
+def no_constant(name: str) -> object:
+    """For a reader of JSON that knows NaN and Infinity. Raises ValueError."""
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def checking(value: object, *, above: int = 0) -> Walk[None]:
+    """Raises ValueError for what is JSON, and still nothing that can be kept or sent. ``above`` counts the maps and
+    lists around the value."""
+    if not isinstance(value, dict | list):
+        _check_plain(value)
+        return
+    if above >= DEPTH_MAX:
+        raise ValueError(f"maps and lists are nested deeper than {DEPTH_MAX}")
+    for one in value if isinstance(value, list) else (*value, *value.values()):
+        if isinstance(one, dict | list):
+            yield from checking(one, above=above + 1)
+        else:
+            _check_plain(one)
+    yield
+
+
+def _check_plain(value: object) -> None:
+    if isinstance(value, int):
+        if not -INTEGER_MAX - 1 <= value <= INTEGER_MAX:
+            raise ValueError("an integer has more than 64 bits")
+    elif isinstance(value, float):
+        if not isfinite(value):
+            raise ValueError("a number is too large")
+    elif isinstance(value, str):
+        value.encode("utf-8")  # half of a surrogate pair is no text
