@@ -9,10 +9,11 @@ credit, other methods by ``waiting_methods_max``, above which the reader stops t
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 
 from core.amqp091 import methods
 from core.amqp091.errors import ChannelFault, ConnectionFault, ProtocolError, ReplyCode
@@ -47,7 +48,6 @@ class Channel:
     """An open channel. Raises ChannelFault and ConnectionFault for what its peer may not do."""
 
     __slots__ = (
-        "_answers",
         "_budget",
         "_queues_behind",
         "_shared",
@@ -79,16 +79,6 @@ class Channel:
         self._budget = self._messages_per_turn
         self._queues_behind = False
         """Something was published since the queues' last turn."""
-        self._answers: dict[type[Method], Callable[..., Method | None]] = {
-            methods.ConfirmSelect: self._select_confirms,
-            methods.TxSelect: self._select_transactions,
-            methods.TxRollback: self._roll_back,
-            methods.BasicReject: self._reject,
-            methods.BasicNack: self._nack,
-            methods.BasicRecover: self._recover,
-            methods.BasicRecoverAsync: self._recover_async,
-            methods.AccessRequest: lambda method: methods.AccessRequestOk(),
-        }
 
     @property
     def reader(self) -> CreditFlow:
@@ -204,10 +194,10 @@ class Channel:
             return None
         if self._subscriptions.knows(method):
             return self._subscriptions.answer(method)
-        answer = self._answers.get(type(method))
+        answer = self._ANSWERS.get(type(method))
         if answer is None:
             raise ConnectionFault(ReplyCode.COMMAND_INVALID, f"a client may not send {type(method).__name__}")
-        return answer(method)
+        return answer(self, method)
 
     def _consume(self, method: methods.BasicConsume, now: Now) -> None:
         """basic.consume: its answer goes out before the first delivery."""
@@ -318,6 +308,18 @@ class Channel:
         self.publishing.release()
         self.stage_credit.end()
         yield from self.consuming.release()
+
+    _ANSWERS: ClassVar[Mapping[type[Method], Callable[..., Method | None]]] = {
+        methods.ConfirmSelect: _select_confirms,
+        methods.TxSelect: _select_transactions,
+        methods.TxRollback: _roll_back,
+        methods.BasicReject: _reject,
+        methods.BasicNack: _nack,
+        methods.BasicRecover: _recover,
+        methods.BasicRecoverAsync: _recover_async,
+        methods.AccessRequest: lambda channel, method: methods.AccessRequestOk(),
+    }
+    """Of the class: bound methods of each object would be a cycle, which only a collection of garbage undoes."""
 
 
 def located(fault: ProtocolError, method: Method) -> ProtocolError:

@@ -1,6 +1,7 @@
 """basic.qos, basic.consume, basic.cancel and basic.get: who consumes, from where, and how [0-9-1 1.8.3]."""
 
 from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 from core.amqp091 import methods
 from core.amqp091.errors import ChannelFault, ConnectionFault, ReplyCode, quote
@@ -26,25 +27,20 @@ PRIORITIES = range(-(2**31), 2**31)
 class ConsumerMethods:
     """One channel's way to consumers. Raises EngineError, ChannelFault and ConnectionFault."""
 
-    __slots__ = ("_answers", "_consuming", "_definitions", "_shared")
+    __slots__ = ("_consuming", "_definitions", "_shared")
 
     def __init__(self, shared: Shared, consuming: Consuming, definitions: Definitions) -> None:
         self._shared = shared
         self._consuming = consuming
         self._definitions = definitions
-        self._answers: Mapping[type[Method], Callable[..., Method | None]] = {
-            methods.BasicQos: self._qos,
-            methods.BasicCancel: self._cancel,
-            methods.BasicGet: self._get,
-        }
 
     def knows(self, method: Method) -> bool:
         """True for what is answered here."""
-        return type(method) in self._answers
+        return type(method) in self._ANSWERS
 
     def answer(self, method: Method) -> Method | None:
         """Do it, and return the answer."""
-        return self._answers[type(method)](method)
+        return self._ANSWERS[type(method)](self, method)
 
     def _qos(self, method: methods.BasicQos) -> Method:
         if method.prefetch_size:
@@ -129,6 +125,13 @@ class ConsumerMethods:
             filter_values=_filter_values(arguments.get("x-stream-filter", [])),
             match_unfiltered=_match_unfiltered(arguments.get("x-stream-match-unfiltered", False)),
         )
+
+    _ANSWERS: ClassVar[Mapping[type[Method], Callable[..., Method | None]]] = {
+        methods.BasicQos: _qos,
+        methods.BasicCancel: _cancel,
+        methods.BasicGet: _get,
+    }
+    """Of the class: bound methods of each object would be a cycle, which only a collection of garbage undoes."""
 
 
 def _check_arguments(arguments: Mapping[str, object], queue: str, kind: str) -> None:

@@ -5,6 +5,7 @@ chooses, the queue that was declared last, conditions of a delete.
 """
 
 from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 from core.amqp091 import methods
 from core.amqp091.errors import ChannelFault, ReplyCode, quote
@@ -24,31 +25,20 @@ NAME_PREFIX = RESERVED_PREFIX + "gen-"
 class Definitions:
     """One channel's way to the topology. Raises EngineError and ChannelFault, as the rules say."""
 
-    __slots__ = ("_answers", "_shared", "last_declared")
+    __slots__ = ("_shared", "last_declared")
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self.last_declared = ""
         """The queue that a method means which names none [0-9-1 1.7.2.1]."""
-        self._answers: Mapping[type[Method], Callable[..., Method]] = {
-            methods.ExchangeDeclare: self._declare_exchange,
-            methods.ExchangeDelete: self._delete_exchange,
-            methods.ExchangeBind: self._bind_exchange,
-            methods.ExchangeUnbind: self._unbind_exchange,
-            methods.QueueDeclare: self._declare_queue,
-            methods.QueueBind: self._bind_queue,
-            methods.QueueUnbind: self._unbind_queue,
-            methods.QueuePurge: self._purge_queue,
-            methods.QueueDelete: self._delete_queue,
-        }
 
     def knows(self, method: Method) -> bool:
         """True for a method of the classes exchange and queue."""
-        return type(method) in self._answers
+        return type(method) in self._ANSWERS
 
     def answer(self, method: Method) -> Method:
         """Do it, and return the answer; whether it is sent is the caller's affair (no_wait)."""
-        return self._answers[type(method)](method)
+        return self._ANSWERS[type(method)](self, method)
 
     def named(self, queue: str) -> str:
         """The queue that a method means. Raises ChannelFault when it names none and none was declared."""
@@ -177,6 +167,19 @@ class Definitions:
         if method.if_empty and info.ready:
             raise ChannelFault(ReplyCode.PRECONDITION_FAILED, f"queue {quote(name)} not empty: {info.ready} messages")
         return methods.QueueDeleteOk(message_count=topology.delete_queue(name, owner))
+
+    _ANSWERS: ClassVar[Mapping[type[Method], Callable[..., Method]]] = {
+        methods.ExchangeDeclare: _declare_exchange,
+        methods.ExchangeDelete: _delete_exchange,
+        methods.ExchangeBind: _bind_exchange,
+        methods.ExchangeUnbind: _unbind_exchange,
+        methods.QueueDeclare: _declare_queue,
+        methods.QueueBind: _bind_queue,
+        methods.QueueUnbind: _unbind_queue,
+        methods.QueuePurge: _purge_queue,
+        methods.QueueDelete: _delete_queue,
+    }
+    """Of the class: bound methods of each object would be a cycle, which only a collection of garbage undoes."""
 
 
 def _edge(method: methods.ExchangeBind | methods.ExchangeUnbind) -> Binding:

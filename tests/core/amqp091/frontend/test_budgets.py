@@ -1,5 +1,6 @@
 """A peer's turn ends when its budget of work is spent; what is left goes on later, in order, and is not overtaken."""
 
+import gc
 from itertools import pairwise
 
 import hypothesis.strategies as st
@@ -8,6 +9,7 @@ from hypothesis import given
 
 from core.amqp091.connection import ConnectionSettings
 from core.amqp091.framing import method_frame
+from core.amqp091.frontend.channel import Channel
 from core.amqp091.frontend.consuming import PIECE_WORK, beyond
 from core.amqp091.frontend.front_end import CHANNEL_WORK, EVENT_WORK
 from core.amqp091.frontend.settings import FrontEndSettings
@@ -21,6 +23,7 @@ from core.amqp091.methods import (
     ChannelClose,
     ChannelCloseOk,
     ChannelOpen,
+    ChannelOpenOk,
     QueueDeclare,
     QueueDeclareOk,
     TxCommit,
@@ -266,6 +269,22 @@ def test_a_connection_with_much_is_let_go_in_slices(broker: InProcessBroker):
     assert steps >= 100 * 40 // LITTLE
     assert broker.engine.queue_info("q", broker).consumers == 0
     peer.lost = True
+
+
+def test_a_channel_that_is_closed_leaves_nothing_to_the_collector_of_garbage(broker: InProcessBroker):
+    peer = connect(broker)
+    peer.declare()
+    gc.disable()
+    try:
+        before = sum(isinstance(each, Channel) for each in gc.get_objects())
+        peer.call(2, ChannelOpen(), ChannelOpenOk)
+        peer.consume(channel=2)
+        peer.publish(2, [b"x"], routing_key="q")
+        peer.ack(1, channel=2)
+        peer.call(2, ChannelClose(reply_code=200), ChannelCloseOk)
+        assert sum(isinstance(each, Channel) for each in gc.get_objects()) == before
+    finally:
+        gc.enable()
 
 
 # --- bytes of deliveries ---------------------------------------------------------------------------------------------
