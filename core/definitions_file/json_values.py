@@ -85,12 +85,13 @@ def finding_problems(root: object, *, twice: _Twice | None = None) -> Walk[list[
 
 
 def _walk(value: object, path: Path, twice: _Twice) -> Iterator[tuple[Path, str] | None]:
-    """What is wrong, and None behind each object."""
+    """What is wrong, and None behind each object and array."""
     if isinstance(value, dict | list) and len(path) >= DEPTH_MAX:
         yield path, f"it is deeper than {DEPTH_MAX} levels"
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _walk(item, (*path, index), twice)
+        yield None
     elif isinstance(value, dict):
         for key in twice.keys(value):
             yield (*path, key), "this key is there twice; keep one of them"

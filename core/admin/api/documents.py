@@ -9,6 +9,7 @@ import json
 import re
 
 from core.admin.api.json_values import checking, no_constant
+from core.definitions_file.json_values import VALUES_MAX
 from core.slices import Walk
 
 ENTRY_CHARACTERS_MAX = 64 * 1024
@@ -78,6 +79,8 @@ class _Text:
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._decoded = 0
         """Bytes."""
+        self._values = 0
+        """So many at most begin in what is decoded."""
         self._window = ""
         self._at = 0
         """In the window."""
@@ -125,7 +128,11 @@ class _Text:
             piece = self._content[self._decoded : self._decoded + self._entry_max]
             self._decoded += len(piece)
             is_last = self._decoded == len(self._content)
-            self._window = self._window[self._at :] + self._decoder.decode(piece, is_last)
+            text = self._decoder.decode(piece, is_last)
+            self._values += sum(text.count(mark) for mark in (",", "[", "{"))
+            if self._values > VALUES_MAX:
+                raise ValueError(f"the document has more than {VALUES_MAX} values")
+            self._window = self._window[self._at :] + text
             self._at = 0
 
     def _perhaps_too_long(self) -> str:

@@ -75,6 +75,7 @@ def test_what_json_does_not_read_is_not_read(text: str):
         (b'{"a": ' + b" " * 200_000 + b"}", "near byte"),
         (json.dumps(dict.fromkeys(map(str, range(KEYS_MAX + 1)))).encode(), "more than 100 keys"),
         (b'{"a": [' + b"1," * ENTRIES_MAX + b"1]}", "more than 250000 entries"),
+        (b'{"a": [' + (b"[" + b"[]," * 20_000 + b"1],") * 50 + b"1]}", "more than 2000000 values"),
         (b'{"b": [1], "a": [' + b"1," * (ENTRIES_MAX - 1) + b"1]}", "more than 250000 entries"),
     ],
 )
