@@ -4,7 +4,7 @@ import json as json_module
 import struct
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from math import inf
 from typing import Annotated
@@ -15,7 +15,7 @@ from cyclopts import App, Parameter
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.printing import AsJsonLines
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
-from amqp10.cli.trace_summary import Shown, Summary, Wanted
+from amqp10.cli.trace_summary import LinkNumbers, Shown, Summary, Wanted
 from amqp10.client import ClientConnection
 from amqp10.errors import DecodeError
 from amqp10.framing import AMQP_FRAME, FRAME_HEADER_BYTES
@@ -49,7 +49,7 @@ trace_app = App(name="trace", help="What a connection and the broker say to each
 
 @trace_app.command
 def frames(
-    connection: str,
+    connection: str | None = None,
     /,
     *,
     seconds: Annotated[float | None, Parameter(help="End after so many seconds.")] = None,
@@ -61,6 +61,12 @@ def frames(
     channel: Annotated[int | None, Parameter(help="Only frames of this channel.")] = None,
     handle: Annotated[
         int | None, Parameter(help="Only frames of the link with this handle, which may be another one on either side.")
+    ] = None,
+    link: Annotated[
+        str | None,
+        Parameter(
+            help="Only frames of this link, in both directions; CONNECTION, which it names too, may be left out."
+        ),
     ] = None,
     every: Annotated[
         bool, Parameter(name="--all", negative=(), help="Each frame, also those that come with each message.")
@@ -80,16 +86,24 @@ def frames(
 
         headgate trace frames c17
         headgate trace frames c17 --performative flow --performative attach
-        headgate trace frames c17 --channel 0 --handle 1 --all
+        headgate trace frames --link c17/0/1 --all
         headgate trace frames c17 --seconds 10 --all --json > frames.json
     """
     if (seconds is not None and seconds <= 0) or (count is not None and count < 1):
         raise CommandError(Exit.USAGE, "--seconds must be more than 0, and --count 1 or more")
 
+    named = link.partition("/")[0] if link is not None else connection
+    if named is None:
+        raise CommandError(Exit.USAGE, "give a connection, or a link with --link")
+    if connection not in (None, named):
+        raise CommandError(Exit.USAGE, f"link {link} is not one of connection {connection}")
     wanted = Wanted(tuple(name.lower() for name in performative), channel, handle, every)
 
     async def trace(broker: ClientConnection) -> None:
-        path = f"/headgate/connections/{percent_encode(connection)}/frames"
+        nonlocal wanted
+        if link is not None:
+            wanted = replace(wanted, link=await _numbers(broker, link))
+        path = f"/headgate/connections/{percent_encode(named)}/frames"
         await broker.request("PUT", path)
         output = _Output(wanted, count=count or inf, shape=_as_json if json else _as_text)
         try:
@@ -99,6 +113,11 @@ def frames(
         await broker.request("DELETE", path)
 
     with_broker(url, trace)
+
+
+async def _numbers(broker: ClientConnection, link: str) -> LinkNumbers:
+    row = (await broker.request("GET", f"/headgate/links/{percent_encode(link)}")).body
+    return LinkNumbers(**{name: row[name] for name in LinkNumbers._fields})
 
 
 class _Output:

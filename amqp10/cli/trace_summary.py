@@ -27,6 +27,22 @@ class Shown(NamedTuple):
     fields: dict[str, object]
 
 
+class LinkNumbers(NamedTuple):
+    """How one link's frames are marked: those of the broker, and those of the client, whose numbers are its own."""
+
+    channel: int
+    handle: int
+    remote_channel: int | None
+    remote_handle: int | None
+    """None while the client has not attached its end."""
+
+    def marks(self, shown: Shown) -> bool:
+        """Whether this is a frame of the link."""
+        handle = shown.fields.get("handle")
+        of_its_side = self[:2] if shown.outgoing else self[2:]
+        return handle is not None and (shown.channel, handle) == of_its_side
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Which frames are shown, and how."""
@@ -37,6 +53,7 @@ class Wanted:
     handle: int | None = None
     every: bool = False
     """None is summarised."""
+    link: LinkNumbers | None = None
 
     def takes(self, shown: Shown) -> bool:
         """Whether it is one of them."""
@@ -44,6 +61,7 @@ class Wanted:
             (not self.performatives or shown.name in self.performatives)
             and self.channel in (None, shown.channel)
             and self.handle in (None, shown.fields.get("handle"))
+            and (self.link is None or self.link.marks(shown))
         )
 
     def summarises(self, shown: Shown) -> bool:

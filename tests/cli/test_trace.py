@@ -20,6 +20,51 @@ def test_an_end_that_makes_no_sense(words, headgate):
     assert headgate("trace", "frames", "c1", *words).code is Exit.USAGE
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "give a connection, or a link with --link"),
+        (("c2", "--link", "c1/0/0"), "link c1/0/0 is not one of connection c2"),
+    ],
+)
+def test_a_connection_that_is_not_clear(words, says, headgate):
+    ran = headgate("trace", "frames", *words)
+    assert (ran.code, says in ran.err) == (Exit.USAGE, True)
+
+
+def test_a_link_that_there_is_not(headgate):
+    ran = headgate("trace", "frames", "--link", "c999999/0/0")
+    assert (ran.code, "'c999999/0/0'" in ran.err) == (Exit.NOT_FOUND, True)
+
+
+@pytest.mark.slow
+async def test_the_frames_of_one_link_of_two(broker_url):
+    async with connect(broker_url) as client:
+        senders = []
+        for name in ("one", "two"):
+            await client.request("PUT", f"/queues/traced-{name}", {})
+            senders.append(await client.open_sender(f"/queues/traced-{name}"))
+        links = (await client.request("GET", "/headgate/links")).body["items"]
+        (row,) = [row for row in links if row["address"] == "/queues/traced-two"]
+        options = ["--link", row["identity"], "--count", "3", "--all", "--json"]
+        trace = start(*HEADGATE, "trace", "frames", *options, url=broker_url)
+        try:
+            while trace.poll() is None:
+                for sender in senders:
+                    await sender.send(Message(body="x"))
+                await trio.sleep(0.1)
+            out, err = trace.communicate()
+        finally:
+            trace.kill()
+    assert (trace.returncode, err) == (Exit.DONE, "")
+    shown = [json.loads(line) for line in out.splitlines()]
+    sides = {"out": ("channel", "handle"), "in": ("remote_channel", "remote_handle")}
+    for each in shown:
+        channel, handle = sides[each["direction"]]
+        assert (each["channel"], each["fields"]["handle"]) == (row[channel], row[handle])
+    assert "transfer" in {each["name"] for each in shown}
+
+
 def whole_exchange(out: str, answer: str) -> list[str]:
     """From a question on, and up to an answer: the trace may have begun between the two."""
     lines = out.splitlines()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqp10.cli.trace_summary import Shown, Summary, Wanted
+from amqp10.cli.trace_summary import LinkNumbers, Shown, Summary, Wanted
 
 
 def frame(name: str, at: float = 10.0, *, channel: int = 0, handle: int | None = None, outgoing: bool = False) -> Shown:
@@ -39,6 +39,31 @@ def test_transfers_of_a_second_are_one_row_for_each_link_and_direction():
 def test_which_frames_are_shown_and_which_are_counted(wanted: Wanted, takes: bool, summarises: bool):
     shown = frame("transfer", handle=3)
     assert (wanted.takes(shown), wanted.summarises(shown)) == (takes, summarises)
+
+
+LINK = LinkNumbers(channel=0, handle=3, remote_channel=5, remote_handle=8)
+
+
+@pytest.mark.parametrize(
+    ("outgoing", "channel", "handle", "of_it"),
+    [
+        (True, 0, 3, True),
+        (False, 5, 8, True),
+        (False, 0, 3, False),
+        (True, 5, 8, False),
+        (True, 0, 4, False),
+        (True, 1, 3, False),
+        (False, 5, None, False),
+    ],
+)
+def test_each_side_marks_the_frames_of_a_link_with_numbers_of_its_own(outgoing, channel, handle, of_it):
+    shown = frame("flow", channel=channel, handle=handle, outgoing=outgoing)
+    assert Wanted(link=LINK).takes(shown) is of_it
+
+
+def test_a_flow_of_the_session_is_no_frame_of_a_link_that_the_client_has_not_attached():
+    half = LINK._replace(remote_handle=None)
+    assert not Wanted(link=half).takes(frame("flow", channel=5))
 
 
 @pytest.mark.parametrize("name", ["flow", "attach", "open", "queue.declare"])

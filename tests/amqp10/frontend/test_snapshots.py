@@ -83,12 +83,14 @@ def test_links_in_both_directions():
     common |= {"queue": "q", "bound_by_policy": None, "drained": 0, "withdrawn": 0, "unbalanced": 0}
     assert incoming == common | {
         "identity": "test-0/2/0", "name": "out", "handle": 0, "direction": "in", "address": "/queues/q",
+        "channel": 2, "remote_channel": 2, "remote_handle": 0,
         "link_credit": 9, "delivery_count": 1, "unconfirmed": 1, "max_link_credit": 10,
         "exchange": None, "unconfirmed_limit": 170, "unsynced": 0, "withheld": False, "bound_by_operator": None,
         "granted": 10, "consumed": 1, "oldest_unsettled_seconds": 2.0,
     }  # fmt: skip
     assert outgoing == common | {
         "identity": "test-0/2/1", "name": "in", "handle": 1, "direction": "out", "address": "/queues/q",
+        "channel": 2, "remote_channel": 2, "remote_handle": 1,
         "link_credit": 40, "delivery_count": 0, "waiting": 0, "queue_grant": 40,
         "active": True, "held_up_by": [], "idle": True, "available": None,
         "granted": 40, "consumed": 0, "oldest_unsettled_seconds": None,
@@ -118,6 +120,7 @@ def test_a_link_that_is_attached_on_one_side_only():
     peer.attach_receiver("/management", handle=5, channel=2, properties={"paired": True})
     half, management = peer.front_end.snapshot("links", peer.broker.now)[2:]
     assert (half["address"], half["state"], half["direction"]) == (None, "DETACHED", "in")
+    assert half["remote_handle"] is None
     assert (management["address"], management["queue_grant"]) == ("/management", None)
 
 
