@@ -117,6 +117,8 @@ def frames(
 
 async def _numbers(broker: ClientConnection, link: str) -> LinkNumbers:
     row = (await broker.request("GET", f"/headgate/links/{percent_encode(link)}")).body
+    if not isinstance(row, dict):
+        raise CommandError(Exit.REFUSED, "the broker's answer is not understood")
     return LinkNumbers(**{name: row[name] for name in LinkNumbers._fields})
 
 
