@@ -1,7 +1,7 @@
 """Long work that is cut: a walk is a generator that gives None wherever others may have their turn.
 
 A walk returns what it has found. In the event loop :func:`core.admin.slices.conclusion` runs one, a slice at a time; a
-command, which has nobody to wait for it, runs one at a stretch.
+command, which has no others to wait for it, runs one at a stretch.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence

@@ -270,7 +270,7 @@ def method_id(frame: Frame) -> tuple[int, int]:
 
 
 def _acknowledged(method: BasicAck) -> tuple[int, int]:
-    """The range of delivery tags, as ``AcksReceived`` has it. Raises ChannelFault for tag 0 alone, which nobody has."""
+    """The range of delivery tags, as ``AcksReceived`` has it. Raises ChannelFault for tag 0 alone, which cannot be."""
     if method.multiple:
         return 0, method.delivery_tag
     if method.delivery_tag == 0:

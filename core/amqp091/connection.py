@@ -84,7 +84,7 @@ class _State(Enum):
 
 
 class _LostInput(Exception):
-    """A frame that cannot be right: nobody knows where the next one begins."""
+    """A frame that cannot be right: where the next one begins cannot be known."""
 
     def __init__(self, fault: ConnectionFault) -> None:
         super().__init__(fault)
@@ -124,7 +124,7 @@ class Connection:
         """Take bytes from the peer. Ask for events next."""
         self._heard_at = now
         if self._deaf:
-            return  # nobody will ever look at it
+            return  # it will never be looked at
         self._buffer.feed(data)
         self._input_left = True
 
@@ -287,7 +287,7 @@ class Connection:
             return
         self._report_closed(fault.code, fault.text, by_peer=False)
         if self._negotiation.stage is NegotiationStage.HEADER:
-            self._finish()  # nobody there who would understand
+            self._finish()  # the peer would not understand it
             return
         self._write_method(0, _close_method(fault))
         self._state = _State.CLOSE_SENT

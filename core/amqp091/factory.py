@@ -30,7 +30,7 @@ COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.1.0"
 REFUSAL_DELAY_S = (1.0, 3.0)
 """A refused login is told after a random time between these: guessing is slow, and costs us nothing."""
 UNIQUE_BYTES = 16
-"""Of names that nobody can guess."""
+"""Of names that cannot be guessed."""
 OTHER_VERSIONS = (b"AMQP\x01\x01", b"AMQP\x00\x00\x08", b"AMQP\x00\x00\x09\x00", b"AMQP\x00\x00\x0a")
 """How the headers of 0.8, 0.9 and 0.10 begin: their peers learn which version there is [0-9-1 4.2.2]."""
 

@@ -1,7 +1,7 @@
 """When the messages of a queue came, without keeping anything for each: marks of a sequence number and a time.
 
 A mark says: this number and those up to the next mark came at this time or a little later. One is set at most every
-``GRAIN_S`` seconds, by whoever takes messages on. Now and then marks are thinned, the older the more, so that an age
+``GRAIN_S`` seconds, by the queue it is about. Now and then marks are thinned, the older the more, so that an age
 that is told is too high by ``GRAIN_S`` or by the share ``AGE_SHARE`` of it, whichever is more, and never too low. The
 first mark speaks for all that came before it too, which is what a queue kept over a start: of these the age counts from
 the start.
@@ -15,7 +15,7 @@ from array import array
 from bisect import bisect_right
 
 GRAIN_S = 0.1
-"""Nobody looks at an age more closely, and ten marks a second cost a busy queue nothing."""
+"""No operator looks at an age more closely, and ten marks a second cost a busy queue nothing."""
 AGE_SHARE = 0.1
 """An operator asks whether the oldest message is a minute or an hour old."""
 THINNED_FROM = 64

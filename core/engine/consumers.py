@@ -2,7 +2,7 @@
 
 Served are the consumers with the highest priority among those that have a queue grant; among equals each gets
 one message in turn. A level is the consumers of one priority that can take a message now, in the order of
-their turns: whoever has been served goes to the end, whoever has used up the grant leaves, and a new grant
+their turns: one that has been served goes to the end, one that has used up the grant leaves, and a new grant
 enters at the end. So finding the next consumer costs nothing, however many wait without a grant.
 
 Single active consumer [x-single-active-consumer]: only one consumer is on a level. The first to attach is
@@ -94,7 +94,7 @@ class Level:
 
     def __init__(self) -> None:
         self.attached: OrderedDict[int, Attachment] = OrderedDict()
-        """Everybody of this priority, in order of age."""
+        """All consumers of this priority, in order of age."""
         self._turns: deque[Attachment] = deque()
 
     def __len__(self) -> int:
@@ -125,7 +125,7 @@ class Level:
         """How many of ``ready`` messages can be dealt at once, one to each in turn, within every grant."""
         count = len(self._turns)
         if count > 1 and ready <= count:
-            return ready  # everybody on a level has a grant; no need to look at all of them for a few messages
+            return ready  # every consumer on a level has a grant; no need to look at all of them for a few messages
         return count * min(consumer.grant for consumer in self._turns)
 
     def deal(self, stretch: Stretch) -> None:
@@ -150,7 +150,7 @@ class Level:
 
 
 class Consumers:
-    """Everybody attached to a queue, in order of age."""
+    """All consumers attached to a queue, in order of age."""
 
     __slots__ = ("_active", "_attached", "_levels", "_single_active")
 
@@ -160,7 +160,7 @@ class Consumers:
         self._active: Attachment | None = None
         """Only for a single active consumer."""
         self._levels: dict[int, Level] = {}
-        """By priority, highest first; a priority that nobody has any more leaves."""
+        """By priority, highest first; a priority that no consumer has any more leaves."""
 
     def __len__(self) -> int:
         return len(self._attached)
@@ -173,7 +173,7 @@ class Consumers:
         return (level for level in self._levels.values() if level)
 
     def first_level(self) -> Level | None:
-        """The highest level on which somebody can take a message now."""
+        """The highest level on which a consumer can take a message now."""
         for level in self._levels.values():
             if level:
                 return level

@@ -10,8 +10,8 @@ its deaths, and the queue keeps its copy until the target queues have confirmed:
 
 A dead letter takes along what consumers have added to its annotations, and counts as delivered before.
 
-A message is not put into a queue that it has died in before, if on the way round nobody rejected it: nothing would ever
-end that cycle. A rejection is somebody's decision, and may go round for ever.
+A message is not put into a queue that it has died in before, if no consumer rejected it on the way round: nothing would
+ever end that cycle. A rejection is a consumer's decision, and may go round for ever.
 
 The number of messages here is bounded: as long as there is no ``room``, the queue gives up nothing more and hands
 nothing out, so at most what consumers hold already is added.

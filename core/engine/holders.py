@@ -1,13 +1,13 @@
-"""Everybody who may hold messages of one queue, and for how long.
+"""All consumers that may hold messages of one queue, and for how long.
 
 - *Consumers* are served in turn (``consumers.py``).
 - *Getters* take what is ready when they ask for it, behind the consumers, and are not counted among them.
 - *Leaving* are those of both that were cancelled and hold something still: they get nothing more, and settle what they
-  hold. Whoever has settled everything is forgotten.
+  hold. One that has settled everything is forgotten.
 
-Invariants: whoever is not gone is exactly one of these; whoever is gone holds nothing.
+Invariants: an attachment that is not gone is exactly one of these; one that is gone holds nothing.
 
-This module does not know what becomes of messages that somebody gives back.
+This module does not know what becomes of messages that a consumer gives back.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ class Holders:
         self._others: dict[Attachment, None] = {}
         """Getters, and who is leaving."""
         self.timed = False
-        """There is a time-out for somebody's deliveries, or there was one until now: ``mark`` looks at everybody."""
+        """There is a time-out for some deliveries, or there was one until now: ``mark`` looks at all holders."""
 
     def __iter__(self) -> Iterator[Attachment]:
         return chain(self._consumers, self._others)
@@ -106,7 +106,7 @@ class Holders:
         return deadline
 
     def overdue(self, now: Now) -> Iterator[tuple[Attachment, list[Stretch]]]:
-        """Take from everybody what was held too long, and say so."""
+        """Take from each holder what was held too long, and say so."""
         for holder in list(self):
             below = holder.marks.overdue(now) if holder.marks is not None else 0
             for first, last in holder.unsettled.numbers(below):

@@ -109,8 +109,8 @@ class Pump:
     def _serve(self, touched: OrderedDict[AnyQueue, None], now: Now) -> None:
         """Serve queues until the turn's work is done; the others stay touched.
 
-        While some are late the newest and the oldest take turns: somebody whose one queue has just been touched does
-        not wait for the thousands of somebody else, and these get on all the same.
+        While some are late the newest and the oldest take turns: a client whose one queue has just been touched
+        does not wait for the thousands of another, and these get on all the same.
         """
         work = self._work
         until = work.spent + self._work_per_turn

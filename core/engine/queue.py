@@ -320,7 +320,7 @@ class Queue:
                 level.leave(getter)
 
     def _serve(self, shelf: Shelf, level: Level, now: Now) -> None:
-        """Deal out the first messages, for which everybody on the level will do."""
+        """Deal out the first messages, for which every consumer on the level will do."""
         returned, backing = shelf.returned, shelf.backing
         while level and self._work_left > 0 and (ready := returned.count + backing.depth):
             stretch = shelf.fetch(level.room(ready))
@@ -361,7 +361,7 @@ class Queue:
         return True
 
     def _expire_heads(self, now: Now) -> None:
-        """Nobody has taken these; see which have expired, and when the next will."""
+        """No consumer has taken these; see which have expired, and when the next will."""
         for shelf in self._shelves:
             while (expiry := shelf.head_expires_at) is not None:
                 if expiry > now.wall:
@@ -522,7 +522,7 @@ class Queue:
             publisher.link_credit_max = options.max_link_credit
 
     def used(self) -> None:
-        """Somebody declared the queue anew: it is not unused."""
+        """A client declared the queue anew: it is not unused."""
         self._disuse.used()
 
     def peek(self, n: int) -> list[Peeked]:
@@ -553,7 +553,7 @@ class Queue:
         return purged
 
     def dissolve(self, confirms: Confirms, error: EngineError) -> None:
-        """The queue is deleted: tell everybody, keep nothing. Confirms come before the news that the target is gone."""
+        """The queue is deleted: tell its users, keep nothing. Confirms come before the news that the target is gone."""
         self._admissions.dissolve(confirms)
         for submission, start, _ in self.inbox.take_all():
             confirms.gone(submission, self, start)

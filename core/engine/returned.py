@@ -37,17 +37,17 @@ class Returned:
 
     @property
     def has_barred(self) -> bool:
-        """True when some message must not go to everybody."""
+        """True when some message must not go to every consumer."""
         return len(self._heaps) > 1 or (self.count > 0 and NOBODY not in self._heaps)
 
     @property
     def head_sequence(self) -> int | None:
-        """The position of the first message, whoever may have it; None when there is none."""
+        """The position of the first message, whichever consumer may have it; None when there is none."""
         return min((heap[0][0] for heap in self._heaps.values()), default=None)
 
     @property
     def head_expires_at(self) -> float | None:
-        """When the first message expires, whoever may have it; None for never, and when there is none."""
+        """When the first message expires, whichever consumer may have it; None for never, and when there is none."""
         _, head = min((heap[0] for heap in self._heaps.values()), default=(0, None), key=itemgetter(0))
         return None if head is None else head.expires_at
 

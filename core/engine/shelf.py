@@ -3,7 +3,7 @@
 What came back from consumers (``returned.py``) stands in front of what they have not seen yet (the backing). A queue
 has one shelf, or one for each priority that it tells apart.
 
-A stretch that was paged out is read back when it is taken from the shelf, so nobody else meets one, except where
+A stretch that was paged out is read back when it is taken from the shelf, so no other module meets one, except where
 messages that consumers hold are disposed of.
 """
 
@@ -52,7 +52,7 @@ class Shelf:
         return self.returned.head_expires_at if self.returned.count else self.backing.head_expires_at
 
     def fetch(self, n: int) -> Stretch | None:
-        """The first messages, ``n`` at most and alike. Only for when no returned message is barred for somebody."""
+        """The first messages, ``n`` at most and alike. Only for when no returned message is barred for a consumer."""
         stretch = self.returned.fetch(n) if self.returned.count else self.backing.fetch(n)
         if stretch is not None:
             stretch.level = self.level
@@ -70,7 +70,7 @@ class Shelf:
         return stretch
 
     def fetch_head(self, n: int) -> Stretch | None:
-        """The first messages whoever may have them, ``n`` at most and alike."""
+        """The first messages, whichever consumer may have them, ``n`` at most and alike."""
         return self.fetch_for(ANYBODY) if self.returned.has_barred else self.fetch(n)
 
     def put_back(self, stretch: Stretch) -> None:

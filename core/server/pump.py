@@ -24,7 +24,7 @@ from core.work import AMPLE, Work
 
 TURN_SECONDS_MAX = 0.005
 """No further round after so long: the dearest input (a storm of attaches) takes 50 us a frame, and eight rounds of
-that would hold up everybody for a fifth of a second."""
+that would hold up every peer for a fifth of a second."""
 
 LOOP_ROUND_SECONDS = 0.005
 """So long the peers that have woken up in one round of the event loop do what they like: one full turn at the least."""
@@ -35,7 +35,7 @@ a wake-up costs by itself the least is 0.1 to 0.2 ms, so that 200 of them are do
 
 
 class Touched(Protocol):
-    """Whoever has actions or output waiting."""
+    """A peer with actions or output waiting."""
 
     def flush(self, now: Now) -> None:
         """Take the actions, send the output. Raises nothing."""

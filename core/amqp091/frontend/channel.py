@@ -82,7 +82,7 @@ class Channel:
 
     @property
     def reader(self) -> CreditFlow:
-        """Whoever sends to this channel."""
+        """The party that sends to this channel."""
         return self._shared.reader
 
     @property

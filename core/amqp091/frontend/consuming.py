@@ -134,7 +134,7 @@ class Consuming:
         self._getting: Consumption | None = None
         """The one that basic.get waits for."""
         self._flow: LinkRecorder | None = None
-        """Who records flow events; None when nobody does, or nothing is consumed."""
+        """Who records flow events; None where they are not recorded, or nothing is consumed."""
         self._got: Delivered | None = None
         self.unfinished: tuple[list[tuple[int, int]], Disposal | Return] | None = None
         """What is left of a settlement of many pieces, ranges of tags: what comes after it on the channel waits."""

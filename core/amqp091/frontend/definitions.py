@@ -114,7 +114,7 @@ class Definitions:
         except Inequivalent as error:
             if topology.queue_info(name, shared.owner).declaration.exclusive is method.exclusive:
                 raise
-            raise Locked(str(error)) from error  # 0.9.1 counts who may use a queue as a lock, whoever asks
+            raise Locked(str(error)) from error  # 0.9.1 counts who may use a queue as a lock, for every client
         self.last_declared = name
         return methods.QueueDeclareOk(queue=name, message_count=info.ready, consumer_count=info.consumers)
 
@@ -127,7 +127,9 @@ class Definitions:
         except Locked:
             if not is_reply_queue(name):
                 raise
-            return methods.QueueDeclareOk(queue=name, consumer_count=1)  # whoever answers may ask whether anybody waits
+            return methods.QueueDeclareOk(
+                queue=name, consumer_count=1
+            )  # the answerer may ask whether the asker still waits
         self.last_declared = name
         return methods.QueueDeclareOk(queue=name, message_count=info.ready, consumer_count=info.consumers)
 

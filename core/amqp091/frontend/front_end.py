@@ -74,7 +74,7 @@ DECODE_ERRORS: Mapping[int, str] = {
     ReplyCode.SYNTAX_ERROR: "syntax-error",
     ReplyCode.UNEXPECTED_FRAME: "unexpected-frame",
 }
-"""Reply codes that say that nobody understands what the peer sends, and how metrics call them."""
+"""Reply codes that say that what the peer sends cannot be understood, and how metrics call them."""
 
 
 ACTIONS_AT_ONCE = 16
@@ -111,7 +111,7 @@ class Amqp091FrontEnd:
         flow: FlowRecorder | None = None,
         work: Work | None = None,
     ) -> None:
-        """``unique`` gives the part of a name that nobody can guess; ``wake`` asks for another turn.
+        """``unique`` gives the part of a name that cannot be guessed; ``wake`` asks for another turn.
         ``traffic`` is what all connections of the protocol count in, ``flow`` who records flow events, ``work`` where
         everything that is done in the event loop is counted."""
         self.info = info
@@ -144,7 +144,7 @@ class Amqp091FrontEnd:
         )
         self._flow = flow
         self._stages: StageReports | None = None
-        """None while nobody records flow events."""
+        """None while flow events are not recorded."""
         self._releasing: deque[Iterator[None]] = deque()
         """Channels that are over, with consumers left that the engine has to hear of."""
         self._last_channel = 0

@@ -124,7 +124,7 @@ class Publishing:
         self._stage_credit = stage_credit
         self._publisher: Publisher | None = None
         self._flow: LinkRecorder | None = None
-        """Who records flow events; None when nobody does, or nothing was published."""
+        """Who records flow events; None where they are not recorded, or nothing was published."""
         self._shapes: dict[tuple[str, str, bytes], Shape] = {}
         self._published = 0
         self._answered = Answered()

@@ -29,7 +29,7 @@ class Shared:
     """The reader's side of the stage credit."""
     settings: FrontEndSettings
     unique: Callable[[], str]
-    """Gives the part of a name that nobody can guess."""
+    """Gives the part of a name that cannot be guessed."""
     wake: Callable[[], None]
     """Asks for another turn."""
     traffic: Traffic
@@ -47,7 +47,7 @@ class Shared:
     waiting_methods: int = 0
     """Methods that wait in the stages of all channels."""
     flow: ConnectionRecorder | None = None
-    """Who records flow events of this connection; None when nobody does."""
+    """Who records flow events of this connection; None where they are not recorded."""
     reply_queues: dict[int, str] = field(default_factory=dict)
     """The queue behind the direct reply-to consumer of each channel that has one."""
 
@@ -61,7 +61,7 @@ class Shared:
         return self.work.spent >= self.work_until
 
     def link_recorder(self, channel: int, direction: str) -> LinkRecorder | None:
-        """For one direction of a channel, from its first message or consumer on; None when nobody records."""
+        """For one direction of a channel, from its first message or consumer on; None where none are recorded."""
         if self.flow is None:
             return None
         identity = f"{self.identity}/{channel}"
