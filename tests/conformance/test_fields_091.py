@@ -43,7 +43,6 @@ from core.amqp091.methods import (
     ExchangeBind,
     ExchangeBindOk,
     ExchangeDeclare,
-    ExchangeDeclareOk,
     ExchangeDelete,
     ExchangeDeleteOk,
     ExchangeUnbind,
@@ -205,9 +204,9 @@ def test_channels():
 def test_exchanges():
     c = Client()
     kept = {"alternate-exchange": "amq.fanout", "x-delayed-type": "direct", "mine": 1}
-    c.peer.call(1, ExchangeDeclare(exchange="e", auto_delete=True, arguments=kept), ExchangeDeclareOk)
-    c.peer.call(1, ExchangeDeclare(exchange="e", passive=True), ExchangeDeclareOk)
-    c.peer.call(1, ExchangeDeclare(exchange="i", internal=True), ExchangeDeclareOk)
+    c.peer.exchange("e", auto_delete=True, arguments=kept)
+    c.peer.exchange("e", passive=True)
+    c.peer.exchange("i", internal=True)
     c.peer.publish(1, [b"m"], exchange="i", routing_key="")
     assert c.peer.reopened(1)[0] == 403
     assert c.refused(ExchangeDeclare(exchange="none", passive=True)) == 404
@@ -223,10 +222,10 @@ def test_exchanges():
 @does("exchange.unbind", "destination, source, routing_key, arguments", "a binding that is not there: answered")
 def test_exchanges_bound_and_deleted():
     c = Client()
-    c.peer.call(1, ExchangeDeclare(exchange="e", type="fanout"), ExchangeDeclareOk)
+    c.peer.exchange("e", type="fanout")
     edge = {"destination": "e", "source": "amq.topic", "routing_key": "k"}
     c.peer.call(1, ExchangeBind(**edge), ExchangeBindOk)  # type: ignore[arg-type]
-    c.peer.call(1, QueueBind(queue="q", exchange="e"), QueueBindOk)
+    c.peer.bind("e")
     c.peer.publish(1, [b"m"], exchange="amq.topic", routing_key="k")
     assert c.broker.ready() == 4
     assert c.refused(ExchangeDelete(exchange="e", if_unused=True)) == 406

@@ -42,6 +42,14 @@ def to(target: str, key: str, body: bytes = b"x", properties: BasicProperties | 
     return publish(channel, body, method=BasicPublish(exchange=target, routing_key=key), properties=properties)
 
 
+def _filled(field: Field, count: int, **arguments: object) -> Client091:
+    """Who has put so many messages into queue q."""
+    client = field.client091()
+    declare(client, "q", **arguments)
+    fill(client, "q", count)
+    return client
+
+
 # --- routing -------------------------------------------------------------------------------------------------------
 
 
@@ -291,9 +299,7 @@ def many_consumers(field: Field) -> None:
 
 def single_active_consumers(field: Field) -> None:
     """2,000 consumers of ascending priority of a queue with a single active one; and they go."""
-    client = field.client091()
-    declare(client, "q", single_active_consumer=True)
-    fill(client, "q", field.n(5000))
+    client = _filled(field, field.n(5000), single_active_consumer=True)
     count = field.n(2000)
     for number in range(count):
         client.tell(BasicConsume(queue="q", arguments={"x-priority": number}))
@@ -304,10 +310,8 @@ def single_active_consumers(field: Field) -> None:
 
 def get_storm(field: Field) -> None:
     """20,000 times basic.get in one piece, from a queue that has half as much."""
-    client = field.client091()
-    declare(client, "q")
     count = field.n(20_000)
-    fill(client, "q", count // 2)
+    client = _filled(field, count // 2)
     client.send(method_frame(1, BasicGet(queue="q")) * count)
     settle_up(client, queue="q")
 
@@ -317,17 +321,13 @@ def get_storm(field: Field) -> None:
 
 def purge_million(field: Field) -> None:
     """A queue of 1,000,000 messages is purged."""
-    client = field.client091()
-    declare(client, "q")
-    fill(client, "q", field.n(1_000_000))
+    client = _filled(field, field.n(1_000_000))
     client.call(QueuePurge(queue="q"))
 
 
 def delete_large(field: Field) -> None:
     """A queue of 500,000 messages is deleted."""
-    client = field.client091()
-    declare(client, "q")
-    fill(client, "q", field.n(500_000))
+    client = _filled(field, field.n(500_000))
     client.call(QueueDelete(queue="q"))
 
 
@@ -341,12 +341,19 @@ def delete_durable(field: Field) -> None:
 
 
 def _take(field: Field, count: int, **arguments: object) -> Client091:
-    client = field.client091()
-    declare(client, "q", **arguments)
-    fill(client, "q", count)
+    """A consumer that holds all messages of a queue."""
+    _filled(field, count, **arguments)
     taker = field.client091()
     taker.consume("q")
     taker.wait(BasicDeliver, count)
+    return taker
+
+
+def _take_with_gaps(field: Field, count: int) -> Client091:
+    """Its delivery tags are 2, 4, 6, …"""
+    taker = _take(field, 2 * count)
+    taker.send(b"".join(method_frame(1, BasicAck(delivery_tag=tag)) for tag in range(1, 2 * count, 2)))
+    settle_up(taker, queue="q")
     return taker
 
 
@@ -379,22 +386,16 @@ def settle_alternately(field: Field) -> None:
 
 def settle_gaps(field: Field) -> None:
     """A consumer holds 100,000 messages with a gap before each, and gives back all of them at once."""
-    count = field.n(200_000)
-    taker = _take(field, count)
-    taker.send(b"".join(method_frame(1, BasicAck(delivery_tag=tag)) for tag in range(1, count, 2)))
-    settle_up(taker, queue="q")
+    count = field.n(100_000)
+    taker = _take_with_gaps(field, count)
     taker.tell(BasicNack(delivery_tag=0, multiple=True))
     settle_up(taker, queue="q")
-    taker.wait(BasicDeliver, count + count // 2)
+    taker.wait(BasicDeliver, 3 * count)
 
 
 def leave_gaps(field: Field) -> None:
     """A consumer holds 100,000 messages with a gap before each, and its channel is closed."""
-    count = field.n(200_000)
-    taker = _take(field, count)
-    taker.send(b"".join(method_frame(1, BasicAck(delivery_tag=tag)) for tag in range(1, count, 2)))
-    settle_up(taker, queue="q")
-    taker.call(CLOSE_CHANNEL)
+    _take_with_gaps(field, field.n(100_000)).call(CLOSE_CHANNEL)
     settle_up(field.client091(), queue="q")
 
 
@@ -453,9 +454,7 @@ def expire_many(field: Field) -> None:
 
 def trim(field: Field) -> None:
     """A policy gives a queue of 200,000 messages a length of 1."""
-    client = field.client091()
-    declare(client, "q")
-    fill(client, "q", field.n(200_000))
+    client = _filled(field, field.n(200_000))
     body = {"pattern": "^q$", "definition": {"max-length": 1}, "priority": 0, "apply-to": "queues"}
     field.http("PUT", "/api/policies/%2F/short", body)
     while _ready(client, "q") > 1:
@@ -478,9 +477,7 @@ def priorities(field: Field) -> None:
 
 def consumer_time_out(field: Field) -> None:
     """The deliveries of 50,000 messages are overdue at once."""
-    client = field.client091()
-    declare(client, "q", consumer_timeout=1000)
-    fill(client, "q", field.n(50_000))
+    client = _filled(field, field.n(50_000), consumer_timeout=1000)
     taker = field.client091()
     taker.consume("q")
     time.sleep(3 * SETTLE_S)

@@ -38,7 +38,11 @@ from core.amqp091.methods import (
     ConnectionStartOk,
     ConnectionTune,
     ConnectionTuneOk,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
     Method,
+    QueueBind,
+    QueueBindOk,
     QueueDeclare,
     QueueDeclareOk,
 )
@@ -330,6 +334,17 @@ class Wire091Peer:
         """Declare a queue; ``arguments`` among the fields."""
         self.send(channel, QueueDeclare(queue=queue, **fields))  # type: ignore[arg-type]
         return self.pick(QueueDeclareOk)
+
+    def exchange(self, name: str = "x", *, channel: int = 1, **fields: object) -> None:
+        """Declare an exchange."""
+        self.call(channel, ExchangeDeclare(exchange=name, **fields), ExchangeDeclareOk)  # type: ignore[arg-type]
+
+    def bind(
+        self, exchange: str, routing_key: str = "", *, queue: str = "q", channel: int = 1, **fields: object
+    ) -> None:
+        """Bind a queue to an exchange; ``arguments`` among the fields."""
+        method = QueueBind(queue=queue, exchange=exchange, routing_key=routing_key, **fields)  # type: ignore[arg-type]
+        self.call(channel, method, QueueBindOk)
 
     def select_confirms(self, channel: int = 1) -> None:
         """Confirm mode."""

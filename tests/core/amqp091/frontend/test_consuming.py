@@ -23,8 +23,6 @@ from core.amqp091.methods import (
     BasicReject,
     ChannelClose,
     ChannelCloseOk,
-    QueueBind,
-    QueueBindOk,
     QueueDelete,
     QueueDeleteOk,
 )
@@ -57,7 +55,7 @@ def prefetch(peer: Wire091Peer, count: int, *, channel: int = 1, whole: bool = F
 
 
 def test_a_delivery_says_where_it_comes_from(peer: Wire091Peer):
-    peer.call(1, QueueBind(queue="q", exchange="amq.topic", routing_key="a.#"), QueueBindOk)
+    peer.bind("amq.topic", "a.#")
     peer.publish(2, [b"by key"], exchange="amq.topic", routing_key="a.b")
     peer.publish(2, [b"straight"], routing_key="q")
     tag = peer.consume(consumer_tag="mine")

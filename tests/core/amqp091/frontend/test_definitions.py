@@ -214,8 +214,8 @@ def test_an_auto_delete_queue_goes_with_its_last_consumer(peer: Wire091Peer):
 )
 def test_exchanges_of_each_type(peer: Wire091Peer, kind: str, key: str, other_key: str | None):
     peer.declare()
-    peer.call(1, ExchangeDeclare(exchange="x", type=kind), ExchangeDeclareOk)
-    peer.call(1, QueueBind(queue="q", exchange="x", routing_key=key), QueueBindOk)
+    peer.exchange("x", type=kind)
+    peer.bind("x", key)
     peer.publish(1, [b"in"], exchange="x", routing_key=key.replace("*", "z"))
     peer.publish(1, [b"out"], exchange="x", routing_key=other_key or "anything")
     assert peer.broker.ready() == (1 if other_key else 2)
@@ -224,7 +224,7 @@ def test_exchanges_of_each_type(peer: Wire091Peer, kind: str, key: str, other_ke
 def test_an_exchange_by_headers(peer: Wire091Peer):
     peer.declare()
     arguments = {"x-match": "all", "colour": "red", "size": 3}
-    peer.call(1, QueueBind(queue="q", exchange="amq.headers", arguments=arguments), QueueBindOk)  # type: ignore[arg-type]
+    peer.bind("amq.headers", arguments=arguments)
     for headers in ({"colour": "red", "size": 3}, {"colour": "red"}, {}):
         properties = BasicProperties(headers=headers)  # type: ignore[arg-type]
         peer.publish(1, [b"m"], exchange="amq.headers", routing_key="", properties=properties)
@@ -234,7 +234,7 @@ def test_an_exchange_by_headers(peer: Wire091Peer):
 def test_arguments_are_kept_without_the_types_of_this_protocol(peer: Wire091Peer):
     peer.declare()
     arguments = {"x-match": "all", "since": Timestamp(1_000), "rate": Decimal("1.5"), "raw": OpaqueString(b"\xff")}
-    peer.call(1, QueueBind(queue="q", exchange="amq.headers", arguments=arguments), QueueBindOk)  # type: ignore[arg-type]
+    peer.bind("amq.headers", arguments=arguments)
     bindings = [row for row in peer.broker.engine.snapshot("bindings") if row["source"] == "amq.headers"]
     assert [row["arguments"] for row in bindings] == [
         {"x-match": "all", "since": 1_000_000, "rate": 1.5, "raw": b"\xff"}
@@ -245,7 +245,7 @@ def test_arguments_are_kept_without_the_types_of_this_protocol(peer: Wire091Peer
 
 def test_unbinding_takes_the_way_away_and_may_be_done_twice(peer: Wire091Peer):
     peer.declare()
-    peer.call(1, QueueBind(queue="q", exchange="amq.direct", routing_key="k"), QueueBindOk)
+    peer.bind("amq.direct", "k")
     for _ in range(2):
         peer.call(1, QueueUnbind(queue="q", exchange="amq.direct", routing_key="k"), QueueUnbindOk)
     peer.publish(1, [b"m"], exchange="amq.direct", routing_key="k")
@@ -254,7 +254,7 @@ def test_unbinding_takes_the_way_away_and_may_be_done_twice(peer: Wire091Peer):
 
 def test_from_exchange_to_exchange(peer: Wire091Peer):
     peer.declare()
-    peer.call(1, QueueBind(queue="q", exchange="amq.fanout"), QueueBindOk)
+    peer.bind("amq.fanout")
     edge = {"destination": "amq.fanout", "source": "amq.topic", "routing_key": "#"}
     peer.call(1, ExchangeBind(**edge), ExchangeBindOk)  # type: ignore[arg-type]
     peer.publish(1, [b"m"], exchange="amq.topic", routing_key="a.b")
@@ -272,12 +272,12 @@ def test_a_passive_declare_of_an_exchange(peer: Wire091Peer):
 def test_deleting_exchanges(peer: Wire091Peer):
     peer.call(1, ExchangeDelete(exchange="missing"), ExchangeDeleteOk)
     peer.declare()
-    peer.call(1, ExchangeDeclare(exchange="x"), ExchangeDeclareOk)
-    peer.call(1, QueueBind(queue="q", exchange="x"), QueueBindOk)
+    peer.exchange("x")
+    peer.bind("x")
     assert peer.refusal(1, ExchangeDelete(exchange="x", if_unused=True))[0] == 406
     peer.call(1, ExchangeDelete(exchange="x"), ExchangeDeleteOk)
     assert peer.refusal(1, ExchangeDeclare(exchange="x", passive=True))[0] == 404
-    peer.call(1, ExchangeDeclare(exchange="x"), ExchangeDeclareOk)
+    peer.exchange("x")
     peer.call(1, ExchangeDelete(exchange="x", if_unused=True), ExchangeDeleteOk)
 
 
@@ -318,7 +318,7 @@ def test_bindings_need_both_ends(peer: Wire091Peer, method: Method):
 
 @pytest.mark.parametrize("fields", [{"durable": True}, {"type": "fanout"}, {"internal": True}], ids=str)
 def test_an_exchange_that_exists_is_declared_otherwise(peer: Wire091Peer, fields: dict[str, object]):
-    peer.call(1, ExchangeDeclare(exchange="x"), ExchangeDeclareOk)
+    peer.exchange("x")
     assert peer.refusal(1, ExchangeDeclare(exchange="x", **fields))[0] == 406  # type: ignore[arg-type]
 
 
@@ -328,16 +328,16 @@ def test_an_unknown_type_of_exchange_closes_the_connection(peer: Wire091Peer):
 
 
 def test_an_internal_exchange_takes_nothing_from_clients(peer: Wire091Peer):
-    peer.call(1, ExchangeDeclare(exchange="x", internal=True), ExchangeDeclareOk)
+    peer.exchange("x", internal=True)
     peer.publish(1, [b"m"], exchange="x", routing_key="k")
     assert peer.reopened(1)[0] == 403
 
 
 def test_what_no_queue_takes_goes_to_the_alternate_exchange(peer: Wire091Peer):
     peer.declare()
-    peer.call(1, QueueBind(queue="q", exchange="amq.fanout"), QueueBindOk)
+    peer.bind("amq.fanout")
     arguments = {"alternate-exchange": "amq.fanout"}
-    peer.call(1, ExchangeDeclare(exchange="x", arguments=arguments), ExchangeDeclareOk)  # type: ignore[arg-type]
+    peer.exchange("x", arguments=arguments)
     peer.publish(1, [b"m"], exchange="x", routing_key="nowhere", mandatory=True)
     assert peer.broker.ready() == 1
     assert peer.returned() == []

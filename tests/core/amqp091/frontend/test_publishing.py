@@ -10,8 +10,6 @@ from core.amqp091.methods import (
     ChannelClose,
     ChannelCloseOk,
     ConfirmSelect,
-    QueueBind,
-    QueueBindOk,
     QueueDeclare,
     QueueDelete,
 )
@@ -35,7 +33,7 @@ def peer() -> Wire091Peer:
 def bind_all(peer: Wire091Peer, *queues: str) -> None:
     """Bind queues to amq.fanout."""
     for queue in queues:
-        peer.call(1, QueueBind(queue=queue, exchange="amq.fanout"), QueueBindOk)
+        peer.bind("amq.fanout", queue=queue)
 
 
 # --- confirms

@@ -6,7 +6,7 @@ import pytest
 
 from core.amqp091.connection import ConnectionSettings
 from core.amqp091.frontend.settings import FrontEndSettings
-from core.amqp091.methods import BasicQos, BasicQosOk, ConnectionBlocked, QueueBind, QueueBindOk, QueueDelete
+from core.amqp091.methods import BasicQos, BasicQosOk, ConnectionBlocked, QueueDelete
 from core.amqp091.properties import BasicProperties
 from core.credit_flow.diagnosis import SlowStage, diagnose
 from core.credit_flow.flow import StageCreditSpec
@@ -316,7 +316,7 @@ def test_a_connection_that_goes_while_it_is_blocked_leaves_nothing():
 def test_two_targets_the_slowest_blocks():
     peer = with_queues("slow", "quick")
     for queue in ("slow", "quick"):
-        peer.call(1, QueueBind(queue=queue, exchange="amq.fanout"), QueueBindOk)
+        peer.bind("amq.fanout", queue=queue)
     peer.broker.stall("slow")
     sent = 0
     while peer.front_end.reading:

@@ -14,8 +14,6 @@ from core.amqp091.methods import (
     ChannelClose,
     ChannelCloseOk,
     ConfirmSelect,
-    ExchangeDeclare,
-    ExchangeDeclareOk,
     ExchangeDelete,
     QueueDeclare,
     TxCommit,
@@ -154,7 +152,7 @@ def test_an_exchange_that_is_not_there(peer: Wire091Peer):
     peer.publish(1, numbered(1), exchange="missing", routing_key="q")
     assert peer.reopened(1)[0] == 404
     peer.call(1, TxSelect(), TxSelectOk)
-    peer.call(2, ExchangeDeclare(exchange="x"), ExchangeDeclareOk)
+    peer.exchange("x", channel=2)
     peer.publish(1, numbered(1), exchange="x", routing_key="q")
     peer.send(2, ExchangeDelete(exchange="x", no_wait=True))
     assert peer.refusal(1, TxCommit())[0] == 404

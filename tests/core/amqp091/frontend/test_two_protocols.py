@@ -3,7 +3,7 @@
 import pytest
 
 from amqp10.messaging import ACCEPTED, RELEASED
-from core.amqp091.methods import BasicGet, BasicNack, QueueBind, QueueBindOk
+from core.amqp091.methods import BasicGet, BasicNack
 from core.amqp091.properties import BasicProperties
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 from tests.kit.wire091 import Wire091Peer, connect
@@ -50,7 +50,7 @@ def test_from_0_9_1_to_1_0(old: Wire091Peer, new: WirePeer):
 
 
 def test_by_exchange_and_key_of_a_1_0_address(old: Wire091Peer, new: WirePeer):
-    old.call(1, QueueBind(queue="q", exchange="amq.topic", routing_key="a.#"), QueueBindOk)
+    old.bind("amq.topic", "a.#")
     new.attach_sender("/exchanges/amq.topic/a.b", handle=7)
     new.transfer(b"m", handle=7)
     old.consume()
@@ -62,7 +62,7 @@ def test_a_routing_key_that_a_short_string_cannot_hold_is_cut(old: Wire091Peer):
     """A queue's argument may give its dead letters a longer one."""
     key = "k" * 1000
     old.declare("dying", arguments={"x-dead-letter-exchange": "amq.fanout", "x-dead-letter-routing-key": key})
-    old.call(1, QueueBind(queue="q", exchange="amq.fanout"), QueueBindOk)
+    old.bind("amq.fanout")
     for consumed in (False, True):
         old.publish(1, [b"m"], routing_key="dying", properties=BasicProperties(expiration="0"))
         if consumed:
