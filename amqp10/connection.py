@@ -290,6 +290,14 @@ class Connection:
         self._by_outgoing[channel] = session
         return session
 
+    def forget_sessions(self) -> None:
+        """The connection is over, and its user has let go of all links. The same as for the links of a session."""
+        for session in self._by_outgoing.values():
+            session.forget()
+        self._by_incoming.clear()
+        self._by_outgoing.clear()
+        self.link_names.clear()
+
     # --- what sessions ask of their connection -----------------------------------------------------------------------
 
     def write(self, channel: int, performative: Performative, payload: bytes) -> None:

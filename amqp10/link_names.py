@@ -39,3 +39,7 @@ class LinkNames:
         holder = self._holders.get((name, role))
         if holder is not None and holder.link is link:
             del self._holders[name, role]
+
+    def clear(self) -> None:
+        """The connection is over, and every link with it."""
+        self._holders.clear()

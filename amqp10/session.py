@@ -106,7 +106,7 @@ class Session:
         )
         self.outgoing: UnsettledMap[SenderLink] = UnsettledMap()
         self.incoming: UnsettledMap[ReceiverLink] = UnsettledMap()
-        self._due = SessionOutput(self)
+        self._due = SessionOutput()
         self.dispositions = self._due.as_receiver
         self.remote: Begin | None = None
         self.reference: object = None
@@ -502,7 +502,7 @@ class Session:
     def flush(self) -> None:
         """Put everything that is due into the output."""
         if self.state is SessionState.MAPPED:
-            self._due.flush()
+            self._due.flush(self)
 
     @property
     def blocked(self) -> bool:
@@ -580,6 +580,12 @@ class Session:
             self.incoming.forget(link)
         self._due.forget(link)
         self.connection.link_names.release(link.end.name, link.end.role, link)
+
+    def forget(self) -> None:
+        """The session is over, and its user has let go of its links: all go at once, without a look for cycles."""
+        for held in (self._links_in, self._links_out, self.incoming, self.outgoing, self._due):
+            held.clear()
+        self.reference = None
 
     def _drop_links(self) -> None:
         for link in self._links_out.values():

@@ -41,10 +41,9 @@ class OutputChannel(Protocol):
 class SessionOutput:
     """What is due on one session."""
 
-    __slots__ = ("_channel", "_echoes", "_flow_due", "_refills", "_sending", "as_receiver", "as_sender")
+    __slots__ = ("_echoes", "_flow_due", "_refills", "_sending", "as_receiver", "as_sender")
 
-    def __init__(self, channel: OutputChannel) -> None:
-        self._channel = channel
+    def __init__(self) -> None:
         self.as_receiver: DispositionBatch[DeliveryState | None] = DispositionBatch()
         """States of deliveries that the peer sent."""
         self.as_sender: DispositionBatch[DeliveryState | None] = DispositionBatch()
@@ -83,17 +82,26 @@ class SessionOutput:
             self._refills.pop(link, None)
             self._echoes.pop(link, None)
 
-    def flush(self) -> None:
-        """Write everything that is due, as far as the window and the output allow."""
-        self._write_dispositions(self.as_receiver, role=RECEIVER)
-        self._write_dispositions(self.as_sender, role=SENDER)
-        self._write_link_flows()
-        self._transmit()
-        if self._channel.window.top_up() or self._flow_due:
-            self._flow_due = False
-            self._channel.send_flow()
+    def clear(self) -> None:
+        """The session is over; nothing is due on any link."""
+        self._sending.clear()
+        self._refills.clear()
+        self._echoes.clear()
 
-    def _write_dispositions(self, batch: DispositionBatch[DeliveryState | None], *, role: bool) -> None:
+    def flush(self, channel: OutputChannel) -> None:
+        """Write everything that is due, as far as the window and the output allow."""
+        self._write_dispositions(self.as_receiver, channel, role=RECEIVER)
+        self._write_dispositions(self.as_sender, channel, role=SENDER)
+        self._write_link_flows()
+        self._transmit(channel)
+        if channel.window.top_up() or self._flow_due:
+            self._flow_due = False
+            channel.send_flow()
+
+    @staticmethod
+    def _write_dispositions(
+        batch: DispositionBatch[DeliveryState | None], channel: OutputChannel, *, role: bool
+    ) -> None:
         if not batch:
             return
         for pending in batch.take():
@@ -101,16 +109,16 @@ class SessionOutput:
             settled, state = pending.settled, pending.state
             if state is None or isinstance(state, Accepted | Released):
                 frame = encode_disposition(
-                    channel=self._channel.outgoing_channel,
+                    channel=channel.outgoing_channel,
                     role=role,
                     first=first,
                     last=last,
                     settled=settled,
                     state=state,
                 )
-                self._channel.write_frames(frame)
+                channel.write_frames(frame)
             else:
-                self._channel.write_disposition(
+                channel.write_disposition(
                     Disposition(
                         role=role, first=first, last=None if last == first else last, settled=settled, state=state
                     )
@@ -127,9 +135,9 @@ class SessionOutput:
                 if link.end.attached:
                     link.write_flow()
 
-    def _transmit(self) -> None:
+    def _transmit(self, channel: OutputChannel) -> None:
         """Give each link that has something to send an equal share of the window, until all of it is used."""
-        sending, window = self._sending, self._channel.window
+        sending, window = self._sending, channel.window
         progress = True
         while sending and progress:
             progress = False
@@ -137,7 +145,7 @@ class SessionOutput:
             for link in list(sending):
                 del sending[link]
                 frames = min(share, window.remote_incoming_window)
-                used = link.transmit(frames, self._channel.output_room())
+                used = link.transmit(frames, channel.output_room())
                 progress = progress or used > 0
                 if link.pending:
                     sending[link] = None

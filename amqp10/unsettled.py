@@ -105,6 +105,13 @@ class UnsettledMap(Generic[Owner]):
         self._took(owner, self._owned[owner])
         return taken
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self._records.clear()
+        self._firsts.clear()
+        self._owned.clear()
+        self.count = 0
+
     def _took(self, owner: Owner, n: int) -> None:
         self.count -= n
         left = self._owned[owner] - n

@@ -8,6 +8,7 @@ Within one call, waiting actions go before new bytes: what was handed out counts
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from amqp10.addresses import MANAGEMENT_ADDRESS
 from amqp10.connection import Connection
@@ -123,16 +124,15 @@ class Amqp10FrontEnd:
         self._engine = engine
         self._topology = topology
         self._converter = converter
-        self._management = ManagementRequests(management, self, settings, self._work, fail=self._fail_receiver)
+        self._management = ManagementRequests(management, info.identity, settings, self._work)
         self._stalls = stalls
         self._wake = wake
         self._attributes = AttributesByHeader()
         self._headers = HeaderByAttributes()
-        self._dynamic = DynamicNodes(connection, topology, owner=self, unique=unique)
+        self._dynamic = DynamicNodes(connection, topology, owner=info.identity, unique=unique)
         telling = Telling(after_s=settings.reason_after_ms / 1000, interval_s=settings.reason_interval_ms / 1000)
-        self._blocks = BlockWatches(
-            telling if settings.reasons else None, stalls, lambda user: stall_subject(info, connection, user.link)
-        )
+        told = telling if settings.reasons else None
+        self._blocks = BlockWatches(told, stalls, partial(stall_subject, info, connection))
         self._operating = Operating(info, connection)
         self._sessions = SessionWatches(self.traffic.flow.closed_windows)
         self._alarms = AlarmEffects(connection, self._sessions, self._blocks)
@@ -173,7 +173,7 @@ class Amqp10FrontEnd:
         self._begin_turn(now)
         self._take_some_actions()
         self._go_on_releasing()
-        if self._management.go_on(self._until):
+        if self._management.go_on(self._until, self._fail_receiver):
             self._wake()
         if self._mailbox:
             self._wake()
@@ -323,6 +323,7 @@ class Amqp10FrontEnd:
                 self._sessions.forget(event.session, now)
                 for link in event.session.links:
                     self._release(link)
+                event.session.forget()
             case ConnectionClosed():
                 decode_errors.connection_closed(event, self.connection, self.traffic.flow)
                 self._release_all()
@@ -352,7 +353,7 @@ class Amqp10FrontEnd:
                     self._blocks.look_at(user)
             elif isinstance(user, ManagementLinks):
                 user.requests_received(event)
-                if self._management.go_on(self._until):
+                if self._management.go_on(self._until, self._fail_receiver):
                     self._wake()
         except LinkFault as fault:
             self._fail_receiver(link, fault)
@@ -395,7 +396,7 @@ class Amqp10FrontEnd:
             queue_name = self._dynamic.make(link, attach.name, target.address) if target.dynamic else None
             effective = termini.effective_target(target, queue_name)
             engine_target = None if effective.address is None else termini.engine_target(str(effective.address))
-            publisher = self._engine.publisher(self._mailbox, self, engine_target, link)
+            publisher = self._engine.publisher(self._mailbox, self.info.identity, engine_target, link)
         except (EngineError, AmqpError) as error:
             self._refuse(link, fault_of(error))
             return
@@ -447,7 +448,7 @@ class Amqp10FrontEnd:
                 batch=self.settings.max_queue_credit,
                 traffic=self.traffic,
             )
-            queue = self._topology.queue_info(queue_name, self)
+            queue = self._topology.queue_info(queue_name, self.info.identity)
             is_stream = queue.type == "stream"
             termini.check_distribution_mode(source, copies=is_stream)
             if is_stream:
@@ -462,7 +463,7 @@ class Amqp10FrontEnd:
                 stream=stream.options if stream is not None else StreamOptions(),
                 consumer_timeout_ms=termini.consumer_timeout_ms(attach),
             )
-            user.consumer = self._engine.consume(queue_name, self._mailbox, self, options, user)
+            user.consumer = self._engine.consume(queue_name, self._mailbox, self.info.identity, options, user)
         except (EngineError, AmqpError) as error:
             self._refuse(link, fault_of(error))
             return
@@ -570,13 +571,11 @@ class Amqp10FrontEnd:
         self._dynamic.delete(link)
 
     def _release_all(self) -> None:
-        if self._lost:
-            self._go_on_releasing()
-            return
-        self._lost = True
-        self._stalls.look_at(self.look, wanted=False)
-        self._sessions.forget_all(self._now)
-        self._releasing = self._releases()
+        if not self._lost:
+            self._lost = True
+            self._stalls.look_at(self.look, wanted=False)
+            self._sessions.forget_all(self._now)
+            self._releasing = self._releases()
         self._go_on_releasing()
 
     def _releases(self) -> Iterator[None]:
@@ -585,8 +584,9 @@ class Amqp10FrontEnd:
             for link in session.links:
                 self._release(link)
                 yield
+        self.connection.forget_sessions()
         self._flow.closed()
-        while self._engine.unsubscribe(self._mailbox, self):
+        while self._engine.unsubscribe(self._mailbox, self.info.identity):
             yield
 
     def _go_on_releasing(self) -> None:

@@ -210,11 +210,11 @@ class PublisherLink:
     def link_credit_rule(self) -> ReceiverCredit:
         """What the link begins with: the configured rule, within what the target's policy allows."""
         credit = ReceiverCredit(unconfirmed_limit=self._settings.unconfirmed_limit)
-        self._bound(credit)
+        self._bound(credit, self.publisher.link_credit_max)
         return credit
 
-    def _bound(self, credit: ReceiverCredit) -> None:
-        settings, most = self._settings, self.publisher.link_credit_max
+    def _bound(self, credit: ReceiverCredit, most: int | None) -> None:
+        settings = self._settings
         self._bound_by = most
         credit.maximum = settings.max_link_credit if most is None else min(most, settings.max_link_credit)
         credit.top_up_at = min(settings.link_credit_top_up, credit.maximum // 2)
@@ -226,6 +226,7 @@ class PublisherLink:
     def release(self) -> None:
         """The link is over: what was published stays."""
         self._engine.retire(self.publisher)
+        del self.publisher  # which refers to this: so both go at once, without a look for cycles
 
     def deliveries_received(self, event: DeliveriesReceived, now: Now) -> None:
         """Publish a run. Raises LinkFault for a message that ends the link; those before it are published."""
@@ -239,9 +240,11 @@ class PublisherLink:
     def confirmed(self, action: Confirmed, now: Now) -> None:
         """Pass the engine's answer on to the publisher."""
         self._arrivals.answered(action.first, action.last, now.monotonic)
-        if self.publisher.link_credit_max != self._bound_by:
-            self._bound(self.link.credit)
         self._count_answered(action.last - action.first + 1, action.outcome)
+        if self.link.reference is not self:
+            return  # the link is over: its peer is told nothing more
+        if action.publisher.link_credit_max != self._bound_by:
+            self._bound(self.link.credit, action.publisher.link_credit_max)
         self._settle(action.first, action.last, self._state_of(action))
 
     def _count_received(self, n: int, *, settled: bool) -> None:

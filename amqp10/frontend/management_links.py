@@ -148,22 +148,12 @@ class Pair:
 class ManagementRequests:
     """The pairs of one connection that have asked for something: each gets one step, then the next has its turn."""
 
-    def __init__(
-        self,
-        node: ManagementNode,
-        owner: object,
-        settings: FrontEndSettings,
-        work: Work,
-        *,
-        fail: Callable[[ReceiverLink, LinkFault], None],
-    ) -> None:
-        """``owner`` is whose exclusive queues may be used; ``fail`` ends a link of which a request cannot be
-        answered."""
+    def __init__(self, node: ManagementNode, owner: object, settings: FrontEndSettings, work: Work) -> None:
+        """``owner`` is whose exclusive queues may be used."""
         self._node = node
         self._owner = owner
         self._settings = settings
         self._work = work
-        self._fail = fail
         self._waiting: OrderedDict[Pair, None] = OrderedDict()
 
     def links_of(self, session: Session) -> "ManagementLinks":
@@ -176,8 +166,11 @@ class ManagementRequests:
         """The pair has requests."""
         self._waiting[pair] = None
 
-    def go_on(self, until: int) -> bool:
-        """Answer until so much work is done, as it is counted in ``work``. Returns True when there is more."""
+    def go_on(self, until: int, fail: Callable[[ReceiverLink, LinkFault], None]) -> bool:
+        """Answer until so much work is done, as it is counted in ``work``. Returns True when there is more.
+
+        ``fail`` ends a link of which a request cannot be answered.
+        """
         work = self._work
         while self._waiting and work.spent < until:
             pair, _ = self._waiting.popitem(last=False)
@@ -188,7 +181,7 @@ class ManagementRequests:
                 work.spent += pair.answer_some(self._node, self._owner)
             except LinkFault as fault:
                 pair.forget_requests()
-                self._fail(link, fault)
+                fail(link, fault)
             if pair.asked:
                 self._waiting[pair] = None
         return bool(self._waiting)

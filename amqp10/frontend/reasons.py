@@ -124,9 +124,7 @@ class BlockWatches:
 
     __slots__ = ("_glimpses", "_reported", "_stalls", "_subject_of", "_subjects", "_telling", "_watches")
 
-    def __init__(
-        self, telling: Telling | None, stalls: StallWatch, subject_of: Callable[[Waiting], StallSubject]
-    ) -> None:
+    def __init__(self, telling: Telling | None, stalls: StallWatch, subject_of: Callable[[Link], StallSubject]) -> None:
         """Without ``telling`` the ledger is told, and no peer."""
         self._telling = telling
         self._stalls = stalls
@@ -202,6 +200,6 @@ class BlockWatches:
         if subject is None:
             subject = self._subjects.get(link)
             if subject is None:
-                subject = self._subjects[link] = self._subject_of(link)
+                subject = self._subjects[link] = self._subject_of(link.link)
             self._reported[link] = subject
         self._stalls.blocked(subject, reason, link.culprit(reason), now)

@@ -87,7 +87,8 @@ class AdminConnection:
                         await protocol.handle(RawData(bytes(data)))
             except (H2CProtocolRequiredError, H2ProtocolAssumedError):
                 await self._send(RawData(NO_HTTP_2))
-            self._scope.cancel()  # nobody is there to be answered
+            protocol.stream = None  # which refers to the protocol: both go without a look for cycles
+            self._scope.cancel()  # there is nobody left to answer
 
     def _endless(self) -> None:
         self._stream.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ENDLESS_BUFFER_BYTES)

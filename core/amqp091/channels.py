@@ -10,7 +10,7 @@ This module must not know bytes that are not frames yet, the state of the connec
 life of channels and the frames of contents.
 """
 
-from collections.abc import Callable
+from collections import deque
 from enum import Enum, auto
 from struct import Struct
 
@@ -42,7 +42,6 @@ from core.amqp091.methods import (
     ExchangeDeclare,
     ExchangeDelete,
     ExchangeUnbind,
-    Method,
     QueueBind,
     QueueDeclare,
     QueueDelete,
@@ -52,6 +51,7 @@ from core.amqp091.methods import (
     TxRollback,
     TxSelect,
 )
+from core.amqp091.output import Output
 
 _FROM_CLIENTS = (
     AccessRequest,
@@ -108,14 +108,14 @@ class Channels:
         *,
         max_message_size: int,
         partial_content_bytes_max: int,
-        send: Callable[[int, Method], None],
-        report: Callable[[Event], None],
+        output: Output,
+        events: deque[Event],
     ) -> None:
-        """``send`` puts a method on a channel into the output; ``report`` takes what happened."""
+        """Answers go to the connection's ``output``, and what happened is put among its ``events``."""
         self._max_message_size = max_message_size
         self._partial_content_bytes_max = partial_content_bytes_max
-        self._send = send
-        self._report = report
+        self._output = output
+        self._events = events
         self._channels: dict[int, _Channel] = {}
         self._partial_bytes = 0
 
@@ -147,15 +147,15 @@ class Channels:
             class_id=fault.class_id,
             method_id=fault.method_id,
         )
-        self._send(channel, close)
-        self._report(ChannelClosed(channel, by_peer=False))
+        self._output.write_method(channel, close)
+        self._events.append(ChannelClosed(channel, by_peer=False))
 
     def accept_close(self, channel: int) -> None:
         """Answer the peer's channel.close. Nothing is done where none is open."""
         known = self._channels.get(channel)
         if known is not None and known.state is _State.CLOSE_RECEIVED:
             del self._channels[channel]
-            self._send(channel, ChannelCloseOk())
+            self._output.write_method(channel, ChannelCloseOk())
 
     def clear(self) -> None:
         """The connection is over, and every channel with it."""
@@ -185,8 +185,8 @@ class Channels:
             raise ConnectionFault(ReplyCode.CHANNEL_ERROR, f"channel {frame.channel} is not open", *method_id(frame))
         decode_method(frame.payload)
         self._channels[frame.channel] = _Channel()
-        self._send(frame.channel, ChannelOpenOk())
-        self._report(ChannelOpened(frame.channel))
+        self._output.write_method(frame.channel, ChannelOpenOk())
+        self._events.append(ChannelOpened(frame.channel))
 
     def _take_late(self, known: _Channel, frame: Frame) -> None:
         """One that the peer sent before it saw our close, or answers it with; or after a close of its own."""
@@ -199,7 +199,7 @@ class Channels:
             del self._channels[frame.channel]
         elif method == ChannelClose.ID:
             known.state = _State.CROSSED
-            self._send(frame.channel, ChannelCloseOk())
+            self._output.write_method(frame.channel, ChannelCloseOk())
         elif method == ChannelOpen.ID and known.state is _State.CROSSED:
             self._take_open(frame)
 
@@ -215,18 +215,18 @@ class Channels:
                     raise ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "immediate=true", *method.ID)
                 known.assembly = ContentAssembly(method)
             case BasicAck():
-                self._report(AcksReceived(channel, [_acknowledged(method)]))
+                self._events.append(AcksReceived(channel, [_acknowledged(method)]))
             case ChannelFlow():
                 if not method.active:
                     raise ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "active=false", *method.ID)
-                self._send(channel, ChannelFlowOk(active=True))
+                self._output.write_method(channel, ChannelFlowOk(active=True))
             case ChannelClose():
                 known.state = _State.CLOSE_RECEIVED
-                self._report(ChannelClosed(channel, by_peer=True))
+                self._events.append(ChannelClosed(channel, by_peer=True))
             case ChannelOpen():
                 raise ConnectionFault(ReplyCode.CHANNEL_ERROR, f"channel {channel} is open already", *method.ID)
             case _ if isinstance(method, _FROM_CLIENTS):
-                self._report(MethodReceived(channel, method))
+                self._events.append(MethodReceived(channel, method))
             case _:
                 text = f"{type(method).__name__} is not for clients to send on channel {channel}, which is open"
                 raise ConnectionFault(ReplyCode.COMMAND_INVALID, text, *method.ID)
@@ -244,7 +244,7 @@ class Channels:
             self._partial_bytes += len(frame.payload)
         if assembly.complete:
             self._drop_content(known)
-            self._report(_published(frame.channel, assembly))
+            self._events.append(_published(frame.channel, assembly))
         elif self._partial_bytes > self._partial_content_bytes_max:
             raise ChannelFault(
                 ReplyCode.CONTENT_TOO_LARGE,

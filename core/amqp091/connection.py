@@ -50,6 +50,7 @@ from core.amqp091.methods import (
 )
 from core.amqp091.negotiation import ConnectionSettings, Negotiation
 from core.amqp091.negotiation import Stage as NegotiationStage
+from core.amqp091.output import Output
 from core.amqp091.properties import decode_properties
 from core.amqp091.publish_run import PublishRunParser
 from core.amqp091.receive_buffer import ReceiveBuffer
@@ -101,13 +102,12 @@ class Connection:
         self._state = _State.NEGOTIATING
         self._buffer = ReceiveBuffer()
         self._events: deque[Event] = deque()
-        self._output: list[bytes] = []
-        self._output_bytes = 0
+        self._output = Output()
         self._channels = Channels(
             max_message_size=settings.max_message_size,
             partial_content_bytes_max=settings.partial_content_bytes_max,
-            send=self._write_method,
-            report=self._events.append,
+            output=self._output,
+            events=self._events,
         )
         self._publish_runs: PublishRunParser | None = None
         """None before limits are agreed and a publish has come."""
@@ -151,13 +151,10 @@ class Connection:
 
     def data_to_send(self, now: float) -> bytes:
         """All output so far, joined; b"" when there is none."""
-        if not self._output:
+        if not self._output.size:
             return b""
-        output = b"".join(self._output)
-        self._output.clear()
-        self._output_bytes = 0
         self._spoke_at = now
-        return output
+        return self._output.take()
 
     def unread(self) -> bytes:
         """What has come and has not been taken, from the beginning of a frame on."""
@@ -166,7 +163,7 @@ class Connection:
     @property
     def output_bytes(self) -> int:
         """What ``data_to_send`` would give now."""
-        return self._output_bytes
+        return self._output.size
 
     def deadline(self) -> float | None:
         """The monotonic time at which ``tick`` has something to do."""
@@ -192,7 +189,7 @@ class Connection:
             self._silence(now)
         if self._heartbeat_s and now >= self._spoke_at + self._heartbeat_s / 2:
             self._spoke_at = now
-            if not self._output:  # else what waits will say that we are alive
+            if not self._output.size:  # else what waits will say that we are alive
                 self.write(HEARTBEAT_FRAME)
 
     @property
@@ -269,7 +266,7 @@ class Connection:
     def write(self, data: bytes) -> None:
         """Send whole frames, of channels that are open."""
         if self._serving:
-            self._write(data)
+            self._output.write(data)
 
     def fail_channel(self, channel: int, fault: ChannelFault) -> None:
         """Close a channel for this fault; what the peer has sent on it until it answers is dropped. Where the peer has
@@ -289,14 +286,14 @@ class Connection:
         if self._negotiation.stage is NegotiationStage.HEADER:
             self._finish()  # the peer would not understand it
             return
-        self._write_method(0, _close_method(fault))
+        self._output.write_method(0, _close_method(fault))
         self._state = _State.CLOSE_SENT
         self._close_by = now + self.settings.close_time_out_ms / 1000
 
     def accept_close(self) -> None:
         """Answer the peer's connection.close: what came before it has been done. The connection is finished then."""
         if self._state is _State.CLOSE_RECEIVED:
-            self._write_method(0, ConnectionCloseOk())
+            self._output.write_method(0, ConnectionCloseOk())
             self._finish()
 
     def close_for_a_bug(self) -> bytes:
@@ -340,9 +337,9 @@ class Connection:
         if header is None:
             return False
         if header == PROTOCOL_HEADER:
-            self._write_method(0, self._negotiation.start())
+            self._output.write_method(0, self._negotiation.start())
         else:
-            self._write(PROTOCOL_HEADER)
+            self._output.write(PROTOCOL_HEADER)
             self._report_closed(0, f"protocol header {header!r} is not accepted here", by_peer=False)
             self._finish()
         return True
@@ -432,7 +429,7 @@ class Connection:
         elif self._state is _State.NEGOTIATING:
             self._negotiate(method, now)
         elif isinstance(method, ConnectionUpdateSecret):
-            self._write_method(0, ConnectionUpdateSecretOk())  # nothing of ours expires
+            self._output.write_method(0, ConnectionUpdateSecretOk())  # nothing of ours expires
         else:
             raise ConnectionFault(
                 ReplyCode.COMMAND_INVALID, f"{type(method).__name__} on channel 0 of an open connection", *method.ID
@@ -441,13 +438,13 @@ class Connection:
     def _go_on(self, now: float) -> bool:
         answer = self._negotiation.go_on(now)
         if answer is not None:
-            self._write_method(0, answer)
+            self._output.write_method(0, answer)
         return not self.awaiting_answer
 
     def _negotiate(self, method: Method, now: float) -> None:
         answer = self._negotiation.method_received(method, now)
         if answer is not None:
-            self._write_method(0, answer)
+            self._output.write_method(0, answer)
         if isinstance(method, ConnectionOpen):
             self._state = _State.OPEN
             self._events.append(ConnectionOpened(method))
@@ -458,7 +455,7 @@ class Connection:
             case ConnectionCloseOk.ID:
                 self._finish()
             case ConnectionClose.ID:  # the closes have crossed; ours will be answered, too, or the socket will end
-                self._write_method(0, ConnectionCloseOk())
+                self._output.write_method(0, ConnectionCloseOk())
 
     def _refuse(self, now: float) -> None:
         fault = self._negotiation.refusal()
@@ -509,13 +506,6 @@ class Connection:
         self._close_by = None
         self._negotiation.refuse_at = None
         self._buffer.clear()
-
-    def _write_method(self, channel: int, method: Method) -> None:
-        self._write(method_frame(channel, method))
-
-    def _write(self, data: bytes) -> None:
-        self._output.append(data)
-        self._output_bytes += len(data)
 
 
 def _close_method(fault: ConnectionFault) -> ConnectionClose:

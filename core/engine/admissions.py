@@ -128,6 +128,7 @@ class Admissions:
                 one.submission.publisher.unsynced -= one.stop - one.start
             confirms.gone(one.submission, self._queue, one.start, one.stop)
         self._pending.clear()
+        del self._queue  # which refers to this: so both go at once, without a look for cycles
 
     def _waits_here(self, waiting: Waiting) -> bool:
         return isinstance(waiting, Admission) and waiting.admissions is self

@@ -165,6 +165,7 @@ class Broker:
             if self.work.spent >= until:
                 return True
             self._remove_queue(name)
+        mailbox.take()  # refers to links that refer to it: so all go without a look for cycles
         return False
 
     def publisher(
@@ -492,7 +493,10 @@ class Broker:
     def _refuse(self, publisher: Publisher, run: Run, error: EngineError) -> None:
         """The target is not there: the publisher's own one was deleted, or the run named a wrong one."""
         if publisher.fixed_target is None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # it refers to this frame: so it goes at once, without a look for cycles
         self._confirms.release(publisher, run.first, run.first + len(run.entries) - 1)
         self._confirms.close(publisher, error)
 

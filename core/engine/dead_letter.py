@@ -171,6 +171,12 @@ class DeadLetters:
         """The queue is deleted."""
         for courier in self._couriers.values():
             courier.retire()
+        self._couriers.clear()  # which refer to the queue, as the queue to them: so all go without a look for cycles
+        del self._queue
+        self._waiting.clear()
+        self._failed.clear()
+        self._retry_at = inf
+        self.here = 0
 
     def _cut(self, stretch: Stretch, reason: DeathReason, n: int) -> Stretch:
         """The first ``n`` messages; the others wait again, in front."""

@@ -564,5 +564,6 @@ class Queue:
         self._letters.retire()
         if self._move is not None:
             self._move.end(str(error))
+            self._move = None
         for shelf in self._shelves:
             shelf.backing.delete()

@@ -17,7 +17,7 @@ class Owing:
 
     def __init__(self, **channel: int) -> None:
         self.channel = LinkChannelInMemory(**channel)
-        self.output = SessionOutput(self.channel)
+        self.output = SessionOutput()
         self.channel.dispositions = self.output.as_receiver
 
     def sender(self, handle: int, link_credit: int = 100) -> SenderLink:
@@ -42,7 +42,7 @@ class Owing:
 
     def flush(self) -> list[object]:
         """What went out, in order: dispositions and flows whole, of transfers the handle."""
-        self.output.flush()
+        self.output.flush(self.channel)
         return [each.handle if isinstance(each, Transfer) else each for each, _ in self.channel.take()]
 
 

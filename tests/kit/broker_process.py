@@ -28,8 +28,9 @@ class BrokerAddress:
 
 
 @contextmanager
-def broker_process(*arguments: str) -> Iterator[BrokerAddress]:
+def broker_process(*arguments: str, program: Sequence[str] = ("amqp10",)) -> Iterator[BrokerAddress]:
     """``headgate serve`` on a free port of the loopback interface, until the block ends. Its log goes to our stderr.
+    ``program`` is a module that does the same, with what it is given before.
 
     Without ``--data`` among the arguments it keeps its data in a folder that goes with it, and without ``--admin`` or
     ``--config`` there is no admin server, whose code takes a quarter of a second to load.
@@ -37,11 +38,11 @@ def broker_process(*arguments: str) -> Iterator[BrokerAddress]:
     with TemporaryDirectory(prefix="headgate-") as folder:
         data = [] if "--data" in arguments else ["--data", folder]
         admin = [] if {"--config", "--admin"} & set(arguments) else ["--admin", "off"]
-        yield from _broker_process([*data, *admin, *arguments])
+        yield from _broker_process(program, [*data, *admin, *arguments])
 
 
-def _broker_process(arguments: Sequence[str]) -> Iterator[BrokerAddress]:
-    command = [sys.executable, "-m", "amqp10", "serve", "--listen", "127.0.0.1:0", *arguments]
+def _broker_process(program: Sequence[str], arguments: Sequence[str]) -> Iterator[BrokerAddress]:
+    command = [sys.executable, "-m", *program, "serve", "--listen", "127.0.0.1:0", *arguments]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

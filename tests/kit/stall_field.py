@@ -4,7 +4,7 @@ import json
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -185,15 +185,15 @@ class Outcome:
 
 
 @contextmanager
-def battlefield(scale: float) -> Iterator[Field]:
-    """A broker of its own."""
+def battlefield(scale: float, program: Sequence[str] = ("amqp10",)) -> Iterator[Field]:
+    """A broker of its own, which is started by this module."""
     with TemporaryDirectory(prefix="headgate-stalls-") as folder, socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         admin_port = probe.getsockname()[1]
         probe.close()
         path = Path(folder) / "broker.toml"
         path.write_text(CONFIGURATION.format(admin_port=admin_port))
-        with broker_process("--config", str(path), "--data", f"{folder}/data") as broker:
+        with broker_process("--config", str(path), "--data", f"{folder}/data", program=program) as broker:
             where = Field(broker.host, broker.port, admin_port, broker.pid, scale)
             try:
                 yield where

@@ -129,7 +129,7 @@ class Amqp091FrontEnd:
         self.channels: dict[int, Channel] = {}
         self._shared = Shared(
             identity=info.identity,
-            owner=self,
+            owner=info.identity,
             engine=engine,
             topology=topology,
             converter=converter,
@@ -247,7 +247,7 @@ class Amqp091FrontEnd:
         if self._shared.flow is not None:
             self._shared.flow.closed()
             self._shared.flow = None
-        return self._shared.engine.unsubscribe(self._shared.mailbox, self)
+        return self._shared.engine.unsubscribe(self._shared.mailbox, self._shared.owner)
 
     @property
     def finished(self) -> bool:

@@ -138,9 +138,10 @@ def test_the_broker_sets_and_clears_by_hand():
     broker.set_alarm("memory")
     assert broker.subscribe(Mailbox(lambda: None)) == {"memory"}
     broker.clear_alarm("memory")
+    assert told(peer.mailbox) == [{"memory"}, set()]
     broker.unsubscribe(peer.mailbox, peer.owner)
     broker.set_alarm("disk")
-    assert told(peer.mailbox) == [{"memory"}, set()]
+    assert not peer.mailbox
     broker.turn(later(5))
     (row,) = broker.snapshot("alarms", "disk")
     assert (row["on"], row["since"], row["sources"]) == (True, later(5).wall, [BY_HAND])

@@ -1,0 +1,75 @@
+"""What ends in the broker goes at once: nothing of it refers to itself in a circle and waits for the collector.
+
+The broker does not look for cycles among objects that have lived long (core/process.py), so a circle would stay for
+ever.
+"""
+
+import json
+import os
+import re
+import signal
+from pathlib import Path
+from urllib.parse import quote
+
+from tests.hostile import stall_attacks_091, stall_attacks_10, stall_attacks_http
+from tests.kit.stall_field import Field, battlefield
+
+LOOKS_MAX = 2_000
+"""For connections to go: each look is a request, of 2 ms."""
+OURS = re.compile(r"(amqp10|core|hypercorn|h11|trio)\.")
+"""The libraries that have an object for each connection count too: theirs would be lost all the same."""
+
+ATTACKS = {
+    attack.name: attack
+    for attack in (*stall_attacks_091.ATTACKS, *stall_attacks_10.ATTACKS, *stall_attacks_http.ATTACKS)
+}
+EVERYTHING_THAT_ENDS = (
+    "3,500 bindings",
+    "auto-delete exchanges",
+    "500 durable queues",
+    "138 channels",
+    "2,047 channels",
+    "20 consumers never read",
+    "5,000 consumers",
+    "100,000 rejected to dead letters",
+    "consumer time-out of 50,000",
+    "transaction of 50,000",
+    "4,352 dynamic nodes",
+    "4,352 dynamic nodes, sessions end",
+    "detach with 100,000 unsettled",
+    "20,000 links",
+    "why over 4,352 links",
+    "50,000 transfers",
+    "30 readers of a long stream",
+    "100 policies, 3,000 queues",
+    "lists over 5,000 queues",
+    "frames are looked at",
+    "300 logins",
+    "dead letters kept, 20,000",
+    "management of 3,500 queues and bindings",
+)
+
+
+def cycles(where: Field, pipe: Path) -> dict[str, int]:
+    """What was lost, by type."""
+    os.kill(where.pid, signal.SIGUSR2)
+    return {kind: count for kind, count in json.loads(pipe.read_text()).items() if OURS.match(kind)}
+
+
+def test_what_ends_goes_at_once(tmp_path: Path):
+    pipe = tmp_path / "cycles"
+    os.mkfifo(pipe)
+    lost = {}
+    with battlefield(0.01, ("tests.kit.cycle_counter", str(pipe))) as where:
+        os.kill(where.pid, signal.SIGUSR1)
+        for name in EVERYTHING_THAT_ENDS:
+            ATTACKS[name].run(where)
+            where.close()
+            where.clients.clear()
+            assert any(not json.loads(where.http("GET", "/api/connections")) for _ in range(LOOKS_MAX))
+            for queue in json.loads(where.http("GET", "/api/queues")):
+                if not queue["name"].startswith("$"):  # the broker's own
+                    where.http("DELETE", f"/api/queues/%2F/{quote(queue['name'], safe='')}")
+            lost[name] = cycles(where, pipe)
+    found = {name: kinds for name, kinds in lost.items() if kinds}
+    assert not found, json.dumps(found)
