@@ -9,7 +9,6 @@ import json
 import re
 
 from core.admin.api.json_values import checking, no_constant
-from core.definitions_file.json_values import VALUES_MAX
 from core.slices import Walk
 
 ENTRY_CHARACTERS_MAX = 64 * 1024
@@ -18,6 +17,9 @@ KEYS_MAX = 100
 """Of the document. RabbitMQ writes a dozen."""
 ENTRIES_MAX = 250_000
 """Of all lists. The shortest that declares something has 70 bytes, and the largest body 16 MiB."""
+VALUES_MAX = 2_000_000
+"""Of the document, so that one of brackets only is neither gigabytes nor forgotten in one long piece: as for a file
+(:mod:`core.definitions_file.json_values`)."""
 
 _WHITESPACE = re.compile(r"[ \t\n\r]*")
 _READER = json.JSONDecoder(parse_constant=no_constant)
