@@ -51,7 +51,7 @@ from core.amqp091.methods import (
 from core.amqp091.negotiation import ConnectionSettings, Negotiation
 from core.amqp091.negotiation import Stage as NegotiationStage
 from core.amqp091.output import Output
-from core.amqp091.properties import decode_properties
+from core.amqp091.properties import BasicProperties, decode_properties
 from core.amqp091.publish_run import PublishRunParser
 from core.amqp091.receive_buffer import ReceiveBuffer
 from core.amqp091.table import FieldTable
@@ -390,14 +390,16 @@ class Connection:
             self._publish_runs = PublishRunParser(
                 frame_max=self.frame_max,
                 body_max=self.settings.max_message_size,
-                properties_valid=_properties_are_valid,
+                decode=_decoded,
             )
         run = self._publish_runs.parse(data, self._buffer.position, len(data), publishes_max)
         if run is None:
             return False
         self._buffer.position = run.end_position
         self._events.append(
-            PublishesReceived(run.channel, run.exchange, run.routing_key, run.mandatory, run.properties, run.entries)
+            PublishesReceived(
+                run.channel, run.exchange, run.routing_key, run.mandatory, run.properties, run.entries, run.decoded
+            )
         )
         return True
 
@@ -517,9 +519,8 @@ def _close_method(fault: ConnectionFault) -> ConnectionClose:
     )
 
 
-def _properties_are_valid(properties: bytes) -> bool:
+def _decoded(properties: bytes) -> BasicProperties | None:
     try:
-        decode_properties(properties, 0, len(properties))
+        return decode_properties(properties, 0, len(properties))
     except ConnectionFault:
-        return False
-    return True
+        return None

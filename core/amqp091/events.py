@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.amqp091.methods import ConnectionOpen, Method
+from core.amqp091.properties import BasicProperties
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,8 @@ class PublishesReceived:
     """Flags and list, as they came, of each of them. They can be decoded."""
     entries: list[bytes]
     """Content header and body of each (``core/amqp091/content.py``)."""
+    decoded: BasicProperties | None = None
+    """The properties, where they have been decoded already."""
 
 
 @dataclass(frozen=True, slots=True)

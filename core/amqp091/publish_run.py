@@ -29,6 +29,7 @@ from struct import Struct, iter_unpack
 
 from core.amqp091.content import BASIC_CLASS_ID, PROPERTIES_AT
 from core.amqp091.framing import FRAME_END, FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES, FrameType
+from core.amqp091.properties import BasicProperties
 
 _SHAPES_MAX = 64
 """Shapes that a connection remembers: as many targets as a program publishes to in turn."""
@@ -69,6 +70,8 @@ class PublishRun:
     mandatory: bool
     properties: bytes
     """Flags and list, as they came, of each of them."""
+    decoded: BasicProperties
+    """The same, decoded."""
     entries: list[bytes]
     """The content header frame's payload and the body, for each message."""
     end_position: int
@@ -84,6 +87,7 @@ class _Shape:
     routing_key: str
     mandatory: bool
     properties: bytes
+    decoded: BasicProperties
     lead: bytes
     middle: bytes
     header_at: int
@@ -102,16 +106,16 @@ class _Shape:
 class PublishRunParser:
     """Parses runs in a receive buffer. One per connection, because it remembers shapes."""
 
-    __slots__ = ("_body_max", "_payload_max", "_properties_valid", "_shapes")
+    __slots__ = ("_body_max", "_decode", "_payload_max", "_shapes")
 
-    def __init__(self, *, frame_max: int, body_max: int, properties_valid: Callable[[bytes], bool]) -> None:
+    def __init__(self, *, frame_max: int, body_max: int, decode: Callable[[bytes], BasicProperties | None]) -> None:
         """``frame_max`` is the negotiated one in bytes, never the 0 that means no limit; ``body_max`` is in bytes.
 
-        ``properties_valid`` says of property flags and list whether the generic codec accepts them.
+        ``decode`` gives what the generic codec makes of property flags and list; None where it does not accept them.
         """
         self._payload_max = frame_max - FRAME_OVERHEAD_BYTES
         self._body_max = min(self._payload_max, body_max)
-        self._properties_valid = properties_valid
+        self._decode = decode
         self._shapes: dict[bytes, _Shape] = {}
 
     def parse(self, data: bytes, position: int, stop: int, publishes_max: int) -> PublishRun | None:
@@ -151,7 +155,14 @@ class PublishRunParser:
         if not entries:
             return None
         return PublishRun(
-            shape.channel, shape.exchange, shape.routing_key, shape.mandatory, shape.properties, entries, end
+            shape.channel,
+            shape.exchange,
+            shape.routing_key,
+            shape.mandatory,
+            shape.properties,
+            shape.decoded,
+            entries,
+            end,
         )
 
     def _learn(self, data: bytes, position: int, stop: int) -> _Shape | None:
@@ -173,7 +184,8 @@ class PublishRunParser:
         header_at = method_end + 1 + FRAME_HEADER_BYTES
         properties = data[header_at + PROPERTIES_AT : header_end]
         names = data[exchange_at:key_at], data[key_at + 1 : bits_at]
-        if not self._properties_valid(properties):
+        decoded = self._decode(properties)
+        if decoded is None:
             return None
         try:
             exchange, routing_key = (str(name, "utf-8") for name in names)
@@ -187,6 +199,7 @@ class PublishRunParser:
             routing_key=routing_key,
             mandatory=data[bits_at] == _MANDATORY,
             properties=properties,
+            decoded=decoded,
             lead=data[position : header_at + _BODY_SIZE_AT],
             middle=data[header_at + PROPERTIES_AT : header_end + 1] + body_frame_lead,
             header_at=header_at - position,

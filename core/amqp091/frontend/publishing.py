@@ -221,7 +221,7 @@ class Publishing:
         """Look inside. Raises ChannelFault for properties that a message must not have."""
         data = event.properties
         self._shared.work.spent += SHAPE_WORK + len(data) // PROPERTY_BYTES_A_UNIT
-        properties = decode_properties(data, 0, len(data))
+        properties = event.decoded or decode_properties(data, 0, len(data))
         self._check_user(properties)
         headers = properties.headers or {}
         further = (*_keys(headers, "CC"), *_keys(headers, "BCC"))

@@ -22,16 +22,15 @@ PERSISTENT = encode_properties(BasicProperties(delivery_mode=2))
 HEADERS = encode_properties(BasicProperties(content_type="text/plain", headers={"n": 1, "s": "text"}))
 
 
-def properties_valid(properties: bytes) -> bool:
+def decoded(properties: bytes) -> BasicProperties | None:
     try:
-        decode_properties(properties, 0, len(properties))
+        return decode_properties(properties, 0, len(properties))
     except ConnectionFault:
-        return False
-    return True
+        return None
 
 
 def parser(*, frame_max: int = FRAME_MAX, body_max: int = BODY_MAX) -> PublishRunParser:
-    return PublishRunParser(frame_max=frame_max, body_max=body_max, properties_valid=properties_valid)
+    return PublishRunParser(frame_max=frame_max, body_max=body_max, decode=decoded)
 
 
 def parse(data: bytes, publishes_max: int = PUBLISHES_MAX) -> PublishRun | None:
@@ -117,7 +116,9 @@ def test_like_publishes_are_one_run(body, n, properties):
     data = publish(*filter(None, [body]), channel=7, exchange="e", mandatory=True, properties=properties) * n
     run = parse(data)
     assert run is not None
-    assert run == PublishRun(7, "e", "q", True, properties, [entry_of(properties, body)] * n, len(data))
+    assert run == PublishRun(
+        7, "e", "q", True, properties, decoded(properties), [entry_of(properties, body)] * n, len(data)
+    )
 
 
 def test_bodies_of_different_sizes_are_one_run():
@@ -167,11 +168,11 @@ def test_never_more_than_asked_for(publishes_max, size):
 def test_shapes_are_remembered_and_their_number_is_bounded():
     asked: list[bytes] = []
 
-    def valid(properties: bytes) -> bool:
+    def decode(properties: bytes) -> BasicProperties:
         asked.append(properties)
-        return True
+        return BasicProperties()
 
-    remembering = PublishRunParser(frame_max=FRAME_MAX, body_max=BODY_MAX, properties_valid=valid)
+    remembering = PublishRunParser(frame_max=FRAME_MAX, body_max=BODY_MAX, decode=decode)
 
     def shapes_learned(key: str, properties: bytes = PERSISTENT) -> int:
         asked.clear()
@@ -221,7 +222,7 @@ def test_what_is_not_understood_is_declined(data):
 
 
 def test_a_content_header_without_flags_is_declined_whatever_properties_are_valid():
-    lenient = PublishRunParser(frame_max=FRAME_MAX, body_max=BODY_MAX, properties_valid=lambda _: True)
+    lenient = PublishRunParser(frame_max=FRAME_MAX, body_max=BODY_MAX, decode=lambda _: BasicProperties())
     for flags in (b"", b"\x00"):
         data = publish(b"body", properties=flags)
         assert lenient.parse(data, 0, len(data), 10) is None
