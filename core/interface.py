@@ -1,6 +1,6 @@
 """The narrow waist: the five verbs a front end may use on the engine, and the actions it gets back.
 
-The engine knows no protocol and calls nobody: it answers by putting actions into mailboxes. A callback during
+The engine knows no protocol and calls no front end: it answers by putting actions into mailboxes. A callback during
 ``settle`` could call ``grant``, which dispatches, which calls back; with actions the order of effects is the order of
 the list. Every verb takes a run or a range, and is exact for any size. Messages move between queues and consumers
 only in :meth:`Engine.turn`, once per wake-up.
@@ -350,7 +350,7 @@ class Engine(Protocol):
 
     @property
     def deadline(self) -> float:
-        """The monotonic time at which something will be due although nobody calls a verb; infinity for never."""
+        """The monotonic time at which something will be due although no verb is called; infinity for never."""
 
 
 class ExchangeType(Enum):
@@ -445,7 +445,7 @@ class Topology(Protocol):
         """Idempotent. Raises Forbidden (default exchange, ``amq.`` prefix)."""
 
     def exchange_info(self, name: str) -> ExchangeDeclaration:
-        """An exchange's definition. Raises NotFound, also for the default exchange, which nobody declared."""
+        """An exchange's definition. Raises NotFound, also for the default exchange, which was never declared."""
 
     def exchange_in_use(self, name: str) -> bool:
         """True when bindings leave it; an unknown exchange has none."""
@@ -465,7 +465,7 @@ Snapshot = dict[str, object]
 
 
 class Observable(Protocol):
-    """Whoever has state to show implements this from plain counters."""
+    """A part with state to show implements this from plain counters."""
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
         """Everything of a kind ("queues", "links", …), or the one with this identity ([] when there is none)."""

@@ -5,7 +5,7 @@ An entry is the payload of the content header frame and the body:
     class-id u16 (60) | weight u16 (0) | body size u64 | property flags and list | body
 
 The body size makes the boundary known without a look at the properties. Exchange and routing key are not in it.
-Entries are ours: whoever makes one has checked what a peer sent, and nothing is checked here.
+Entries are ours: the module that makes one has checked what a peer sent, and nothing is checked here.
 """
 
 import struct

@@ -1,6 +1,6 @@
 """The domains of method fields and properties [0-9-1 4.2.5]: for each a name, and the Python type that it has here.
 
-The aliases annotate fields of dataclasses. From them the codec takes how a field is encoded, and everybody else its
+The aliases annotate fields of dataclasses. From them the codec takes how a field is encoded, and all other modules its
 type.
 """
 

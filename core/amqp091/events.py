@@ -23,7 +23,7 @@ class ConnectionOpened:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionClosed:
-    """The connection is over, whoever ended it.
+    """The connection is over, whichever side ended it.
 
     With ``by_peer`` and a ``reply_code`` the peer waits for connection.close-ok: call ``Connection.accept_close`` when
     what came before the close has been done. A ``reply_code`` of 0 is an end without a close: the socket's end, or

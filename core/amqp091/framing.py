@@ -1,9 +1,9 @@
 """Frames and the protocol header [0-9-1 4.2.2, 4.2.3]: finding one in a buffer, and writing one.
 
 A frame is a header of seven bytes (type, channel, size), a payload, and the octet 0xCE. ``frame_max`` counts all of it,
-and is never 0 here: whoever negotiates puts a number in its place.
+and is never 0 here: the negotiation puts a number in its place.
 
-A frame that is wrong ends the connection, because nobody can tell where the next one starts: FRAME_ERROR, as soon as
+A frame that is wrong ends the connection, because where the next one starts cannot be told: FRAME_ERROR, as soon as
 the header is there, with the numbers in its text.
 """
 

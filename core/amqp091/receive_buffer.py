@@ -57,7 +57,7 @@ class ReceiveBuffer:
         return taken
 
     def clear(self) -> None:
-        """Forget everything: nobody will look at it."""
+        """Forget everything: it will not be looked at."""
         self.data, self.position = b"", 0
         self._gathered = bytearray()
         self._wanted = 0

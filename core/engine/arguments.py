@@ -42,7 +42,7 @@ Types: c classic, q quorum, s stream. The units of an age are those of RabbitMQ:
 m minutes, s seconds. ``x-deliver-limit`` and ``x-initial-group-size`` are what RabbitMQ's Python client says for
 ``x-delivery-limit`` and ``x-initial-cluster-size``; to RabbitMQ they mean nothing.
 
-Other arguments with the prefix ``x-`` are refused, because whoever sets one expects something of it. Arguments
+Other arguments with the prefix ``x-`` are refused, because a client that sets one expects something of it. Arguments
 without the prefix are the client's own and are kept.
 """
 

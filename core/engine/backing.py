@@ -81,7 +81,7 @@ class Backing(Protocol):
         """The queue is deleted: keep nothing of it, also not of what was handed out."""
 
     def counts(self) -> Mapping[str, int]:
-        """Messages and bytes by state, and what reading has cost, for whoever looks."""
+        """Messages and bytes by state, and what reading has cost, to be shown."""
 
 
 @runtime_checkable

@@ -393,7 +393,7 @@ class Broker:
         return self._snapshots.declared()
 
     def queue_figures(self) -> Iterator[Snapshot]:
-        """The counts of every queue, one by one: for whoever lets others work in between."""
+        """The counts of every queue, one by one: the caller lets others work in between."""
         return self._snapshots.queue_figures()
 
     def idle_consumers(self) -> Iterator[tuple[str, bool]]:

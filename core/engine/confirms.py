@@ -130,12 +130,12 @@ class Confirms:
         self._closed: set[Publisher] = set()
         self._in_turn = False
         self._latest: dict[Publisher, Confirmed] = {}
-        """The last action for each publisher in this turn. Nobody can have taken it yet, so it may still
+        """The last action for each publisher in this turn. No mailbox has been emptied since, so it may still
         grow."""
 
     @property
     def publishers(self) -> Sequence[Publisher]:
-        """Everybody who has not left, oldest first; not the engine's own."""
+        """All publishers that have not left, oldest first; not the engine's own."""
         return list(self._publishers)
 
     def enter(self, publisher: Publisher) -> None:
@@ -196,7 +196,7 @@ class Confirms:
             self._answer_ledger(submission)
 
     def release(self, publisher: Publisher, first: int, last: int) -> None:
-        """Nobody wants these messages (confirm numbers, both inclusive)."""
+        """No queue wants these messages (confirm numbers, both inclusive)."""
         self._answer(publisher, first, last, Outcome.RELEASED)
 
     def _answer_ledger(self, submission: Submission) -> None:

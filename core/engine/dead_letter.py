@@ -94,7 +94,7 @@ class DeadLetters:
         return self._retry_at
 
     def counts(self) -> Mapping[str, object]:
-        """For whoever looks."""
+        """To be looked at only."""
         return {
             "dead_letters_waiting": self.here,
             "dead_lettered": dict(self.dead_lettered),
@@ -109,7 +109,7 @@ class DeadLetters:
             yield from courier.stretches()
 
     def post(self, stretch: Stretch, reason: DeathReason, options: QueueOptions) -> bool:
-        """Take a message that the queue gives up. False: nobody wants it; it is dropped, and counted."""
+        """Take a message that the queue gives up. False: no exchange is there for it; it is dropped, and counted."""
         if options.dead_letter_exchange is None or self._roads is None:
             self.dropped[reason.value] += len(stretch)
             return False
@@ -251,7 +251,7 @@ def keeps(options: QueueOptions, reason: DeathReason) -> bool:
 
 
 def is_cycle(queue: str, deaths: Sequence[tuple[str, DeathReason]]) -> bool:
-    """True when a message with these deaths, newest first, has been in the queue and nobody rejected it since."""
+    """True when a message with these deaths, newest first, has been in the queue and was not rejected since."""
     for died_in, reason in deaths:
         if reason is DeathReason.REJECTED:
             return False

@@ -1,8 +1,8 @@
 """When messages, deliveries and unused queues are due. Arithmetic only; the queue does what follows from it.
 
 A message expires by its own time-to-live or the queue's, whichever is lower. Only the first message of a shelf is ever
-looked at: one that expired behind others goes when it comes to the front, and is handed to nobody. Expiry times are
-wall-clock seconds, since they survive a restart. Everything else is in monotonic seconds.
+looked at: one that expired behind others goes when it comes to the front, and is handed to no consumer. Expiry times
+are wall-clock seconds, since they survive a restart. Everything else is in monotonic seconds.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ and none is taken back later than this part of the time-out."""
 def expires_at(attributes: Attributes, message_ttl_ms: int | None, now: Now) -> float | None:
     """When a message that is taken on now expires (wall-clock seconds); None for never.
 
-    A time-to-live of 0 is over at once: such a message reaches nobody but a consumer that waits for it.
+    A time-to-live of 0 is over at once: such a message reaches only a consumer that waits for it.
     """
     ttl_ms = attributes.ttl_ms
     if ttl_ms is None or (message_ttl_ms is not None and message_ttl_ms < ttl_ms):
@@ -38,7 +38,7 @@ def expires_at(attributes: Attributes, message_ttl_ms: int | None, now: Now) -> 
 
 
 def has_expired(stretch: Stretch, now: Now) -> bool:
-    """True for messages that nobody may have any more."""
+    """True for messages that no consumer may have any more."""
     return stretch.expires_at is not None and stretch.expires_at <= now.wall
 
 
@@ -58,7 +58,7 @@ class Disuse:
         self.expired = False
 
     def used(self) -> None:
-        """Somebody declared the queue, or a consumer left it: its time begins anew."""
+        """A client declared the queue, or a consumer left it: its time begins anew."""
         self._since = None
 
     def look(self, expires_ms: int | None, in_use: bool, now: Now) -> float:

@@ -1,6 +1,6 @@
 """What the broker, the pump and the snapshots may ask of a queue of any kind.
 
-``Queue`` hands each message to one consumer, ``StreamQueue`` lets everybody read everything; to whoever routes
+``Queue`` hands each message to one consumer, ``StreamQueue`` lets every consumer read everything; to whoever routes
 messages to them, wakes them and shows them, they are alike.
 """
 
@@ -69,14 +69,14 @@ class AnyQueue(Hashable, Protocol):
 
     @property
     def deadline(self) -> float:
-        """When something will be due in here although nobody touches it (monotonic seconds); infinity for never.
+        """When something will be due in here although no verb touches it (monotonic seconds); infinity for never.
 
         The pump asks after each turn of this queue, and touches it when the time has come.
         """
 
     @property
     def expired(self) -> bool:
-        """Nobody has used the queue for as long as it may stay unused (x-expires): it is to be deleted."""
+        """It was not used for as long as it may stay unused (x-expires): it is to be deleted."""
 
     def apply(self, options: QueueOptions, now: Now) -> None:
         """Other settings are in force from now on (a policy was set or cleared)."""
@@ -117,13 +117,13 @@ class AnyQueue(Hashable, Protocol):
         """
 
     def dissolve(self, confirms: Confirms, error: EngineError) -> None:
-        """The queue is deleted: tell everybody, keep nothing. Confirms come before the news that the target is gone."""
+        """The queue is deleted: tell its users, keep nothing. Confirms come before the news that the target is gone."""
 
     def used(self) -> None:
-        """Somebody declared the queue anew: it is not unused."""
+        """A client declared the queue anew: it is not unused."""
 
     def conclude(self) -> None:
         """The broker stops in order: leave to the store what the next start has to know."""
 
     def counts(self) -> Mapping[str, object]:
-        """Counters and states for whoever looks: plain values by name."""
+        """Counters and states to be shown: plain values by name."""

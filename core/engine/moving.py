@@ -1,8 +1,8 @@
 """What an operator does with the messages of a queue: look at them, move them elsewhere, or back to where they died.
 
-Looking takes messages off the shelves and puts them back as they were, so nothing changes for whoever consumes. Moving
+Looking takes messages off the shelves and puts them back as they were, so nothing changes for consumers. Moving
 is done by a courier: the queue keeps each message until the target has confirmed it, and a few are under way at a time.
-Messages are moved in order; the first that nobody takes ends the move and stays, like all that are not under way. A
+Messages are moved in order; the first that no queue takes ends the move and stays, like all that are not under way. A
 message takes along what consumers have added to its annotations, and that it was delivered before.
 """
 
@@ -137,7 +137,7 @@ class Move:
         return self._courier.stretches()
 
     def shown(self) -> Snapshot:
-        """For whoever looks."""
+        """To be shown."""
         return {"number": self.number, "moved": self.moved, "done": self.done, "failure": self.failure}
 
     def _send(self, shelf: Shelf, stretch: Stretch) -> None:

@@ -125,7 +125,7 @@ class Queue:
         self.deadline = inf
         """When something will be due in here, as of the last dispatch (monotonic seconds); infinity for never."""
         self.expired = False
-        """Nobody has used the queue for as long as it may stay unused; as of the last dispatch."""
+        """It was not used for as long as it may stay unused; as of the last dispatch."""
         self._mortal = self.ready > 0
         """Some message here may expire, or may once have been here that could."""
         self._removable = 0
@@ -165,7 +165,7 @@ class Queue:
         return self._holders.unacknowledged + self._endings.count
 
     def counts(self) -> Mapping[str, object]:
-        """Counters and states for whoever looks."""
+        """Counters and states to be shown."""
         move = self._move
         return {
             **asdict(self.counters),
@@ -194,7 +194,7 @@ class Queue:
             if attributes.ttl_ms is not None or self.options.message_ttl_ms is not None:
                 expiry = expires_at(attributes, self.options.message_ttl_ms, now)
                 self._mortal = True
-                if expiry == now.wall:  # it goes straight to a consumer or nowhere: nobody may wait before it
+                if expiry == now.wall:  # it goes straight to a consumer or nowhere: no message may wait before it
                     for level in self.consumers.levels():
                         self._serve_level(level, now)
             portion = Portion(submission.run, start, stop, expiry, submission.route)

@@ -7,8 +7,8 @@ its rates and has the number of messages that it may keep in memory, the *target
 batches. Infinity stands for "no limit" in durations and targets.
 
 The names and constants follow the documents that the queues come from; ``docs/design/queues-that-lose-nothing.md`` has
-the whole. What is new is only that nobody is told in the middle of something else: :class:`Residency` says which queues
-have to give memory back, and the pump comes to them.
+the whole. What is new is only that no queue is told in the middle of something else: :class:`Residency` says which
+queues have to give memory back, and the pump comes to them.
 
 This module knows no queue, no message and no clock.
 """
@@ -153,8 +153,8 @@ class Resident(Protocol):
         """Take the rates (monotonic seconds) and return the duration."""
 
     def set_duration_target(self, target_s: float) -> bool:
-        """Keep no more than for this time. True: there is something to give back, so whoever it belongs to should be
-        touched."""
+        """Keep no more than for this time. True: there is something to give back, so the queue that it belongs to
+        should be touched."""
 
 
 class Residency:

@@ -1,4 +1,4 @@
-"""What the engine keeps things with: the parts of the store, opened and handed in by whoever starts the broker.
+"""What the engine keeps things with: the parts of the store, opened and handed in where the broker is started.
 
 A broker without it keeps everything in memory, and refuses the queue types that promise more.
 """

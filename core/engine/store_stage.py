@@ -1,9 +1,9 @@
 """The message store as a stage: what queues have sent to it, and when that is acknowledged.
 
-Only bodies that go to the message store count, each as often as a queue has it stored, whoever published it; what
-stands in a queue's index goes unnoticed. They are acknowledged when the lane has written the batch that they are in.
-A queue finds out once per turn what it has sent. So it may send one turn's messages more than it is allowed to, which
-stage credit never forbids: it is blocked then, and keeps back the grants of its publishers.
+Only bodies that go to the message store count, each as often as a queue has it stored, whatever client published it;
+what stands in a queue's index goes unnoticed. They are acknowledged when the lane has written the batch that they are
+in. A queue finds out once per turn what it has sent. So it may send one turn's messages more than it is allowed to,
+which stage credit never forbids: it is blocked then, and keeps back the grants of its publishers.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A stream as a queue: everybody attached reads everything that is kept, each from an offset of its own.
+"""A stream as a queue: every consumer reads everything that is kept, each from an offset of its own.
 
     inbox (a stage) → log, in chunks → committed → any number of readers
 
@@ -136,7 +136,7 @@ class _Batch:
         self._offsets = join_positions(self._offsets, offsets) if self._offsets else offsets
 
     def deliver(self) -> None:
-        """Hand over what was taken. The consumer owes an answer for it, but nobody keeps it for that."""
+        """Hand over what was taken. The consumer owes an answer for it, but it is not kept for that."""
         if not self._entries:
             return
         assert self._attributes is not None
@@ -200,7 +200,7 @@ class StreamQueue:
         self._work_left = DISPATCH_WORK
         """How much more this dispatch does."""
         self._more = False
-        """Somebody could get more at once, in another turn."""
+        """A consumer could get more at once, in another turn."""
         self._held_until = inf
         """When to try again to take on what waits in the inbox."""
         self._retain_at = 0.0
@@ -319,7 +319,7 @@ class StreamQueue:
         return DISPATCH_WORK - self._work_left
 
     def _may_read(self, consumer: Attachment) -> bool:
-        """Everybody, but of single active consumers only the one that is on a level."""
+        """All consumers, but of single active ones only the one that is on a level."""
         return not self.options.single_active_consumer or consumer.in_turn
 
     def _serve(self, consumer: Attachment, reader: _Reader) -> bool:
@@ -445,7 +445,7 @@ class StreamQueue:
         raise Invalid(f"'{self.name}' is a stream: its messages are not moved; a consumer can read and publish them")
 
     def dissolve(self, confirms: Confirms, error: EngineError) -> None:
-        """The stream is deleted: tell everybody, keep nothing. What was not confirmed never will be."""
+        """The stream is deleted: tell its users, keep nothing. What was not confirmed never will be."""
         pending, self._pending = self._pending, {}
         for part in pending:
             self._count_unsynced(part, -1)

@@ -12,9 +12,10 @@ leaves to the broker:
 - an exclusive queue is its owner's alone; to a dynamic one, which exists to be answered to, anybody may
   publish.
 
-What is durable is recorded first and done then: a change that could not be recorded does not happen, and whoever asked
-for it is told so. All that one removal takes along is recorded together. Durable are the queues and exchanges that say
-so, except exclusive queues and the built-in exchanges, and the bindings whose two ends outlive the broker.
+What is durable is recorded first and done then: a change that could not be recorded does not happen, and the client
+that asked for it is told so. All that one removal takes along is recorded together. Durable are the queues and
+exchanges that say so, except exclusive queues and the built-in exchanges, and the bindings whose two ends outlive the
+broker.
 
 ``version`` changes whenever a route may have changed.
 """
@@ -62,7 +63,7 @@ class DefinitionsRecorder(Protocol):
     """Keeps what is durable. Each method raises PreconditionFailed when it cannot, and has done nothing then."""
 
     def add_queue(self, declaration: QueueDeclaration, identity: str) -> int | None:
-        """Returns the queue's number; None from whoever keeps nothing."""
+        """Returns the queue's number; None from a recorder that keeps nothing."""
 
     def add_exchange(self, declaration: ExchangeDeclaration) -> None: ...
 
@@ -203,7 +204,7 @@ class Topology:
         return definition
 
     def check_may_publish(self, name: str, owner: object) -> None:
-        """Raises NotFound, Locked. A dynamic queue takes messages from everybody, exclusive as it is."""
+        """Raises NotFound, Locked. A dynamic queue takes messages from all clients, exclusive as it is."""
         definition = self.queues.get(name)
         if definition is None or not definition.dynamic:
             self.queue(name, owner)

@@ -1,6 +1,6 @@
 """q3 of a variable queue: betas and gammas that are next to be read, and what was read of them.
 
-Bodies are read some hundred at a time, when somebody fetches: a read for each would cost a system call each. What was
+Bodies are read some hundred at a time, at a fetch: a read for each would cost a system call each. What was
 read and not fetched yet stays in front, in memory, and still counts as q3.
 """
 
@@ -24,7 +24,7 @@ class Q3:
         self.ahead_bytes = 0
         """Bytes of what was read and not fetched."""
         self.lost = 0
-        """Messages that were gone when somebody came for them, since damaged records are passed over."""
+        """Messages that were gone when they were fetched, since damaged records are passed over."""
         self.place_reads = 0
         """Times that places of betas were looked up."""
         self._index = index
@@ -78,7 +78,7 @@ class Q3:
         return stretch
 
     def forget_ahead(self) -> None:
-        """Let go of what was read: nobody comes for it."""
+        """Let go of what was read: it will not be fetched."""
         if self._ahead is not None:
             self.betas.prepend(self._unread())
             self._ahead = None

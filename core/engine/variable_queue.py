@@ -17,18 +17,18 @@ The messages stand in five places, oldest first: q4 (alphas), q3 (betas and gamm
 (alphas). They are published to q4 while nothing is in q3 and delta, to q1 otherwise; and fetched from q4, then from q3.
 Between them:
 
-- When q3 runs empty, delta is read into it, one segment or a portion of it at a time and never before somebody asks;
+- When q3 runs empty, delta is read into it, one segment or a portion of it at a time and never before a fetch;
   behind the last of delta comes q2. With no delta, what is in q1 becomes q4.
 - Memory pressure moves alphas of q1 to q2 (to q3 without a delta), those at the rear of q4 to the front of q3; and
   betas, in full batches, from the rear of q3 and the front of q2 into delta.
 
 Invariants: with q3 empty, q1 is; with delta empty, q2 is; with q3 empty, delta is; counts and bytes are never negative
 and add up. A *lazy* queue writes everything to delta as it comes: q1, q2 and q4 are empty, and delta may be there
-without q3. That is also what a queue looks like after a start, until somebody comes to it. Once somebody has, messages
+without q3. That is also what a queue looks like after a start, until a consumer comes to it. Once one has, messages
 go straight to q3 while there is no delta and q3 is not full: else a short backlog would be read back from delta over
 and over. When the mode changes, the queue gets there and back gradually, in batches.
 
-Where damage is passed over (``store.salvage``), messages may turn out not to be there when somebody comes for them.
+Where damage is passed over (``store.salvage``), messages may turn out not to be there when they are fetched.
 They are counted as lost; the rest keeps its order.
 
 What leaves memory leaves it at once, also when its lane has not written it yet: the queue index answers from what is
@@ -102,7 +102,7 @@ class VariableQueue:
         """How many messages may be in memory; infinity is any number."""
         self.acks_to_page = 0
         self.lost = 0
-        """Messages that were gone when somebody came for them."""
+        """Messages that were gone when they were fetched."""
         self._purged = 0
         self._direct = 0
         self._rates = Rates()
@@ -337,7 +337,7 @@ class VariableQueue:
             self._disk_bytes -= error
 
     def _lose(self) -> None:
-        """Messages were not there. Their bytes, which nobody knows, go with the last one on disk."""
+        """Messages were not there. Their bytes, which are not known, go with the last one on disk."""
         lost, self._q3.lost = self._q3.lost, 0
         self.lost += lost
         self.depth -= lost

@@ -4,7 +4,7 @@ The backing of a queue stages a message's record and gets a position; the messag
 ready, when the lane has come that far. Positions only grow, so one list for all queues of a lane does, and
 reaching a position costs as much as what it releases.
 
-Invariants: positions in the list never fall from front to back; whoever waits is reached once or never.
+Invariants: positions in the list never fall from front to back; a waiter is reached once or never.
 """
 
 from collections import deque
@@ -20,12 +20,12 @@ class Waits(Generic[WaitingT]):
     __slots__ = ("_hurry", "_position", "entries")
 
     def __init__(self, position: Callable[[], int], *, hurry: Callable[[], None] | None = None) -> None:
-        """``position`` tells how far the lane has come. ``hurry`` is called whenever somebody waits anew: a lane does
+        """``position`` tells how far the lane has come. ``hurry`` is called at each new wait: a lane does
         not sync at once by itself."""
         self._position = position
         self._hurry = hurry
         self.entries: deque[tuple[int, WaitingT]] = deque()
-        """Who waits for which position. To be looked at only: it spares a call to see that nobody does."""
+        """Who waits for which position. To be looked at only: it spares a call to see that there is none."""
 
     def __len__(self) -> int:
         return len(self.entries)

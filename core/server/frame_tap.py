@@ -1,11 +1,11 @@
 """The frames of one connection, kept for an operator who looks: their beginnings, in both directions, as bytes.
 
-Nobody decodes anything here, and a connection that nobody looks at pays for one comparison in each read and write. What
+Nothing is decoded here, and a connection that is not looked at pays for one comparison in each read and write. What
 a frame is, the protocol says: its *cutter* finds the frames in the bytes and decides how much of each may be kept. That
-is never a message, nor anything of a handshake that proves who somebody is.
+is never a message, nor anything of a handshake that proves who a client is.
 
 Bounds: :data:`FRAMES_KEPT` frames and :data:`BYTES_KEPT` bytes for a connection; the oldest go first, and the numbers
-of those that are left tell how many that were. A tap that nobody has asked for :data:`UNWATCHED_SECONDS` is over.
+of those that are left tell how many that were. A tap that was not asked for :data:`UNWATCHED_SECONDS` is over.
 """
 
 from collections import deque
@@ -82,7 +82,7 @@ class FrameTap:
         self.take(cutters.unread, outgoing=False, now=now)
 
     def unwatched(self, now: Now) -> bool:
-        """Nobody looks any more."""
+        """No operator looks any more."""
         return now.monotonic - self.asked_at > UNWATCHED_SECONDS
 
     def take(self, data: bytes, *, outgoing: bool, now: Now) -> None:
@@ -115,15 +115,15 @@ class FrameTaps:
             )
 
     def add(self, identity: str, tap: FrameTap) -> None:
-        """Somebody looks."""
+        """An operator looks."""
         self._taps[identity] = tap
 
     def drop(self, identity: str) -> None:
-        """Nobody does any more."""
+        """No operator does any more."""
         self._taps.pop(identity, None)
 
     def show(self, identity: str, number: int, now: Now) -> Snapshot:
-        """What was seen from this number on. Raises NotFound when nobody has asked for it lately."""
+        """What was seen from this number on. Raises NotFound when it was not asked for lately."""
         tap = self._taps.get(identity)
         if tap is None or tap.unwatched(now):
             raise NotFound(f"the frames of connection '{identity}' are not looked at")

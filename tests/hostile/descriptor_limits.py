@@ -270,7 +270,7 @@ def run(way: str, folder: Path, *, closed_seconds_max: float | None = None) -> R
 
 
 def check(way: str, seen: Run, broker: LimitedBroker, *, closed_seconds_max: float) -> None:
-    """Everybody had the right answer in time; all is counted, little is logged, and nobody was disturbed."""
+    """Each client had the right answer in time; all is counted, little is logged, and no other was disturbed."""
     refused = CLIENTS - seen.count("served")
     assert {one.fate for one in seen.visits} == FATES_EXPECTED[way], str(seen)
     if way == "soft":

@@ -149,7 +149,7 @@ def session_of_links_ends(field: Field) -> None:
 
 
 def why_many_links(field: Field) -> None:
-    """4,352 links that wait, and somebody asks why; and for all links."""
+    """4,352 links that wait, and an operator asks why; and for all links."""
     publisher = field.client091()
     declare(publisher, "q")
     fill(publisher, "q", 100)

@@ -1,5 +1,5 @@
 """Bad input on AMQP 0.9.1: each is answered with the code that the specification has for it, on the channel or on the
-connection, and nobody else is disturbed."""
+connection, and no other is disturbed."""
 
 from collections.abc import Iterator
 

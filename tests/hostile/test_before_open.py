@@ -1,7 +1,7 @@
 """Before the open: wrong headers, SASL games, frames that are too large, too deep or not whole.
 
-Whoever has not authenticated gets little: 8 KiB a frame, 32 levels, four SASL frames. A broken SASL layer has no error
-frame [5.3]; the connection ends. After it, every failed open is answered by an open and a close with the reason.
+A peer that has not authenticated gets little: 8 KiB a frame, 32 levels, four SASL frames. A broken SASL layer has no
+error frame [5.3]; the connection ends. After it, every failed open is answered by an open and a close with the reason.
 """
 
 import time
@@ -316,7 +316,7 @@ def test_an_open_may_be_8_kib_and_come_in_pieces(arena: Arena):
 
 
 def test_the_broker_may_stop_at_any_point_of_a_handshake(arena: Arena):
-    """Before the end of SASL there is nobody to tell; then there is an open and a close, whatever comes behind it."""
+    """Before the end of SASL there is no way to tell; then there is an open and a close, whatever comes behind it."""
     steps = [PROTOCOL_HEADER_SASL, INIT, PROTOCOL_HEADER_AMQP, frame(encode_performative(Open(container_id="x")))]
     for count in range(len(steps) + 1):
         peer = arena.stranger()

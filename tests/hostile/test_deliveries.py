@@ -1,4 +1,4 @@
-"""Deliveries that never end, that nobody granted, or that hold what no message may: the link is detached, what was
+"""Deliveries that never end, without link credit, or that hold what no message may: the link is detached, what was
 incomplete is dropped, and no queue has got anything of it."""
 
 import time

@@ -145,7 +145,7 @@ def test_a_frame_of_exactly_the_limit_is_taken(arena: Arena):
 
 
 def test_an_extended_header_is_skipped(arena: Arena):
-    """Nobody uses it, and it may hold anything [2.3.1]."""
+    """No client uses it, and it may hold anything [2.3.1]."""
     peer = arena.attacker()
     peer.send_bytes(frame(bytes(4 * 200) + BEGIN, doff=202, channel=1))
     peer.expect(Begin)

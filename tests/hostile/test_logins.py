@@ -1,4 +1,4 @@
-"""Hundreds of wrong passwords at once: few are hashed, none in the event loop, and everybody else goes on."""
+"""Hundreds of wrong passwords at once: few are hashed, none in the event loop, and all others go on."""
 
 import time
 

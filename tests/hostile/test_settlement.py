@@ -92,7 +92,7 @@ def test_a_session_settles_only_what_is_its_own(arena: Arena):
 
 @pytest.mark.slow
 def test_every_other_one_first(arena: Arena):
-    """The worst order for whoever keeps ranges."""
+    """The worst order for one that keeps ranges."""
     arena.broker.fill(numbered(20_000 - VICTIMS, VICTIMS))
     arena.expected = []
     peer = holding(arena, 20_000)

@@ -220,7 +220,7 @@ STORMS = {
 
 @pytest.mark.parametrize("storm", STORMS.values(), ids=STORMS)
 async def test_a_storm_from_a_peer_that_does_not_read(storm: bytes):
-    """It is slowed down by nobody but itself, and the broker keeps a bounded amount of answers."""
+    """It is slowed down by itself alone, and the broker keeps a bounded amount of answers."""
     limit = 100_000
     async with attacked_server(FrontEndSettings(unsent_bytes_max=limit)) as s:
         peer = await s.connect(receive_buffer=SMALL_BUFFER)

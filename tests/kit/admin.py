@@ -45,7 +45,7 @@ LIMITS = {"queues": 100, "exchanges": 100, "bindings": 100, "policies": 10, "una
 
 @dataclass
 class MadeUpServer:
-    """Connections that nobody made, for the control plane and the API. Tests put rows into it."""
+    """Connections that no client made, for the control plane and the API. Tests put rows into it."""
 
     rows: dict[str, list[Snapshot]] = field(default_factory=dict)
     orders: list[Order] = field(default_factory=list)
@@ -74,7 +74,7 @@ class MadeUpServer:
         return len(self.rows.get("connections", [])), 900
 
     def drain(self, *, wanted: bool) -> None:
-        """Nobody is let in."""
+        """No client is let in."""
         self.drained_since = Now(100.0, 1_700_000_000.0) if wanted else None
 
     def close_connection(self, identity: str, reason: str) -> bool:
@@ -89,7 +89,7 @@ class MadeUpServer:
         self.orders.append(order)
 
     def turn(self) -> None:
-        """Somebody has left work for the engine."""
+        """A verb has left work for the engine."""
         self.turns += 1
 
 

@@ -35,7 +35,7 @@ PROPERTIES: FieldTable = {"product": "test", "capabilities": CAPABILITIES}
 
 @dataclass(frozen=True, slots=True)
 class Password:
-    """A mechanism that lets in whoever says ``PASSWORD``, at once or when challenged."""
+    """A mechanism that lets in a client that says ``PASSWORD``, at once or when challenged."""
 
     name: str = "PLAIN"
 

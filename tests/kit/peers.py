@@ -79,7 +79,7 @@ cuttings = st.builds(Cutting, to_server=pieces, to_client=pieces, eager=st.boole
 
 
 class AnonymousMechanism:
-    """Lets everybody in."""
+    """Lets every peer in."""
 
     name = "ANONYMOUS"
 
@@ -399,7 +399,7 @@ class Pair:
         return link
 
     def pump(self) -> None:
-        """Bytes to and fro until nobody has any; then both sides agree."""
+        """Bytes to and fro until neither side has any; then both sides agree."""
         to_server, to_client = self.directions
         while self._carry(to_server) | self._carry(to_client):
             assert len(self.client.log) + len(self.server.log) < LINES_MAX, "the two do not come to rest"

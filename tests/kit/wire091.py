@@ -59,7 +59,7 @@ CAPABILITIES = {"connection.blocked": True, "consumer_cancel_notify": True, "aut
 
 
 class _LetIn:
-    """A mechanism that believes everybody."""
+    """A mechanism that believes every client."""
 
     name = "PLAIN"
 

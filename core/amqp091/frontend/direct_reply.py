@@ -1,8 +1,8 @@
 """Direct reply-to: answers to a request without declaring a queue for them.
 
 A client consumes from the pseudo-queue ``amq.rabbitmq.reply-to`` and publishes requests with this name as ``reply-to``.
-Behind it stands an exclusive queue that goes with its consumer, under a name that nobody can guess, and requests go out
-with that name. Whoever answers publishes to the default exchange with it as the routing key, on either protocol.
+Behind it stands an exclusive queue that goes with its consumer, under a name that cannot be guessed, and requests go
+out with that name. The answerer publishes to the default exchange with it as the routing key, on either protocol.
 """
 
 DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"

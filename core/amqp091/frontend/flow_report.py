@@ -2,7 +2,7 @@
 
 A channel is a link for each direction in which messages go, from the first message or consumer on. The stages are those
 that the connection's publishes pass: reader, channels, and the queues that hold a channel up. They are looked at after
-each turn, while somebody records; whether one became blocked is seen from its counters, which only grow.
+each turn, while flow events are recorded; whether one became blocked is seen from its counters, which only grow.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The state of a connection and its channels, as plain values for whoever looks."""
+"""The state of a connection and its channels, as plain values to be shown."""
 
 from typing import TYPE_CHECKING
 

@@ -4,7 +4,7 @@ What was published waits, with its bodies, until the log has committed it; then 
 are *resident*: their bodies are in memory, up to a bound. Behind them stand the *paged* ones, of which there is nothing
 but the machine's tables. When the residents are used up the next batch is read back.
 
-Nobody tells the backing that the log has come on: it looks whenever it is asked for something, and the broker touches
+The backing is not told that the log has come on: it looks whenever it is asked for something, and the broker touches
 the queue of a publish that was committed.
 
 Invariants: resident before paged before uncommitted, each ascending; every ready message of the machine is in exactly
@@ -363,7 +363,7 @@ class QuorumBacking:
         self._log.write_now()
         if not purged:
             return 0
-        # what is not committed goes too: it is in the log before this, and nobody could tell it from what is ready
+        # what is not committed goes too: it is in the log before this, and could not be told from what is ready
         self._settle(list(self._without_discards(self.first_undelivered, self._machine.next_sequence)), prompt=True)
         self._uncommitted.clear()
         self._resident.clear()

@@ -1,7 +1,7 @@
 """The commands of quorum queues, and how they are laid out in the command log.
 
 A queue's life is the sequence of its commands; each says what became of messages, by sequence number, so applying one
-again changes nothing. No command asks for the time: what has expired was found so by whoever wrote the command, which
+again changes nothing. No command asks for the time: what has expired was found so by the writer of the command, which
 then says that the messages are settled or discarded.
 
 All payloads begin with a type (u8), the priority level (u8) and the queue's number (u64); little-endian.
@@ -190,7 +190,7 @@ def rekeyed(payload: bytes, queue: int) -> bytes:
 
 
 def decode(payload: bytes) -> tuple[QueueKey, Command]:
-    """What a payload says. It has passed its checksum, so one that makes no sense is a bug of whoever wrote it."""
+    """What a payload says. It has passed its checksum, so one that makes no sense is a bug of its writer."""
     kind, level, queue = _LEAD.unpack_from(payload)
     return QueueKey(queue, level), _decoded(CommandType(kind), payload)
 
