@@ -99,7 +99,7 @@ def prometheus_server(
 
 
 def _hurried_scrapes(broker: str, token_file: Path | None) -> str:
-    text = _replaced(SCRAPE_FILE.read_text(), r"_interval: 15s", "_interval: 1s", times=2)
+    text = _replaced(SCRAPE_FILE.read_text(), r"_interval: 15s", "_interval: 300ms", times=2)
     text = _replaced(text, r"127\.0\.0\.1:15692", broker, times=1)
     if token_file is not None:
         text = _replaced(text, r"# (authorization:|  credentials_file:)", r"\1", times=2)
@@ -108,9 +108,9 @@ def _hurried_scrapes(broker: str, token_file: Path | None) -> str:
 
 
 def _hurried_rules() -> str:
-    """What must last for a minute or less need not last, and a minute looked back on is five seconds."""
-    text = _replaced(RULES_FILE.read_text(), r"for: (30s|1m)", "for: 1s")
-    return _replaced(text, r"\[1m\]", "[5s]")
+    """What must last for a minute or less need not last, and a minute looked back on is two seconds."""
+    text = _replaced(RULES_FILE.read_text(), r"for: (30s|1m)", "for: 300ms")
+    return _replaced(text, r"\[1m\]", "[2s]")
 
 
 def _replaced(text: str, pattern: str, by: str, *, times: int | None = None) -> str:

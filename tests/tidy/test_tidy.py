@@ -21,6 +21,8 @@ BANNED_DEFINITIONS = re.compile(r"process_data|do_\w+|\w+_impl|\w*Manager|\w+Han
 QUALIFIED = re.compile(r"\b(link|stage|queue|sender|receiver)[ -]$", re.IGNORECASE)
 """Link credit and stage credit are different things; the bare word says nothing."""
 
+LEFT_OR_SILENCED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|type: ignore(?!\[)|noqa(?!: [A-Z]+[0-9]+)")
+
 ALLOWED_BASES = re.compile(
     r"(\w*Error|\w*Exception|\w*Fault|Protocol(\[.*\])?|Generic\[.*\]|(Int|Str)?Enum|IntFlag|NamedTuple|TypedDict"
     r"|Section|BaseModel|MessagingHandler|App\[None\]|(Simple)?DataSource\w*|SupportsTriggerAvailableNow|InputPartition"
@@ -45,6 +47,20 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def statements(path: Path) -> tuple[ast.stmt, ...]:
+    """All, at every level. No rule is about an expression inside one, and to visit those takes ten times as long."""
+    return tuple(below(parse(path)))
+
+
+def below(node: ast.AST) -> Iterator[ast.stmt]:
+    for part in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for inner in getattr(node, part, ()):
+            if isinstance(inner, ast.stmt):
+                yield inner
+            yield from below(inner)
+
+
 def comments(path: Path) -> Iterator[tuple[int, str]]:
     """Each comment with its line."""
     with io.StringIO(path.read_text(encoding="utf-8")) as text:
@@ -56,7 +72,7 @@ def comments(path: Path) -> Iterator[tuple[int, str]]:
 def prose(path: Path) -> Iterator[tuple[int, str]]:
     """Comments, and texts that stand by themselves: docstrings of whatever kind."""
     yield from comments(path)
-    for node in ast.walk(parse(path)):
+    for node in statements(path):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value
 
@@ -94,7 +110,7 @@ def test_functions_are_short():
     assert_none(
         f"{name(path)}:{node.lineno}: {node.name} has {length} lines"
         for path in FILES
-        for node in ast.walk(parse(path))
+        for node in statements(path)
         if isinstance(node, FUNCTION) and (length := length_without_docstring(node)) > FUNCTION_LINES_MAX
     )
 
@@ -103,7 +119,7 @@ def test_functions_and_classes_are_named_by_what_they_do_or_are():
     assert_none(
         f"{name(path)}:{node.lineno}: {node.name}"
         for path in FILES
-        for node in ast.walk(parse(path))
+        for node in statements(path)
         if isinstance(node, (*FUNCTION, ast.ClassDef)) and BANNED_DEFINITIONS.fullmatch(node.name)
     )
 
@@ -112,8 +128,9 @@ def test_nothing_is_left_for_later_or_silenced_without_saying_what():
     assert_none(
         f"{name(path)}:{line}: {comment}"
         for path in FILES
+        if LEFT_OR_SILENCED.search(path.read_text(encoding="utf-8"))  # few, and comments are dear to find
         for line, comment in comments(path)
-        if re.search(r"\b(TODO|FIXME|XXX|HACK)\b|type: ignore(?!\[)|noqa(?!: [A-Z]+[0-9]+)", comment)
+        if LEFT_OR_SILENCED.search(comment)
     )
 
 
@@ -121,6 +138,7 @@ def test_credit_is_never_named_without_saying_which():
     assert_none(
         f"{name(path)}:{line}: …{before[-40:]}{word}"
         for path in FILES
+        if "credit" in path.read_text(encoding="utf-8").lower()
         for line, text in prose(path)
         for before, word in bare_credit(text)
     )
@@ -154,7 +172,7 @@ def test_modules_hold_no_state():
     assert_none(
         f"{name(path)}:{node.lineno}"
         for path in PRODUCT
-        for node in ast.walk(parse(path))
+        for node in statements(path)
         if isinstance(node, ast.Global)
         or (
             node in parse(path).body
@@ -170,7 +188,7 @@ def test_nothing_inherits_but_what_a_library_wants_to():
     assert_none(
         f"{name(path)}:{node.lineno}: {node.name}({ast.unparse(base)})"
         for path in PRODUCT
-        for node in ast.walk(parse(path))
+        for node in statements(path)
         if isinstance(node, ast.ClassDef) and "Protocol" not in map(ast.unparse, node.bases)
         for base in node.bases
         if not ALLOWED_BASES.fullmatch(ast.unparse(base))
@@ -183,7 +201,7 @@ def test_only_the_pipeline_and_its_tests_import_spark():
         f"{name(path)}:{node.lineno}: {imported}"
         for path in FILES
         if not {"pipeline", "pyspark_amqp10"} & set(path.relative_to(ROOT).parts[:2])
-        for node in ast.walk(parse(path))
+        for node in statements(path)
         for imported in imported_modules(node)
         if imported.partition(".")[0] in ONLY_IN_THE_PIPELINE
     )
