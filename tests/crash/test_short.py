@@ -1,4 +1,4 @@
-"""Fifty kills of a real broker, each followed by an audit; ``make crash`` does it a thousand times.
+"""Thirty kills of a real broker, each followed by an audit; ``make crash`` does it a thousand times.
 
 What was counted is printed, so that a run shows what it has covered.
 """
@@ -15,7 +15,7 @@ from tests.crash.run import run
 
 PARTS = range(5)
 """Each with a seed and a data folder of its own."""
-CYCLES = 10
+CYCLES = 6
 AT_ONCE = 3
 """Parts that run at the same time: one mostly waits for its broker to start. More would wait for processors."""
 
