@@ -39,6 +39,7 @@ from amqp10.management_message import (
 )
 from amqp10.management_message import RequestError as RequestError
 from amqp10.types import Array, UInt, ULong
+from core.declaring import once_gone
 from core.errors import (
     EngineError,
     Forbidden,
@@ -49,6 +50,7 @@ from core.errors import (
     NotFound,
     PreconditionFailed,
     ResourceDeleted,
+    StillGoing,
 )
 from core.interface import ExchangeDeclaration, ExchangeType, QueueDeclaration, QueueInfo, Topology
 from core.slices import Walk
@@ -58,6 +60,7 @@ STATUSES: Mapping[type[EngineError], int] = {
     Locked: 400,
     Inequivalent: 409,
     PreconditionFailed: 409,
+    StillGoing: 409,
     Invalid: 400,
     Forbidden: 403,
     LimitReached: 403,
@@ -150,7 +153,7 @@ class ManagementNode:
         return {}
 
 
-def _declare_queue(topology: Topology, name: str, body: object, owner: object) -> Response:
+def _declare_queue(topology: Topology, name: str, body: object, owner: object) -> Walk[Response]:
     fields = BodyFields(body, what="queue", names=_QUEUE_FIELDS)
     declaration = QueueDeclaration(
         name=name,
@@ -160,7 +163,7 @@ def _declare_queue(topology: Topology, name: str, body: object, owner: object) -
         arguments=fields.arguments(),
     )
     try:
-        info, made = topology.declare_queue(declaration, owner)
+        info, made = yield from once_gone(lambda: topology.declare_queue(declaration, owner))
     except Inequivalent as error:
         if topology.queue_info(name, owner).declaration.exclusive != declaration.exclusive:
             # To clients of RabbitMQ this is a matter of locks, as it is for any other connection.
@@ -191,7 +194,7 @@ def _message_count(count: int) -> Response:
     return Response(200, {"message_count": ULong(count)})
 
 
-def _declare_exchange(topology: Topology, name: str, body: object) -> Response:
+def _declare_exchange(topology: Topology, name: str, body: object) -> Walk[Response]:
     fields = BodyFields(body, what="exchange", names=_EXCHANGE_FIELDS)
     kind = fields.text("type", default=ExchangeType.DIRECT.value)
     try:
@@ -199,16 +202,15 @@ def _declare_exchange(topology: Topology, name: str, body: object) -> Response:
     except ValueError:
         types = ", ".join(known.value for known in ExchangeType)
         raise Refusal(400, f"unknown exchange type {quote(kind)}; there are {types}") from None
-    topology.declare_exchange(
-        ExchangeDeclaration(
-            name=name,
-            type=exchange_type,
-            durable=fields.boolean("durable", default=True),
-            auto_delete=fields.boolean("auto_delete", default=False),
-            internal=fields.boolean("internal", default=False),
-            arguments=fields.arguments(),
-        )
+    declaration = ExchangeDeclaration(
+        name=name,
+        type=exchange_type,
+        durable=fields.boolean("durable", default=True),
+        auto_delete=fields.boolean("auto_delete", default=False),
+        internal=fields.boolean("internal", default=False),
+        arguments=fields.arguments(),
     )
+    yield from once_gone(lambda: topology.declare_exchange(declaration))
     return Response(204)
 
 

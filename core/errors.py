@@ -25,6 +25,10 @@ class PreconditionFailed(EngineError):
     """The request is well formed, but the state of things forbids it."""
 
 
+class StillGoing(EngineError):
+    """What has this name is deleted, and some of its bindings are still there: soon it can be declared again."""
+
+
 class Invalid(EngineError):
     """A name, type or argument that can never be right."""
 

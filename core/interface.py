@@ -420,7 +420,7 @@ class Topology(Protocol):
         """Make a queue, or find an equivalent one; True when it was made.
 
         Raises Inequivalent, Locked, Invalid (name or arguments), Forbidden (``amq.`` prefix, when new, unless the
-        broker chose the name), LimitReached.
+        broker chose the name), LimitReached, StillGoing.
         """
 
     def declare_dynamic_queue(self, name: str, owner: object) -> QueueInfo:
@@ -439,7 +439,7 @@ class Topology(Protocol):
         """Remove the ready messages; returns how many. Raises NotFound, Locked."""
 
     def declare_exchange(self, declaration: ExchangeDeclaration) -> bool:
-        """Raises Inequivalent, Invalid, Forbidden (default exchange, ``amq.`` prefix when new)."""
+        """Raises Inequivalent, Invalid, StillGoing, Forbidden (default exchange, ``amq.`` prefix when new)."""
 
     def delete_exchange(self, name: str) -> None:
         """Idempotent. Raises Forbidden (default exchange, ``amq.`` prefix)."""

@@ -17,6 +17,7 @@ from core.errors import (
     NotFound,
     PreconditionFailed,
     ResourceDeleted,
+    StillGoing,
 )
 
 CONDITIONS: Mapping[type[EngineError], ErrorCondition] = {
@@ -24,6 +25,7 @@ CONDITIONS: Mapping[type[EngineError], ErrorCondition] = {
     Locked: ErrorCondition.RESOURCE_LOCKED,
     Inequivalent: ErrorCondition.PRECONDITION_FAILED,
     PreconditionFailed: ErrorCondition.PRECONDITION_FAILED,
+    StillGoing: ErrorCondition.PRECONDITION_FAILED,
     Invalid: ErrorCondition.INVALID_FIELD,
     Forbidden: ErrorCondition.UNAUTHORIZED_ACCESS,
     LimitReached: ErrorCondition.RESOURCE_LIMIT_EXCEEDED,

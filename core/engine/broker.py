@@ -66,6 +66,9 @@ queue."""
 CONSUMERS_A_UNIT = 20
 """Of a queue that is asked about: what all of them hold is added up."""
 
+REMOVAL_RETRY_S = 1.0
+"""After the disk did not take a removal of bindings: a full disk is not asked with every turn."""
+
 BINDING_REMOVAL_WORK = 5
 """Of a binding that goes with its queue or exchange, in these units."""
 
@@ -106,6 +109,7 @@ class Broker:
         self._pump = Pump(self._confirms, waits, work=self.work, work_per_turn=settings.queue_work_per_turn)
         self._residency = Residency(settings.paging_ratio)
         self._sampled_at = -inf
+        self._removal_at = -inf  # when bindings that are left over can be removed
         self._totals = EngineTotals()
         roads = Roads(
             confirms=self._confirms,
@@ -266,14 +270,14 @@ class Broker:
         if self._residency.deadline <= now.monotonic:
             self._touch_owners(self._residency.gather(now.monotonic))
         self._apply_policies()
-        work_left = self._pump.turn(now) or self._enforcement.waiting
+        work_left = self._pump.turn(now) | self._enforcement.waiting | self._go_on_removing()
         for queue in self._pump.take_expired():
             self._remove_unasked(queue)
         return work_left
 
     @property
     def deadline(self) -> float:
-        return min(self._pump.deadline, self._residency.deadline)
+        return min(self._pump.deadline, self._residency.deadline, self._removal_at if self._topology.going else inf)
 
     # --- Topology -------------------------------------------------------------------------------------------
 
@@ -522,6 +526,17 @@ class Broker:
         queue.stage_credit.end()
         self._maker.forget(queue)
         return ready
+
+    def _go_on_removing(self) -> bool:
+        """Remove some bindings whose queue or exchange is gone. Returns True when there are more to remove now."""
+        if not self._topology.going or self._now.monotonic < self._removal_at:
+            return False
+        try:
+            self.work.spent += BINDING_REMOVAL_WORK * self._topology.go_on_removing()
+        except PreconditionFailed:
+            self._removal_at = self._now.monotonic + REMOVAL_RETRY_S
+            return False
+        return self._topology.going
 
     def _remove_unasked(self, queue: AnyQueue) -> None:
         """The queue has served its turn. It stays where its end cannot be recorded: it would be there again."""

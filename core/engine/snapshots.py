@@ -57,7 +57,8 @@ class Snapshots:
             case "exchanges":
                 return map(_exchange, self._exchanges(identity))
             case "bindings":
-                return map(_binding, self.topology.all_bindings())
+                made = self.topology.all_bindings()
+                return (_binding(binding) for binding in made if self.topology.leads_somewhere(binding))
             case "policies":
                 return iter(self.policies.snapshot())
             case "stages":
@@ -162,7 +163,7 @@ class Snapshots:
             "name": "totals",
             "queues": len(self.queues),
             "exchanges": len(self.topology.exchanges),
-            "bindings": len(self.topology.all_bindings()),
+            "bindings": self.topology.bindings_count,
             "policies": self.policies.count,
             "store_blocked_seconds": 0.0 if self.store is None else self.store.blocked_seconds(self.now()),
             **self.totals.counts(),
@@ -173,7 +174,7 @@ class Snapshots:
             "name": "engine",
             "queues": len(self.queues),
             "exchanges": len(self.topology.exchanges),
-            "bindings": len(self.topology.all_bindings()),
+            "bindings": self.topology.bindings_count,
             "publishers": len(self.confirms.publishers),
             "consumers": sum(len(queue.consumers) for queue in self.queues.values()),
             "cached_routes": self.router.kept,

@@ -13,24 +13,39 @@ leaves to the broker:
   publish.
 
 What is durable is recorded first and done then: a change that could not be recorded does not happen, and the client
-that asked for it is told so. All that one removal takes along is recorded together. Durable are the queues and
-exchanges that say so, except exclusive queues and the built-in exchanges, and the bindings whose two ends outlive the
-broker.
+that asked for it is told so. All that one removal takes along is recorded together, up to 250 bindings. Durable are the
+queues and exchanges that say so, except exclusive queues and the built-in exchanges, and the bindings whose two ends
+outlive the broker.
+
+A queue or exchange that has more bindings goes at once too, with the first of them. The others are *left over*: they
+lead nowhere, no list shows them, and ``go_on_removing`` removes some at a time. Until they are gone the name cannot be
+declared again, or they would lead to something new. What a crash leaves of them is removed at the start.
 
 ``version`` changes whenever a route may have changed.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, count, islice
 from typing import Protocol, TypeVar
 
-from core.engine.arguments import check_exchange_arguments, check_queue, frozen, queue_type
+from core.engine.arguments import check_exchange_arguments, check_queue
 from core.engine.edges import Edge, Node
+from core.engine.equivalence import check_same_exchange, check_same_queue
 from core.engine.routing import DEFAULT_EXCHANGE, X_MATCH_VALUES, Exchange
 from core.engine.settings import EngineSettings
-from core.errors import Forbidden, Inequivalent, Invalid, LimitReached, Locked, NotFound
+from core.errors import (
+    Forbidden,
+    Inequivalent,
+    Invalid,
+    LimitReached,
+    Locked,
+    NotFound,
+    PreconditionFailed,
+    StillGoing,
+)
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
 from core.store.definitions import Definitions
 
@@ -43,6 +58,11 @@ BUILT_IN_EXCHANGES: Mapping[str, ExchangeType] = {
     "amq.headers": ExchangeType.HEADERS,
     "amq.match": ExchangeType.HEADERS,
 }
+
+
+REMOVED_AT_ONCE = 250
+"""Bindings that one removal takes along, or that one step removes of those left over: 1 ms, and 3 to 4 more where they
+are recorded. A round of the event loop may have three such steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +140,7 @@ class Topology:
         recorder: DefinitionsRecorder | None = None,
         alternate: Callable[[ExchangeDeclaration], str | None] = own_alternate,
         new_identity: Callable[[], str] | None = None,
+        removed_at_once: int = REMOVED_AT_ONCE,
     ) -> None:
         """``alternate`` says which alternate exchange is in force for an exchange; see :meth:`refresh_alternate`.
 
@@ -130,6 +151,7 @@ class Topology:
         self._new_identity = new_identity or numbered_identities()
         self._recorder: DefinitionsRecorder = recorder or NothingRecorded()
         self._alternate = alternate
+        self._removed_at_once = removed_at_once
         self.version = 0
         self.queues: dict[str, QueueDefinition] = {}
         self.exchanges: dict[str, Exchange] = {}
@@ -139,6 +161,12 @@ class Topology:
         self._leaving: dict[str, dict[Edge, None]] = {}
         """The bindings of each exchange that has some."""
         self._arriving: dict[Node, dict[Edge, None]] = {}
+        self._going: dict[Node, bool] = {}
+        """What is gone and has bindings left over; whether it was recorded, as they are then."""
+        self._stuck: PreconditionFailed | None = None
+        """Why the last step to remove them could not be recorded."""
+        self._orphans: list[Binding] = []
+        """Recorded bindings that a start found without one of their ends."""
         for name, kind in BUILT_IN_EXCHANGES.items():
             self._add_exchange(ExchangeDeclaration(name=name, type=kind, arguments={}))
 
@@ -155,9 +183,12 @@ class Topology:
             )
             self.queues[queue.declaration.name] = definition
         for binding in stored.bindings:
-            ends = self.queues if binding.destination_is_queue else self.exchanges
-            if binding.source in self.exchanges and binding.destination in ends:
+            if self.leads_somewhere(binding):
                 self._add_binding(binding)
+            else:
+                self._orphans.append(binding)
+        with suppress(PreconditionFailed):  # a full disk: then before anything is recorded that they could lead to
+            self._forget_orphans()
         for name in self.exchanges:
             self.refresh_alternate(name)
         self.version += 1
@@ -173,13 +204,14 @@ class Topology:
         existing = self.queues.get(name)
         if existing is not None:
             _check_owner(name, existing, owner)
-            _check_same_queue(existing.declaration, declaration)
+            check_same_queue(existing.declaration, declaration)
             return False
         self._check_name("queue", name)
         if not named_by_broker:
             _check_not_reserved("queue", name)
         check_queue(declaration)
         self._check_room_for_queue()
+        self._check_gone(Node(True, name))
         identity = self._new_identity()
         number = self._recorder.add_queue(declaration, identity) if _is_kept_queue(declaration) else None
         self._add_queue(QueueDefinition(declaration, owner, dynamic=False, identity=identity, id=number))
@@ -187,7 +219,7 @@ class Topology:
 
     def admit_dynamic_queue(self, name: str, owner: object) -> QueueDefinition:
         """Make the queue behind a dynamic node. Raises Inequivalent for a name that exists, LimitReached."""
-        if name in self.queues:
+        if name in self.queues or Node(True, name) in self._going:
             raise Inequivalent(f"queue '{name}' exists already; a dynamic node needs a name of its own")
         declaration = QueueDeclaration(name=name, durable=False, exclusive=True, auto_delete=True, arguments={})
         self._check_room_for_queue()
@@ -214,9 +246,10 @@ class Topology:
         return list(self._owned.get(owner, ()))
 
     def forget_queue(self, name: str) -> int:
-        """The queue is to be deleted, and its bindings with it. Returns how many. Raises PreconditionFailed."""
+        """The queue is to be deleted, and its bindings with it. Returns how many went now. Raises
+        PreconditionFailed."""
         removal = _Removal(queues={name: None})
-        self._take_along(removal, list(self._arriving.get(Node(True, name), ())))
+        self._take_along(removal, self._some_edges(Node(True, name)))
         return self._remove(removal)
 
     def _check_room_for_queue(self) -> None:
@@ -246,7 +279,7 @@ class Topology:
         _check_not_default(name)
         existing = self.exchanges.get(name)
         if existing is not None:
-            _check_same_exchange(existing.declaration, declaration)
+            check_same_exchange(existing.declaration, declaration)
             return False
         self._check_name("exchange", name)
         _check_not_reserved("exchange", name)
@@ -256,6 +289,7 @@ class Topology:
             raise LimitReached(
                 f"the limit of {limit} exchanges (exchanges_max) is reached; delete exchanges or raise it"
             )
+        self._check_gone(Node(False, name))
         if declaration.durable:
             self._recorder.add_exchange(declaration)
         self._add_exchange(declaration)
@@ -263,7 +297,7 @@ class Topology:
         return True
 
     def delete_exchange(self, name: str) -> int:
-        """Idempotent. Returns how many bindings go with it. Raises Forbidden, Invalid, PreconditionFailed."""
+        """Idempotent. Returns how many bindings went with it now. Raises Forbidden, Invalid, PreconditionFailed."""
         _check_not_default(name)
         self._check_name("exchange", name)
         _check_not_reserved("exchange", name)
@@ -274,8 +308,9 @@ class Topology:
         return self._remove(removal)
 
     def is_source(self, name: str) -> bool:
-        """True for an exchange that bindings leave."""
-        return bool(self._leaving.get(name))
+        """True for an exchange that bindings leave which lead somewhere."""
+        edges = self._leaving.get(name, ())
+        return any(self.leads_somewhere(self._bindings[edge]) for edge in edges) if self._going else bool(edges)
 
     def refresh_alternate(self, name: str) -> None:
         """Ask anew which alternate exchange is in force for an exchange, if there is one of this name: a policy has
@@ -305,7 +340,7 @@ class Topology:
         if edge in self._bindings:
             return
         limit = self._settings.bindings_max
-        if len(self._bindings) >= limit:
+        if self.bindings_count >= limit:
             raise LimitReached(f"the limit of {limit} bindings (bindings_max) is reached; unbind or raise it")
         if self._is_kept_binding(binding):
             self._recorder.add_binding(binding)
@@ -317,7 +352,7 @@ class Topology:
         PreconditionFailed."""
         self._check_ends(binding, owner)
         edge = Edge.of(binding)
-        if edge not in self._bindings:
+        if edge not in self._bindings or not self.leads_somewhere(binding):
             return 0
         removal = _Removal()
         self._take_along(removal, [edge])
@@ -328,12 +363,26 @@ class Topology:
         walked, with None for each that is none of them or gone meanwhile: others may have their turn in between."""
         if source == DEFAULT_EXCHANGE and destination_is_queue and destination in self.queues:
             return iter([_default_binding(destination)])
+        if source not in self.exchanges or destination not in (self.queues if destination_is_queue else self.exchanges):
+            return iter(())
         edges = list(self._arriving.get(Node(destination_is_queue, destination), ()))
         return (self._bindings.get(edge) if edge.source == source else None for edge in edges)
 
     def all_bindings(self) -> Sequence[Binding]:
-        """Every binding that was made."""
+        """Every binding that was made, those left over among them."""
         return list(self._bindings.values())
+
+    def leads_somewhere(self, binding: Binding) -> bool:
+        """Both its ends are there: it is not left over."""
+        ends = self.queues if binding.destination_is_queue else self.exchanges
+        return binding.source in self.exchanges and binding.destination in ends
+
+    @property
+    def bindings_count(self) -> int:
+        """How many there are; of those left over, one whose ends are both gone is taken off twice."""
+        arriving = sum(len(self._arriving.get(node, ())) for node in self._going)
+        leaving = sum(len(self._leaving.get(node.name, ())) for node in self._going if not node.is_queue)
+        return len(self._bindings) - arriving - leaving
 
     def _check_ends(self, binding: Binding, owner: object) -> None:
         _check_not_default(binding.source)
@@ -351,30 +400,58 @@ class Topology:
 
     # --- removing -------------------------------------------------------------------------------------------
 
+    @property
+    def going(self) -> bool:
+        """There are bindings left over."""
+        return bool(self._going)
+
+    def go_on_removing(self) -> int:
+        """Remove some of the bindings left over. Returns how many. Raises PreconditionFailed: try again later."""
+        removal = _Removal()
+        self._take_along(removal, self._some_edges(next(iter(self._going))))
+        try:
+            removed = self._remove(removal)
+        except PreconditionFailed as error:
+            self._stuck = error
+            raise
+        self._stuck = None
+        return removed
+
     def _take_along(self, removal: _Removal, edges: list[Edge]) -> None:
-        """Enter these bindings, and the auto-delete exchanges whose last binding goes with them, and so on."""
+        """Enter these bindings, and the auto-delete exchanges whose last binding goes with them, and so on, as far as
+        one removal goes."""
         going: Counter[str] = Counter()
-        while edges:
+        while edges and len(removal.edges) < self._removed_at_once:
             edge = edges.pop()
             if edge in removal.edges:
                 continue
             removal.edges[edge] = None
-            if edge.source in removal.exchanges or not self.exchanges[edge.source].declaration.auto_delete:
+            source = self.exchanges.get(edge.source)
+            if source is None or edge.source in removal.exchanges or not source.declaration.auto_delete:
                 continue
             going[edge.source] += 1
             if going[edge.source] == len(self._leaving[edge.source]):
                 edges += self._edges_of_exchange(removal, edge.source)
 
     def _edges_of_exchange(self, removal: _Removal, name: str) -> list[Edge]:
-        """Enter the exchange. Returns the bindings on either side of it."""
+        """Enter the exchange. Returns bindings on either side of it."""
         removal.exchanges[name] = None
-        return [*self._leaving.get(name, ()), *self._arriving.get(Node(False, name), ())]
+        return self._some_edges(Node(False, name))
+
+    def _some_edges(self, node: Node) -> list[Edge]:
+        """The bindings of a queue or exchange, or as many as one removal may take along."""
+        leaving = () if node.is_queue else self._leaving.get(node.name, ())
+        return list(islice(chain(leaving, self._arriving.get(node, ())), self._removed_at_once))
 
     def _remove(self, removal: _Removal) -> int:
         self._record_removal(removal)
+        nodes = [*(Node(True, name) for name in removal.queues), *(Node(False, name) for name in removal.exchanges)]
+        self._going |= {node: self._is_kept_end(node) for node in nodes}
         for edge in removal.edges:
             del self._bindings[edge]
-            if edge.source not in removal.exchanges:  # else its matcher goes as a whole
+            if (
+                edge.source not in removal.exchanges and edge.source in self.exchanges
+            ):  # else its matcher goes as a whole
                 self.exchanges[edge.source].matcher.remove(edge)
             _drop(self._leaving, edge.source, edge)
             _drop(self._arriving, edge.destination, edge)
@@ -387,8 +464,35 @@ class Topology:
                 del owned[name]
                 if not owned:
                     del self._owned[definition.owner]
+        self._going = {node: kept for node, kept in self._going.items() if self._some_edges_left(node)}
         self.version += 1
         return len(removal.edges)
+
+    def _some_edges_left(self, node: Node) -> bool:
+        return node in self._arriving or (not node.is_queue and node.name in self._leaving)
+
+    def _check_gone(self, node: Node) -> None:
+        """Raises StillGoing for a name that has bindings left over, PreconditionFailed where they cannot be removed."""
+        what = f"{'queue' if node.is_queue else 'exchange'} '{node.name}'"
+        if node in self._going:
+            if self._stuck is not None:
+                raise PreconditionFailed(f"{what} cannot be declared before its old bindings are gone: {self._stuck}")
+            raise StillGoing(f"{what} is being deleted, and its bindings with it; declare it again in a moment")
+        if self._orphans:
+            self._forget_orphans()
+
+    def _forget_orphans(self) -> None:
+        """Raises PreconditionFailed."""
+        if self._orphans:
+            self._recorder.remove(queues=(), exchanges=(), bindings=self._orphans)
+        sources = {binding.source: None for binding in self._orphans}
+        self._orphans = []
+        for name in sources:
+            exchange = self.exchanges.get(name)
+            if exchange is not None and exchange.declaration.auto_delete and name not in self._leaving:
+                removal = _Removal()
+                self._take_along(removal, self._edges_of_exchange(removal, name))
+                self._remove(removal)
 
     def _record_removal(self, removal: _Removal) -> None:
         queues = [name for name in removal.queues if self.queues[name].id is not None]
@@ -399,11 +503,15 @@ class Topology:
             self._recorder.remove(queues=queues, exchanges=exchanges, bindings=bindings)
 
     def _is_kept_binding(self, binding: Binding) -> bool:
-        if not self.exchanges[binding.source].declaration.durable:
-            return False
-        if binding.destination_is_queue:
-            return _is_kept_queue(self.queues[binding.destination].declaration)
-        return self.exchanges[binding.destination].declaration.durable
+        ends = Node(False, binding.source), Node(binding.destination_is_queue, binding.destination)
+        return all(map(self._is_kept_end, ends))
+
+    def _is_kept_end(self, node: Node) -> bool:
+        if node in self._going:
+            return self._going[node]
+        if node.is_queue:
+            return _is_kept_queue(self.queues[node.name].declaration)
+        return self.exchanges[node.name].declaration.durable
 
     # --- names ----------------------------------------------------------------------------------------------
 
@@ -461,38 +569,3 @@ def _default_binding(queue: str) -> Binding:
     return Binding(
         source=DEFAULT_EXCHANGE, destination=queue, destination_is_queue=True, binding_key=queue, arguments={}
     )
-
-
-def _check_same_queue(existing: QueueDeclaration, wanted: QueueDeclaration) -> None:
-    about = f"queue '{existing.name}'"
-    _check_same(about, "durable", existing.durable, wanted.durable)
-    _check_same(about, "exclusive", existing.exclusive, wanted.exclusive)
-    _check_same(about, "auto_delete", existing.auto_delete, wanted.auto_delete)
-    _check_same_arguments(
-        about,
-        {**existing.arguments, "x-queue-type": queue_type(existing.arguments)},
-        {**wanted.arguments, "x-queue-type": queue_type(wanted.arguments)},
-    )
-
-
-def _check_same_exchange(existing: ExchangeDeclaration, wanted: ExchangeDeclaration) -> None:
-    about = f"exchange '{existing.name}'"
-    _check_same(about, "type", existing.type.value, wanted.type.value)
-    _check_same(about, "durable", existing.durable, wanted.durable)
-    _check_same(about, "auto_delete", existing.auto_delete, wanted.auto_delete)
-    _check_same(about, "internal", existing.internal, wanted.internal)
-    _check_same_arguments(about, existing.arguments, wanted.arguments)
-
-
-def _check_same_arguments(about: str, existing: Mapping[str, object], wanted: Mapping[str, object]) -> None:
-    for name in sorted(existing.keys() | wanted.keys()):
-        _check_same(about, f"argument {name}", existing.get(name), wanted.get(name))
-
-
-def _check_same(about: str, field: str, existing: object, wanted: object) -> None:
-    if frozen(existing) != frozen(wanted):
-        raise Inequivalent(f"{about}: {field} is {_shown(existing)}, the declaration asks for {_shown(wanted)}")
-
-
-def _shown(value: object) -> str:
-    return "not set" if value is None else repr(value)

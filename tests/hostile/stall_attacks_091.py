@@ -17,17 +17,16 @@ from core.amqp091.methods import (
     ChannelOpenOk,
     ExchangeBind,
     ExchangeDeclare,
-    ExchangeDelete,
     QueueDeclare,
     QueueDeclareOk,
     QueueDelete,
     QueuePurge,
-    QueueUnbind,
     TxCommit,
     TxRollback,
     TxSelect,
 )
 from core.amqp091.properties import BasicProperties
+from tests.hostile import stall_attacks_bindings
 from tests.kit.amqp091_peer import method_frame, publish
 from tests.kit.plain_clients import Client091
 from tests.kit.stall_field import Attack, Field, NoEffect, ack_all, bind, declare, exchange, fill, settle_up
@@ -168,39 +167,6 @@ def copies(field: Field) -> None:
 
 
 # --- definitions ---------------------------------------------------------------------------------------------------
-
-
-def bindings(field: Field) -> None:
-    """3,500 bindings: made, and gone with their exchange; made anew, and gone with their queue; one by one."""
-    client = field.client091()
-    count = field.n(3500)
-    for way in ("exchange", "queue", "unbind"):
-        exchange(client, "b", "direct")
-        declare(client, "q")
-        client.send(b"".join(method_frame(1, bind("q", "b", str(number))) for number in range(count)))
-        settle_up(client, queue="q")
-        field.http("GET", "/api/bindings")
-        if way == "exchange":
-            client.call(ExchangeDelete(exchange="b"))
-        elif way == "queue":
-            client.call(QueueDelete(queue="q"))
-        else:
-            client.tell(*(QueueUnbind(queue="q", exchange="b", routing_key=str(number)) for number in range(count)))
-            settle_up(client, queue="q")
-
-
-def auto_delete_chain(field: Field) -> None:
-    """900 auto-delete exchanges, bound one to the next; the last binding takes them all along."""
-    client = field.client091()
-    count = field.n(900)
-    for number in range(count):
-        client.tell(ExchangeDeclare(exchange=f"e{number}", type="fanout", auto_delete=True, no_wait=True))
-    declare(client, "q")
-    for number in range(count - 1):
-        client.tell(ExchangeBind(destination=f"e{number + 1}", source=f"e{number}", no_wait=True))
-    client.tell(bind("q", f"e{count - 1}"))
-    settle_up(client, queue="q")
-    client.call(QueueDelete(queue="q"))
 
 
 def exclusive_queues(field: Field) -> None:
@@ -558,8 +524,7 @@ ATTACKS = [
     Attack("cycles of exchanges", exchange_cycles),
     Attack("alternate exchanges", alternate_exchanges),
     Attack("CC of 3,000 keys", copies),
-    Attack("3,500 bindings", bindings),
-    Attack("auto-delete exchanges", auto_delete_chain),
+    *stall_attacks_bindings.ATTACKS,
     Attack("5,000 exclusive queues", exclusive_queues),
     Attack("20,000 declarations", declare_again),
     Attack("500 durable queues", durable_queues),

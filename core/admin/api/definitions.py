@@ -5,9 +5,11 @@ nothing is done then: it would have to be deleted with its messages. Users are n
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from core.admin.api.refusals import Refusal, bad_request
 from core.admin.api.sources import OPERATOR
+from core.declaring import once_gone
 from core.definitions_file.compare import Change, Difference, comparing
 from core.definitions_file.document import Document, Thing, label
 from core.definitions_file.json_values import finding_problems
@@ -50,7 +52,7 @@ class BrokerDefinitions:
             raise Refusal(409, "conflict", _told(conflicts))
         for one in differences:  # what is extra stays, so that these are all steps that there are
             if one.change in (Change.CREATE, Change.CHANGE):
-                self._make(one.thing)
+                yield from once_gone(partial(self._make, one.thing))
             yield
 
     def _found(self) -> Walk[Document]:

@@ -16,6 +16,7 @@ from core.admin.api.rabbitmq_rows import properties_key
 from core.admin.api.refusals import bad_request, not_found
 from core.admin.api.rendering import Walked, done
 from core.admin.api.sources import OPERATOR, ApiSources
+from core.declaring import once_gone
 from core.errors import NotFound, PreconditionFailed
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
 from core.slices import Walk
@@ -40,22 +41,22 @@ class RabbitmqWrites:
         """All of them."""
         queue, exchange = "/api/queues/{vhost}/{name}", "/api/exchanges/{vhost}/{name}"
         between, policy = "/api/bindings/{vhost}/e/{source}/{kind}/{destination}", "/api/policies/{vhost}/{name}"
-        in_vhost = self._in_vhost
+        in_vhost, walk_in_vhost = self._in_vhost, self._walk_in_vhost
         return [
-            write("PUT", queue, "Declare a queue.", in_vhost(self._declare_queue), body=QueueBody, status=MADE),
+            write("PUT", queue, "Declare a queue.", walk_in_vhost(self._declare_queue), body=QueueBody, status=MADE),
             write("DELETE", queue, "Delete a queue.", in_vhost(self._delete_queue), query=(IF_EMPTY, IF_UNUSED)),
             write("DELETE", f"{queue}/contents", "Remove what is ready.", in_vhost(self._purge)),
             write(
                 "PUT",
                 exchange,
                 "Declare an exchange.",
-                in_vhost(self._declare_exchange),
+                walk_in_vhost(self._declare_exchange),
                 body=ExchangeBody,
                 status=MADE,
             ),
             write("DELETE", exchange, "Delete an exchange.", in_vhost(self._delete_exchange), query=(IF_UNUSED,)),
             write("POST", between, "Bind.", in_vhost(self._bind), body=BindingBody, status=MADE),
-            write("DELETE", f"{between}/{{properties_key}}", "Unbind.", self._walk_in_vhost(self._unbind)),
+            write("DELETE", f"{between}/{{properties_key}}", "Unbind.", walk_in_vhost(self._unbind)),
             write("PUT", policy, "Make or change a policy.", in_vhost(self._set_policy), body=PolicyBody, status=MADE),
             write("DELETE", policy, "Remove a policy.", in_vhost(self._clear_policy)),
             write(
@@ -69,7 +70,7 @@ class RabbitmqWrites:
                 "POST",
                 "/api/definitions/{vhost}",
                 "The same.",
-                self._walk_in_vhost(self._apply),
+                walk_in_vhost(self._apply),
                 body=DefinitionsBody,
             ),
             write("DELETE", "/api/connections/{name}", "Close a connection.", self._close),
@@ -109,12 +110,12 @@ class RabbitmqWrites:
 
     # --- queues ------------------------------------------------------------------------------------------------------
 
-    def _declare_queue(self, call: Call) -> int:
+    def _declare_queue(self, call: Call) -> Walk[int]:
         body = call.taken(QueueBody)
         declaration = QueueDeclaration(
             name=call.path["name"], durable=body.durable, auto_delete=body.auto_delete, arguments=body.arguments
         )
-        _, made = self._topology.declare_queue(declaration, OPERATOR)
+        _, made = yield from once_gone(lambda: self._topology.declare_queue(declaration, OPERATOR))
         return MADE if made else WAS_THERE
 
     def _delete_queue(self, call: Call) -> int:
@@ -132,23 +133,22 @@ class RabbitmqWrites:
 
     # --- exchanges and bindings --------------------------------------------------------------------------------------
 
-    def _declare_exchange(self, call: Call) -> int:
+    def _declare_exchange(self, call: Call) -> Walk[int]:
         body = call.taken(ExchangeBody)
         try:
             kind = ExchangeType(body.type)
         except ValueError:
             there_are = ", ".join(kind.value for kind in ExchangeType)
             raise bad_request(f"type: there is no {body.type[:64]!r}; there are {there_are}") from None
-        made = self._topology.declare_exchange(
-            ExchangeDeclaration(
-                name=call.path["name"],
-                type=kind,
-                durable=body.durable,
-                auto_delete=body.auto_delete,
-                internal=body.internal,
-                arguments=body.arguments,
-            )
+        declaration = ExchangeDeclaration(
+            name=call.path["name"],
+            type=kind,
+            durable=body.durable,
+            auto_delete=body.auto_delete,
+            internal=body.internal,
+            arguments=body.arguments,
         )
+        made = yield from once_gone(lambda: self._topology.declare_exchange(declaration))
         return MADE if made else WAS_THERE
 
     def _delete_exchange(self, call: Call) -> int:

@@ -12,6 +12,7 @@ from core.errors import (
     NotFound,
     PreconditionFailed,
     ResourceDeleted,
+    StillGoing,
 )
 
 STATUS: Mapping[type[EngineError], tuple[int, str]] = {
@@ -22,6 +23,7 @@ STATUS: Mapping[type[EngineError], tuple[int, str]] = {
     Forbidden: (403, "forbidden"),
     Locked: (409, "conflict"),
     PreconditionFailed: (400, "precondition-failed"),
+    StillGoing: (400, "precondition-failed"),
     LimitReached: (409, "conflict"),
 }
 

@@ -28,7 +28,7 @@ from core.amqp091.frontend.transaction import Transaction
 from core.amqp091.methods import Method
 from core.clock import Now
 from core.credit_flow.flow import CreditFlow
-from core.errors import EngineError
+from core.errors import EngineError, StillGoing
 from core.interface import Disposal
 
 Work = PublishesReceived | AcksReceived | MethodReceived
@@ -49,6 +49,7 @@ class Channel:
 
     __slots__ = (
         "_budget",
+        "_held",
         "_queues_behind",
         "_shared",
         "_stage",
@@ -79,6 +80,8 @@ class Channel:
         self._budget = self._messages_per_turn
         self._queues_behind = False
         """Something was published since the queues' last turn."""
+        self._held = False
+        """The first method in the stage declares what is still going, and was tried in this turn."""
 
     @property
     def reader(self) -> CreditFlow:
@@ -118,10 +121,12 @@ class Channel:
     def turn(self, now: Now) -> bool:
         """A new turn, with its budget. Returns True when something waits for the next one."""
         self._budget = self._messages_per_turn
-        self._queues_behind = False
+        self._queues_behind = self._held = False
         self._go_on(now)
         stage, shared = self._stage, self._shared
-        while stage and not (self.waiting or self.released or shared.turn_over or self._waits_for_queues(stage[0])):
+        while stage and not (self.waiting or self._held or self.released or shared.turn_over):
+            if self._waits_for_queues(stage[0]):
+                break
             work = stage.popleft()
             if isinstance(work, PublishesReceived):
                 self.waiting_publishes -= len(work.entries)
@@ -176,6 +181,11 @@ class Channel:
         method = work.method
         try:
             answer = self._answer(method, now)
+        except StillGoing:
+            self._held = True
+            self._put(work, in_front=True)
+            self._shared.wake()
+            return
         except EngineError as error:
             raise located(channel_fault(error), method) from error
         except ProtocolError as fault:

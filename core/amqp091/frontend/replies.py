@@ -17,6 +17,7 @@ from core.errors import (
     NotFound,
     PreconditionFailed,
     ResourceDeleted,
+    StillGoing,
 )
 
 REPLY_CODES: Mapping[type[EngineError], ReplyCode] = {
@@ -24,6 +25,7 @@ REPLY_CODES: Mapping[type[EngineError], ReplyCode] = {
     Locked: ReplyCode.RESOURCE_LOCKED,
     Inequivalent: ReplyCode.PRECONDITION_FAILED,
     PreconditionFailed: ReplyCode.PRECONDITION_FAILED,
+    StillGoing: ReplyCode.PRECONDITION_FAILED,
     Invalid: ReplyCode.PRECONDITION_FAILED,
     Forbidden: ReplyCode.ACCESS_REFUSED,
     LimitReached: ReplyCode.PRECONDITION_FAILED,

@@ -1,5 +1,6 @@
 """What of the definitions is recorded, when, and that it comes back: the broker's tests show the rest of the rules."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from core.engine.settings import EngineSettings
 from core.engine.topology import Topology
-from core.errors import EngineError, LimitReached, PreconditionFailed
+from core.errors import EngineError, LimitReached, NotFound, PreconditionFailed, StillGoing
 from core.store.definitions import Definitions, StoredQueue
 from core.work import Work
 from tests.kit.engine import binding, exchange, queue
@@ -77,8 +78,17 @@ def state(topology):
     return (
         {name: definition.declaration for name, definition in topology.queues.items()},
         {name: known.declaration for name, known in topology.exchanges.items()},
-        sorted(map(repr, topology.all_bindings())),
+        sorted(map(repr, filter(topology.leads_somewhere, topology.all_bindings()))),
     )
+
+
+def go_on(topology):
+    """Remove what is left over. Returns in how many steps."""
+    steps = 0
+    while topology.going:
+        topology.go_on_removing()
+        steps += 1
+    return steps
 
 
 def test_what_outlives_the_broker_is_recorded(topology, notes):
@@ -179,6 +189,7 @@ STEPS = st.one_of(
     st.tuples(st.just("unbind"), NAMES, NAMES, st.booleans()),
     st.tuples(st.just("drop queue"), NAMES, st.just(None), st.just(None)),
     st.tuples(st.just("drop exchange"), NAMES, st.just(None), st.just(None)),
+    st.tuples(st.just("go on"), NAMES, st.just(None), st.just(None)),
 )
 
 
@@ -198,13 +209,16 @@ def take(topology, step):
                 topology.forget_queue(name)
         case "drop exchange":
             topology.delete_exchange(name)
+        case "go on":
+            if topology.going:
+                topology.go_on_removing()
 
 
-@given(steps=st.lists(STEPS, max_size=30), failing=st.sets(st.integers(0, 29)))
-def test_what_is_restored_is_what_was_durable(steps, failing):
-    """Whatever was done, and whichever of it could not be recorded."""
+@given(steps=st.lists(STEPS, max_size=30), failing=st.sets(st.integers(0, 29)), at_once=st.integers(1, 4))
+def test_what_is_restored_is_what_was_durable(steps, failing, at_once):
+    """Whatever was done, however much of it is left over, and whichever of it could not be recorded."""
     notes = Notebook()
-    topology = Topology(EngineSettings(), recorder=notes)
+    topology = Topology(EngineSettings(), recorder=notes, removed_at_once=at_once)
     for number, step in enumerate(steps):
         notes.full = number in failing
         try:
@@ -219,7 +233,7 @@ def test_what_is_restored_is_what_was_durable(steps, failing):
     kept_exchanges = {name: kept for name, kept in exchanges.items() if kept.durable}
     kept_bindings = [
         made
-        for made in topology.all_bindings()
+        for made in filter(topology.leads_somewhere, topology.all_bindings())
         if made.source in kept_exchanges
         and made.destination in (kept_queues if made.destination_is_queue else kept_exchanges)
     ]
@@ -227,6 +241,138 @@ def test_what_is_restored_is_what_was_durable(steps, failing):
     assert {name: restored.queues[name].id for name in kept_queues} == {
         name: topology.queues[name].id for name in kept_queues
     }
+
+
+@given(steps=st.lists(STEPS, max_size=30), failing=st.sets(st.integers(0, 29)), at_once=st.integers(1, 4))
+def test_nothing_is_left_over_for_good(steps, failing, at_once):
+    """The same as if each removal had been done at once, but for auto-delete exchanges that got another binding while
+    the last ones before were left over."""
+    notes = Notebook()
+    topology = Topology(EngineSettings(), recorder=notes, removed_at_once=at_once)
+    for number, step in enumerate(steps):
+        notes.full = number in failing
+        try:
+            take(topology, step)
+        except EngineError:
+            continue
+    notes.full = False
+    go_on(topology)
+    assert all(map(topology.leads_somewhere, topology.all_bindings()))
+    assert topology.bindings_count == len(topology.all_bindings())
+    ends = {**notes.queues, **notes.exchanges, **topology.exchanges}
+    assert all(made.source in ends and made.destination in ends for made in notes.bindings)
+
+
+@given(steps=st.lists(STEPS, max_size=20), crash=st.lists(STEPS, max_size=20), at_once=st.integers(1, 4))
+def test_what_was_left_over_at_a_crash_leads_to_nothing_new(steps, crash, at_once):
+    notes = Notebook()
+    topology = Topology(EngineSettings(), recorder=notes, removed_at_once=at_once)
+    for step in steps:
+        with suppress(EngineError):
+            take(topology, step)
+    topology = Topology(EngineSettings(), recorder=notes, removed_at_once=at_once)
+    topology.restore(notes.definitions())
+    for step in crash:
+        with suppress(EngineError):
+            take(topology, step)
+    before = {repr(made) for made in topology.all_bindings()}
+    topology = Topology(EngineSettings(), recorder=notes)
+    topology.restore(notes.definitions())
+    assert {repr(made) for made in topology.all_bindings()} <= before
+
+
+# --- many bindings go ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def halves(notes):
+    """A topology that removes two bindings at once."""
+    topology = Topology(EngineSettings(), recorder=notes, removed_at_once=2)
+    topology.admit_queue(queue("q"), "me")
+    topology.admit_queue(queue("other"), "me")
+    topology.admit_exchange(exchange("e"))
+    for number in range(5):
+        topology.bind(binding("e", "q", f"{number}"), "me")
+    return topology
+
+
+def test_a_queue_of_many_bindings_goes_at_once_and_they_follow(halves, notes):
+    assert halves.forget_queue("q") == 2
+    assert "q" not in notes.queues
+    assert (len(notes.bindings), notes.removals) == (3, 1)
+    assert list(halves.bindings("e", "q", True)) == []
+    assert not halves.is_source("e")
+    assert halves.bindings_count == 0
+    with pytest.raises(NotFound):
+        halves.queue("q", "me")
+    assert halves.unbind(binding("e", "q", "4"), "me") == 0
+    assert go_on(halves) == 2
+    assert notes.bindings == []
+    assert list(halves.exchanges["e"].matcher.match("4", dict, Work())) == []
+
+
+def test_its_name_can_be_declared_when_all_of_them_are_gone(halves):
+    halves.forget_queue("q")
+    with pytest.raises(StillGoing, match="queue 'q' is being deleted"):
+        halves.admit_queue(queue("q"), "me")
+    go_on(halves)
+    assert halves.admit_queue(queue("q"), "me")
+    assert list(halves.bindings("e", "q", True)) == []
+
+
+def test_an_exchange_of_many_bindings_goes_at_once_and_they_follow(halves, notes):
+    assert halves.delete_exchange("e") == 2
+    assert "e" not in notes.exchanges
+    assert list(halves.bindings("e", "q", True)) == []
+    with pytest.raises(StillGoing, match="exchange 'e' is being deleted"):
+        halves.admit_exchange(exchange("e"))
+    assert go_on(halves) == 2
+    assert notes.bindings == []
+    assert halves.admit_exchange(exchange("e"))
+
+
+def test_an_auto_delete_exchange_goes_with_the_last_of_them(notes):
+    topology = Topology(EngineSettings(), recorder=notes, removed_at_once=2)
+    topology.admit_queue(queue("q"), "me")
+    topology.admit_exchange(exchange("e", auto_delete=True))
+    for number in range(5):
+        topology.bind(binding("e", "q", f"{number}"), "me")
+    topology.forget_queue("q")
+    assert "e" in topology.exchanges
+    go_on(topology)
+    assert "e" not in topology.exchanges
+    assert notes.exchanges == {}
+
+
+def test_while_they_cannot_be_recorded_the_name_is_refused(halves, notes):
+    halves.forget_queue("q")
+    notes.full = True
+    with pytest.raises(PreconditionFailed):
+        halves.go_on_removing()
+    with pytest.raises(PreconditionFailed, match="before its old bindings are gone: no space"):
+        halves.admit_queue(queue("q"), "me")
+    notes.full = False
+    go_on(halves)
+    assert halves.admit_queue(queue("q"), "me")
+
+
+def test_a_start_removes_what_a_crash_has_left_over(halves, notes):
+    halves.forget_queue("q")
+    restored = Topology(EngineSettings(), recorder=notes)
+    restored.restore(notes.definitions())
+    assert notes.bindings == []
+
+
+def test_a_start_on_a_full_disk_removes_it_before_anything_new_is_recorded(halves, notes):
+    halves.forget_queue("q")
+    restored = Topology(EngineSettings(), recorder=notes)
+    notes.full = True
+    restored.restore(notes.definitions())
+    with pytest.raises(PreconditionFailed, match="no space"):
+        restored.admit_queue(queue("q"), "me")
+    notes.full = False
+    assert restored.admit_queue(queue("q"), "me")
+    assert notes.bindings == []
 
 
 def test_a_restored_definition_can_be_used_and_removed(topology, notes):
