@@ -60,7 +60,12 @@ class Unsettled:
             removed[0] = head.part(first - head_first, len(head))
         self._firsts[low:high] = [number for number, _ in kept]
         self._stretches[low:high] = [stretch for _, stretch in kept]
-        self.count -= sum(map(len, removed))
+        if len(removed) == 1:
+            self.count -= len(removed[0])
+        elif len(removed) <= len(self._stretches):
+            self.count -= sum(map(len, removed))
+        else:  # what is left is fewer to count
+            self.count = sum(map(len, self._stretches))
         return removed
 
     def numbers(self, below: int) -> list[tuple[int, int]]:
