@@ -310,6 +310,7 @@ class Channel:
         self._stage.clear()
         self._shared.reply_queues.pop(self.number, None)
         self.transaction.drop()
+        self.consuming.stop()
         unfinished = True
         while unfinished:
             with suppress(ChannelFault):  # there is no channel left on which it could be told

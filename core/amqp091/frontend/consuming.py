@@ -434,6 +434,11 @@ class Consuming:
         if self.channel_prefetch_count and pieces:
             self.ask_all()
 
+    def stop(self) -> None:
+        """The channel is over: its consumers ask for nothing more, and what was taken on of settlements is done."""
+        for consumption in self.by_tag.values():
+            consumption.cancelled = True
+
     def release(self) -> Iterator[None]:
         """The channel is over. What is not acknowledged goes back to its queues, in order, as the answer is gone
         through: a consumer's at each step."""

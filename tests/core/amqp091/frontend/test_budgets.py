@@ -18,6 +18,8 @@ from core.amqp091.methods import (
     BasicConsume,
     BasicDeliver,
     BasicNack,
+    BasicQos,
+    BasicQosOk,
     BasicRecover,
     BasicRecoverOk,
     ChannelClose,
@@ -247,6 +249,29 @@ def test_a_rollback_holds_the_channel_until_all_of_it_is_gone(broker: InProcessB
     broker.run()
     assert [type(method) for _, method, _ in peer.take()] == [TxRollbackOk, QueueDeclareOk]
     assert not channel.transaction.dropped
+
+
+def test_a_commit_that_outlives_its_connection_asks_for_nothing_more(broker: InProcessBroker):
+    peer = little(broker)
+    peer.declare()
+    peer.publish(1, numbered(400), routing_key="q")
+    peer.call(1, BasicQos(prefetch_count=150), BasicQosOk)
+    peer.consume()
+    peer.call(1, TxSelect(), TxSelectOk)
+    for tag in range(1, 151, 2):
+        peer.ack(tag)
+    peer.front_end.receive_data(frames(1, TxCommit()), NOW)
+    assert peer.front_end.channels[1].waiting
+    peer.lost = True
+    broker.run()
+    held = [broker.unacknowledged()]
+    while peer.front_end.connection_lost(NOW):
+        broker.run()
+        held.append(broker.unacknowledged())
+    assert held == sorted(held, reverse=True), "nothing more is handed out to it"
+    assert len(held) > 5
+    broker.run()
+    assert (broker.ready(), broker.unacknowledged()) == (400 - 75, 0)
 
 
 # --- the end ---------------------------------------------------------------------------------------------------------
