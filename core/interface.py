@@ -64,26 +64,25 @@ Target = QueueTarget | ExchangeTarget
 class Mailbox:
     """Actions for one connection, in order. ``notify`` is called when it turns from empty to non-empty."""
 
-    __slots__ = ("_actions", "_notify")
+    __slots__ = ("_notify", "actions")
 
     def __init__(self, notify: Callable[[], None]) -> None:
-        self._actions: list[Action] = []
+        self.actions: list[Action] = []  # those that wait; to be looked at only
         self._notify = notify
 
     def put(self, action: "Action") -> None:
         """Append an action; the owner hears of the first only."""
-        if not self._actions:
+        if not self.actions:
             self._notify()
-        self._actions.append(action)
+        self.actions.append(action)
 
     def take(self, most: int = 2**31, *, put_back: Sequence["Action"] = ()) -> list["Action"]:
         """The oldest actions, ``most`` at most, once ``put_back`` are the oldest again. Who leaves some comes back."""
-        self._actions[:0] = put_back
-        actions, self._actions = self._actions, self._actions[most:]
-        return actions[:most] if self._actions else actions
-
-    def __bool__(self) -> bool:
-        return bool(self._actions)
+        if put_back:
+            self.actions[:0] = put_back
+        actions, self.actions = self.actions, self.actions[most:]
+        del actions[most:]
+        return actions
 
 
 @dataclass(eq=False, slots=True)
@@ -294,8 +293,7 @@ class Engine(Protocol):
         """Put ``AlarmChanged`` into this mailbox from now on. Returns the alarms that are on."""
 
     def unsubscribe(self, mailbox: Mailbox, owner: object) -> bool:
-        """The connection is gone: forget the mailbox and delete exclusive queues of ``owner``. True: some are left for
-        another call."""
+        """The connection is gone: empty and forget its mailbox, delete its exclusive queues. True: call again."""
 
     def publisher(
         self,

@@ -60,12 +60,12 @@ if TYPE_CHECKING:
 SWITCH_SECONDS = 0.0001
 """How long a worker that has synced waits for the interpreter while the loop is busy: with the default of 5 ms, the
 longest commits took three times as long. With half of this a quorum queue is slower again."""
-GC_THRESHOLDS = (8_000, 2, 0)
+GC_THRESHOLDS = (5_000, 2, 0)
 """New objects between two looks for cycles among the youngest, and how many looks at one generation there are between
 two at the next. What the broker makes dies by itself; with the default of 700 it is looked at thousands of times a
 second: 2 % of a quorum queue's CPU time. A look takes 0.3 us an object, and nothing interrupts it. So the second
-generation has 32,000 at most (10 ms), and the third, of which only what came since the last look is looked at, 64,000
-(20 ms)."""
+generation has 20,000 at most (6 ms), and the third, of which only what came since the last look is looked at, 40,000
+(12 ms; twice that on a busy machine)."""
 REFUSAL_DELAY_S = (1.0, 3.0)
 """A refused authentication is told after a random time between these: guessing is slow, and costs us nothing."""
 IDENTITY_BYTES = 16

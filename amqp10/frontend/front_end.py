@@ -148,10 +148,10 @@ class Amqp10FrontEnd:
 
     def receive_data(self, data: bytes, now: Now) -> None:
         self._begin_turn(now)
-        if self._mailbox:
+        if self._mailbox.actions:
             self._take_some_actions()
         self.connection.receive_data(data, now.monotonic)
-        if self._mailbox:
+        if self._mailbox.actions:
             self.connection.end_turn()  # a flow must not come before what was handed out under the link credit before
         self._answer_events(now)
 
@@ -175,7 +175,7 @@ class Amqp10FrontEnd:
         self._go_on_releasing()
         if self._management.go_on(self._until, self._fail_receiver):
             self._wake()
-        if self._mailbox:
+        if self._mailbox.actions:
             self._wake()
         elif self._eof:
             self._read_to_the_end(now)
@@ -189,7 +189,7 @@ class Amqp10FrontEnd:
 
     def _take_some_actions(self) -> None:
         work = self._work
-        while self._mailbox and work.spent < self._until:
+        while self._mailbox.actions and work.spent < self._until:
             for action in self._mailbox.take(ACTIONS_AT_ONCE):
                 self._take_action(action)
                 work.spent += ACTION_WORK

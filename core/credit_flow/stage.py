@@ -25,11 +25,13 @@ RUNS_PER_TURN = 250
 class Stage(Generic[RunT]):
     """Runs in arrival order. ``messages_per_turn`` may be changed at any time; None means no limit."""
 
-    __slots__ = ("_head_start", "_runs", "messages_per_turn", "waiting")
+    __slots__ = ("_head_start", "_runs", "messages_per_turn", "runs", "waiting")
 
     def __init__(self, messages_per_turn: int | None) -> None:
         self.messages_per_turn = messages_per_turn
         self.waiting = 0
+        self.runs = 0
+        """How many runs have not left altogether."""
         self._runs: deque[tuple[RunT, int]] = deque()
         self._head_start = 0
         """How much of the first run has left already."""
@@ -37,6 +39,7 @@ class Stage(Generic[RunT]):
     def put(self, run: RunT, count: int) -> None:
         """Append a run of ``count`` messages."""
         self._runs.append((run, count))
+        self.runs += 1
         self.waiting += count
 
     def take_turn(self) -> list[tuple[RunT, int, int]]:
@@ -53,11 +56,6 @@ class Stage(Generic[RunT]):
         """True when no number of turns will ever move anything."""
         return self.messages_per_turn == 0
 
-    @property
-    def runs(self) -> int:
-        """How many runs have not left altogether."""
-        return len(self._runs)
-
     def _take(self, limit: int | None, runs: int) -> list[tuple[RunT, int, int]]:
         budget = self.waiting if limit is None else min(limit, self.waiting)
         parts: list[tuple[RunT, int, int]] = []
@@ -70,6 +68,7 @@ class Stage(Generic[RunT]):
             budget -= stop - start
             if stop == count:
                 self._runs.popleft()
+                self.runs -= 1
                 self._head_start = 0
             else:
                 self._head_start = stop

@@ -101,8 +101,9 @@ class Pump:
                 queue_to_move = waiting.reached(self._confirms)
                 if queue_to_move is not None:
                     self.touch(queue_to_move)
-        touched, self._touched = self._touched, OrderedDict()
-        self._serve(touched, now)
+        if self._touched:
+            touched, self._touched = self._touched, OrderedDict()
+            self._serve(touched, now)
         self._confirms.end_turn()
         return bool(self._touched)
 
@@ -119,10 +120,12 @@ class Pump:
             queue, _ = touched.popitem(last=newest)
             newest = self._late and not newest
             inbox = queue.inbox
-            before = inbox.waiting + RUN_WORK * inbox.runs
+            spent = QUEUE_WORK + inbox.waiting + RUN_WORK * inbox.runs
             if queue.admit(self._confirms, now):
                 self._touched[queue] = None
-            work.spent += QUEUE_WORK + before - inbox.waiting - RUN_WORK * inbox.runs + queue.dispatch(now)
+            if inbox.waiting:
+                spent -= inbox.waiting + RUN_WORK * inbox.runs
+            work.spent += spent + queue.dispatch(now)
             self._look_ahead(queue)
         self._late = bool(touched)
         if touched:

@@ -128,10 +128,12 @@ class Pump:
         if late:
             self._flush_one(late.popleft(), now)
         while touched:
-            self._flush_one(touched.pop(), now)
-            if self._clock().monotonic > until:
+            self._flushing = peer = touched.pop()
+            peer.flush(now)
+            if touched and self._clock().monotonic > until:
                 late.extend(touched)
-                return
+                break
+        self._flushing = None
         for _ in range(waiting - 1):
             if self._clock().monotonic > until:
                 return

@@ -161,7 +161,7 @@ class Amqp091FrontEnd:
     def receive_data(self, data: bytes, now: Now) -> None:
         self._now = now
         self._shared.begin_turn()
-        if self._shared.mailbox:
+        if self._shared.mailbox.actions:
             self._work_on(now)
         self.connection.receive_data(data, now.monotonic)
         self._read(now)
@@ -180,7 +180,7 @@ class Amqp091FrontEnd:
     def _work_on(self, now: Now) -> None:
         """What the engine has said, then what waits in the channels, as far as this turn goes."""
         shared = self._shared
-        while shared.mailbox and not (shared.turn_over or shared.flooded):
+        while shared.mailbox.actions and not (shared.turn_over or shared.flooded):
             actions = shared.mailbox.take(ACTIONS_AT_ONCE)
             for place, action in enumerate(actions):
                 shared.work.spent += ACTION_WORK
@@ -189,7 +189,7 @@ class Amqp091FrontEnd:
                 if rest is not None:
                     shared.mailbox.take(0, put_back=[rest, *actions[place + 1 :]])
                     break
-        if shared.mailbox:
+        if shared.mailbox.actions:
             if not shared.flooded:  # else there is another turn when the output is on its way
                 shared.wake()
             return
@@ -208,7 +208,7 @@ class Amqp091FrontEnd:
 
     def data_to_send(self, now: Now) -> bytes:
         data = self.connection.data_to_send(now.monotonic)
-        if data and (self.connection.input_left or self._shared.mailbox):
+        if data and (self.connection.input_left or self._shared.mailbox.actions):
             self._shared.wake()  # it may have been the output that kept us from reading, or from what the engine said
         if not self._shared.backlog_bytes:
             for channel in self.channels.values():
@@ -394,7 +394,7 @@ class Amqp091FrontEnd:
 
     def _see_to_closing(self, now: Now) -> None:
         """What the peer has closed ends when everything before the close is done, and told."""
-        if self._shared.mailbox:
+        if self._shared.mailbox.actions:
             return
         for channel in [channel for channel in self._closing if channel.idle]:
             if self._shared.turn_over or self._releasing:

@@ -141,7 +141,7 @@ def test_the_broker_sets_and_clears_by_hand():
     assert told(peer.mailbox) == [{"memory"}, set()]
     broker.unsubscribe(peer.mailbox, peer.owner)
     broker.set_alarm("disk")
-    assert not peer.mailbox
+    assert not peer.mailbox.actions
     broker.turn(later(5))
     (row,) = broker.snapshot("alarms", "disk")
     assert (row["on"], row["since"], row["sources"]) == (True, later(5).wall, [BY_HAND])
