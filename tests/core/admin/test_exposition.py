@@ -92,4 +92,6 @@ async def test_others_have_their_turn_in_each_slice():
 async def test_small_families_share_a_turn_or_a_busy_loop_makes_the_scrape_time_out():
     turns, pieces = await turns_during([gauge(f"family_{number}", 2) for number in range(100)], Clock(SLICE_S / 20))
     assert pieces == 100
-    assert turns <= 6  # 100 families are five slices of work
+    assert (
+        turns <= 7
+    )  # six slices of 19 families, for a look at the clock begins each; and Trio runs the two in any order
