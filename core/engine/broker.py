@@ -269,11 +269,9 @@ class Broker:
         self.alarms.stamp(now)
         if self._residency.deadline <= now.monotonic:
             self._touch_owners(self._residency.gather(now.monotonic))
-        behind = self._enforcement.waiting
-        if behind:
+        if self._enforcement.waiting:
             self._apply_policies()
-            behind = self._enforcement.waiting
-        work_left = self._pump.turn(now) | behind | self._go_on_removing()
+        work_left = self._pump.turn(now) | self._enforcement.waiting | self._go_on_removing()
         for queue in self._pump.take_expired():
             self._remove_unasked(queue)
         return work_left
