@@ -1,6 +1,6 @@
 """Rows gone through in walks: one row by its identity, or a page of them, over AMQP and over HTTP.
 
-There may be a hundred thousand rows of a kind. So whoever shows rows makes each one when it is asked for, and between
+There may be a hundred thousand rows of a kind. So a source of rows makes each one when it is asked for, and between
 any two of them others may have their turn.
 """
 

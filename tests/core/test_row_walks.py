@@ -27,7 +27,7 @@ class Made:
 
 
 def pages(names: list[str], limit: int) -> Iterator[list[str]]:
-    """All pages, as somebody asks for them who goes on behind each."""
+    """All pages, as a client asks for them that goes on behind each."""
     after: str | None = None
     while True:
         rows, after = at_a_stretch(page_of(Made(*names).rows("any"), after=after, limit=limit))

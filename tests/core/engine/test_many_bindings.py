@@ -1,4 +1,4 @@
-"""A queue or exchange of thousands of bindings goes: at once for whoever asks, and in steps for the event loop."""
+"""A queue or exchange of thousands of bindings goes: at once for its client, and in steps for the event loop."""
 
 import pytest
 
