@@ -4,10 +4,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 FUZZ_SECONDS ?= 600
 CYCLES ?= 1000
+# As many tests at once as there are processors; one after the other with WORKERS=0.
+WORKERS ?= logical
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 HYPOTHESIS_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+FUZZERS := fuzz-decoder fuzz-connection fuzz-decoder091 fuzz-connection091
 OTHER_LANGUAGES := tests/interop/other_languages.py tests/interop/amqp091/other_languages.py
 
-.PHONY: run setup test test-ci test-all check lint types fuzz crash faults soak interop bench bench-two-senders bench-one-sender-one-receiver bench-calls pipeline-demo pipeline-bench docs
+.PHONY: run setup test test-ci test-all check lint types fuzz $(FUZZERS) crash faults soak interop bench bench-two-senders bench-one-sender-one-receiver bench-calls pipeline-demo pipeline-bench docs
 
 run: ## make the environment and start the broker on 127.0.0.1:5672
 	@$(PYTHON) .ci/environment.py serve
@@ -17,15 +21,15 @@ setup: ## make the environment for tests and checks
 	@$(PYTHON) .ci/environment.py test
 
 test: setup ## the whole test suite; the processes that tests start may keep what Python compiled
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+	@PYTHONDONTWRITEBYTECODE= $(PYTEST)
 
 test-ci: SEED := $(HYPOTHESIS_SEED)
 test-ci: setup ## the same, with clients in Go, JavaScript and C, and with new examples for the property tests
 	@echo "property tests search new examples; the same ones again: HYPOTHESIS_SEED=$(SEED) make test-ci"
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --hypothesis-profile=ci --hypothesis-seed=$(SEED) tests $(OTHER_LANGUAGES)
+	@PYTHONDONTWRITEBYTECODE= $(PYTEST) --hypothesis-profile=ci --hypothesis-seed=$(SEED) tests $(OTHER_LANGUAGES)
 
 test-all: setup ## the whole test suite, with many more examples for the property tests
-	@$(BIN)/python -m pytest --hypothesis-profile=long
+	@$(PYTEST) --hypothesis-profile=long
 
 check: lint types test ## everything that a change must pass
 
@@ -36,8 +40,9 @@ lint: setup ## formatting, rules, import contracts
 types: setup
 	@$(BIN)/mypy
 
-fuzz: setup ## feed the decoders, then whole connections, of both protocols with what a coverage-guided fuzzer invents
-	@set -e; for one in decoder connection decoder091 connection091; do $(BIN)/python -m tests.fuzz.$$one -max_total_time=$(FUZZ_SECONDS); done
+fuzz: $(FUZZERS) ## feed the decoders, then whole connections, of both protocols with what a coverage-guided fuzzer invents
+$(FUZZERS): fuzz-%: setup
+	@$(BIN)/python -m tests.fuzz.$* -max_total_time=$(FUZZ_SECONDS)
 
 crash: setup ## kill a broker under load CYCLES times, and right after answers, and see that it kept what it promised
 	@$(BIN)/python -m tests.crash.run --cycles $(CYCLES)

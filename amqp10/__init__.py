@@ -1,6 +1,7 @@
 """AMQP 1.0: the protocol as plain functions and state machines, and the broker's front end on top of them.
 
-What an application needs to make and read messages is re-exported here.
+What an application needs to make and read messages is re-exported here. Begin reading with ``wire``, then ``flow``,
+``protocol`` and ``frontend``.
 """
 
 from amqp10.errors import (
@@ -12,7 +13,7 @@ from amqp10.errors import (
     LinkFault,
     SessionFault,
 )
-from amqp10.messaging import (
+from amqp10.wire.messaging import (
     Accepted,
     Coordinator,
     Error,
@@ -23,7 +24,7 @@ from amqp10.messaging import (
     Source,
     Target,
 )
-from amqp10.types import (
+from amqp10.wire.types import (
     Array,
     Byte,
     Char,

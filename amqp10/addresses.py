@@ -12,8 +12,8 @@ address                        as a target, or as ``to``       as a source
 =============================  ==============================  ============================================
 
 Every segment is percent-encoded UTF-8 [RFC 3986 2.1]: only letters, digits and ``-._~`` stand for themselves.
-A character that should be encoded and is not is an error, never a guess, because whoever encodes carelessly
-meets a name with a slash one day. The default exchange has no address; its use is ``/queues/:queue``.
+A character that should be encoded and is not is an error, never a guess: a client that does not encode its names
+fails with the first name that contains a slash. The default exchange has no address; its use is ``/queues/:queue``.
 
 Nothing is looked up here: an address that parses may name what does not exist.
 """
@@ -21,7 +21,7 @@ Nothing is looked up here: an address that parses may name what does not exist.
 import re
 
 from amqp10.errors import quote
-from amqp10.percent import percent_decode, percent_encode
+from amqp10.wire.percent import percent_decode, percent_encode
 from core.interface import ExchangeTarget, QueueTarget, Target
 
 MANAGEMENT_ADDRESS = "/management"
@@ -29,10 +29,10 @@ MANAGEMENT_ADDRESS = "/management"
 
 NAME_BYTES_MAX = 255
 """Length of a name or a routing key in UTF-8. No longer one can exist (0.9.1 carries them in short strings
-[0-9-1 4.2.5.3]), so that an error text which quotes one is bounded too."""
+[0-9-1 4.2.5.3]), so an error text that quotes one is bounded too."""
 
 UNIQUE_CHARACTERS_MAX = 64
-"""Enough for any digest, and it leaves 90 characters each for container and link."""
+"""Enough for any digest. It leaves 90 characters each for the container id and the link name."""
 
 _FORMS = "'/queues/:queue', '/exchanges/:exchange/:key' or '/exchanges/:exchange'"
 _DEFAULT_EXCHANGE_NAMES = ("", "amq.default")
@@ -76,9 +76,9 @@ def queue_address(name: str) -> str:
 def dynamic_queue_name(container_id: str, link_name: str, unique: str) -> str:
     """A name for the queue behind a dynamic node [3.5.3]: ``amq.dyn-<container>-<link>-<unique>``.
 
-    The first two parts tell an operator whose queue it is. They are cut to fit, and what would have to be
-    percent-encoded in an address becomes ``_``, so that name and address read alike. ``unique`` tells such
-    queues apart and stays whole; it is the caller's, made of letters and digits, at most 64 of them.
+    The container id and the link name tell an operator whose queue it is. They are cut to fit, and every character
+    that an address would percent-encode becomes ``_``, so that name and address read alike. The caller chooses
+    ``unique``, which tells such queues apart and is never cut: letters and digits, at most 64 of them.
     """
     assert unique.isascii()
     assert unique.isalnum()
@@ -88,7 +88,7 @@ def dynamic_queue_name(container_id: str, link_name: str, unique: str) -> str:
 
 
 def _segments(address: object) -> list[str]:
-    """What stands between the slashes; nothing for what is no path."""
+    """The segments between the slashes; an empty list for an address that is no path."""
     if not isinstance(address, str) or not address.startswith("/"):
         return []
     return address[1:].split("/")
@@ -129,7 +129,7 @@ def _no_form(address: object, forms: str) -> AddressError:
 
 
 def _second_version(address: object) -> str | None:
-    """What an address of RabbitMQ's first version is in the second, or too many segments in one name."""
+    """The second-version form of an address in RabbitMQ's first version, or of a name whose slashes are not encoded."""
     if not isinstance(address, str) or not address:
         return None
     if not address.startswith("/"):

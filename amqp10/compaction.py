@@ -1,4 +1,4 @@
-"""Compacting a data folder that no broker uses: what a running broker does by and by, done at once."""
+"""Compacts a data folder that no broker uses, at once; a running broker compacts its folder step by step."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -7,7 +7,7 @@ from pathlib import Path
 import structlog
 import trio
 
-from amqp10.annotation_codec import SectionCodec
+from amqp10.conversion.annotation_codec import SectionCodec
 from core.alarms.registry import AlarmRegistry
 from core.config.store import StoreSettings
 from core.process import new_identity
@@ -16,12 +16,16 @@ from core.server.run import read_clocks
 from core.store.reserve import RESERVE_FILE
 
 IDLE_STEPS = 3
-"""So often in a row nothing was left to do: files go one sync after their last message."""
+"""Compaction ends after so many steps in a row with nothing to do: a file is deleted one sync after its last message
+is gone."""
 STEP_SECONDS = 0.05
 
 
 def compacted(folder: Path) -> Iterator[str]:
-    """Compact, and say what it brought. Raises StoreRefused, StoreDamaged, StoreFailure, NoSpace."""
+    """Compact the folder and yield the line to print: its bytes before and after.
+
+    Raises StoreRefused, StoreDamaged, StoreFailure, NoSpace.
+    """
     before = _bytes_in(folder)
     log = structlog.wrap_logger(None, processors=[_drop], wrapper_class=structlog.make_filtering_bound_logger(50))
     trio.run(partial(_compact, folder, log))
@@ -32,7 +36,7 @@ def compacted(folder: Path) -> Iterator[str]:
 async def _compact(folder: Path, log: structlog.typing.FilteringBoundLogger) -> None:
     data = OpenData(
         folder,
-        StoreSettings(space_reserve=0),  # what is held back is for this; the next start holds it back again
+        StoreSettings(space_reserve=0),  # compaction may use the reserve; the next start sets it aside again
         clock=read_clocks,
         log=log,
         annotations=SectionCodec(),
@@ -53,7 +57,7 @@ async def _compact(folder: Path, log: structlog.typing.FilteringBoundLogger) -> 
 
 
 def _no_turn() -> None:
-    """There is no engine that could take one."""
+    """Stands for the call that asks for a turn of the engine; there is no engine here."""
 
 
 def _bytes_in(folder: Path) -> int:

@@ -1,11 +1,11 @@
 """Errors of AMQP 1.0: the conditions of the specification and the exceptions that carry them.
 
-A fault is the peer's. Its class is its scope, and the scope decides the performative that reports it: close for
-:class:`ConnectionFault`, end for :class:`SessionFault`, detach for :class:`LinkFault`. The codec does not know in
-whose scope it works, so :class:`DecodeError` and :class:`EncodeError` have none; who called the codec turns them into
-faults.
+A fault is a mistake of the peer. Its class is its scope, and the scope decides the performative that reports it: close
+for :class:`ConnectionFault`, end for :class:`SessionFault`, detach for :class:`LinkFault`. The codec does not know in
+whose scope it works, so :class:`DecodeError` and :class:`EncodeError` have none; the caller of the codec turns them
+into faults.
 
-Descriptions go to the peer and into logs, so what they quote of a peer's bytes is cut: see :func:`quote`.
+Descriptions go to the peer and into logs, so the bytes of a peer that they quote are cut: see :func:`quote`.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ class ErrorCondition(StrEnum):
 
 
 class AmqpError(Exception):
-    """A peer broke a rule or asked for what cannot be; one of the subclasses says how far the damage goes.
+    """A peer broke a rule or asked for something impossible. The subclass says what ends because of it.
 
     ``condition`` is a symbol, from :class:`ErrorCondition` unless an extension defines its own. ``info`` becomes the
     error's info map [2.8.14], its values as the codec encodes them.
@@ -75,10 +75,10 @@ class LinkFault(AmqpError):
 
 
 class DecodeError(Exception):
-    """Bytes that are not what they should be.
+    """Bytes that do not decode to what is expected.
 
-    ``condition`` is amqp:decode-error for bytes that are no valid encoding, and amqp:invalid-field for a field that is
-    encoded well but missing, of the wrong type or of a value that the specification forbids.
+    ``condition`` is amqp:decode-error for bytes that are no valid encoding. It is amqp:invalid-field for a field that
+    is encoded well but missing, of the wrong type, or of a value that the specification forbids.
     """
 
     def __init__(self, description: str, condition: str = ErrorCondition.DECODE_ERROR) -> None:
@@ -91,12 +91,12 @@ class DecodeError(Exception):
 
 
 class EncodeError(Exception):
-    """A value that has no encoding: our own caller's mistake, never a peer's."""
+    """A value that has no encoding: a mistake of our own caller, never of a peer."""
 
 
 DESCRIPTION_BYTES_MAX = 400
-"""Every peer takes frames of 512 bytes [2.4.1]. Frame header, performative, handle, condition and the
-constructors of all of them stay under 110."""
+"""The longest description in bytes. Every peer takes frames of 512 bytes [2.4.1]; frame header, performative, handle,
+condition and the constructors of all of them stay under 110."""
 
 
 def cut(description: str) -> str:
@@ -112,7 +112,7 @@ QUOTED_CHARACTERS_MAX = 48
 
 
 def quote(value: object) -> str:
-    """What a peer sent, as an error text may show it: escaped, and cut to a bounded length."""
+    """A value that a peer sent, ready for an error text: escaped, and cut to a bounded length."""
     if isinstance(value, (str, bytes)):
         shown = repr(value[:QUOTED_CHARACTERS_MAX])
         return f"{shown}… ({len(value)} long)" if len(value) > QUOTED_CHARACTERS_MAX else shown

@@ -1,7 +1,7 @@
-"""Where AMQP 1.0 joins the process, and the whole broker its protocols.
+"""Builds the AMQP 1.0 front end for the server, and the whole broker with both protocols.
 
-Everything that the front end must not reach for itself is handed in here: randomness, users, and what the management
-node may do.
+The front end gets everything that is outside of it from here: randomness, users, and the operations of the management
+node.
 """
 
 import os
@@ -11,19 +11,19 @@ import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from amqp10.annotation_codec import SectionCodec
-from amqp10.connection import Connection, ConnectionSettings
-from amqp10.converter import MessageConverter
+from amqp10.conversion.annotation_codec import SectionCodec
+from amqp10.conversion.converter import MessageConverter
 from amqp10.errors import ConnectionFault, ErrorCondition
-from amqp10.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL
 from amqp10.frontend.authentication import Mechanism
 from amqp10.frontend.flow_self import packet_message
 from amqp10.frontend.front_end import Amqp10FrontEnd
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.handshake import NoHandshake, ServerHandshake
-from amqp10.management import ManagementNode
-from amqp10.sasl import SaslMechanisms, SaslOutcome, encode_sasl_frame
-from amqp10.session import SessionLimits
+from amqp10.management.node import ManagementNode
+from amqp10.protocol.connection import Connection, ConnectionSettings
+from amqp10.protocol.handshake import NoHandshake, ServerHandshake
+from amqp10.protocol.sasl import SaslMechanisms, SaslOutcome, encode_sasl_frame
+from amqp10.protocol.session import SessionLimits
+from amqp10.wire.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL
 from core import process
 from core.access.login import Access, LoginPeer
 from core.access.mechanisms import offered
@@ -45,17 +45,17 @@ from core.server.signals import Signals
 from core.server.traffic import Traffic
 
 COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.1.0"
-"""What product and version say in our open: the dialect, not the maker. RabbitMQ's own AMQP 1.0 clients talk to nothing
-else, and decide by the version which features to use; these are the ones of 4.1. See docs/decisions."""
+"""The product and version in our open name RabbitMQ, because RabbitMQ's own AMQP 1.0 clients refuse other servers. They
+also decide by the version which features to use; these are the features of 4.1. See docs/decisions."""
 CAPABILITIES = ("LINK_PAIR_V1_0", "ANONYMOUS-RELAY")
 LET_IN = encode_sasl_frame(SaslMechanisms(sasl_server_mechanisms=("PLAIN", "ANONYMOUS"))) + encode_sasl_frame(
     SaslOutcome(code=0)
 )
-"""A SASL layer that ends well whatever the peer says in it."""
+"""A SASL exchange that succeeds whatever the peer sends in it."""
 
 
 def front_end_settings(settings: Settings) -> FrontEndSettings:
-    """The part of the configuration that AMQP 1.0 needs, in its own words."""
+    """The part of the configuration that AMQP 1.0 needs, in the units of the front end."""
     own = settings.amqp10
     return FrontEndSettings(
         max_frame_size=own.max_frame_size,
@@ -94,7 +94,7 @@ def front_end_settings(settings: Settings) -> FrontEndSettings:
 
 
 def connection_settings(settings: FrontEndSettings) -> ConnectionSettings:
-    """What the broker announces on a connection."""
+    """What the broker announces on a connection, and its limits."""
     return ConnectionSettings(
         container_id=settings.container_id,
         max_frame_size=settings.max_frame_size,
@@ -123,7 +123,7 @@ def amqp10_factory(
     traffic: Traffic | None = None,
     flow: FlowRecorder | None = None,
 ) -> FrontEndFactory:
-    """AMQP 1.0 for the server's accept loop."""
+    """The AMQP 1.0 front end, for the server's accept loop."""
     node = ManagementNode(broker, control)
     announced = connection_settings(settings)
     logins = Logins() if traffic is None else traffic.logins
@@ -164,9 +164,9 @@ def amqp10_factory(
 
 
 def refusal(settings: ConnectionSettings, reason: str) -> bytes:
-    """A whole handshake that ends in a close with the reason, for a peer that cannot be served.
+    """The bytes of a whole handshake that ends in a close with the reason, for a peer that cannot be served.
 
-    Nothing the peer says is waited for: whoever it is, it is let in only to be told.
+    They can be sent at once: no bytes of the peer are needed, and its authentication always succeeds.
     """
 
     connection = Connection(settings, NoHandshake())
@@ -178,7 +178,7 @@ def refusal(settings: ConnectionSettings, reason: str) -> bytes:
 
 
 class AllProtocols:
-    """:class:`core.process.Protocols`: AMQP 1.0, AMQP 0.9.1, and messages of one for consumers of the other."""
+    """Implements :class:`core.process.Protocols` with AMQP 1.0, AMQP 0.9.1, and the conversion between them."""
 
     def __init__(self) -> None:
         self.converter = MessageConverter()
@@ -190,7 +190,8 @@ class AllProtocols:
     def front_ends(
         self, settings: Settings, broker: Broker, access: Access, stalls: Stalls, flow: FlowRecorder
     ) -> Sequence[FrontEndFactory]:
-        """AMQP 1.0 first: it refuses whoever speaks neither."""
+        """The front ends of both protocols. AMQP 1.0 is first, because the first one refuses peers of unknown
+        protocols."""
         self._control = BrokerControl(broker, version=headgate_version(), pid=os.getpid(), stalls=stalls)
         return (
             amqp10_factory(
@@ -218,7 +219,7 @@ class AllProtocols:
         )
 
     def flow_message(self, packet: bytes, wall: float) -> tuple[bytes, Origin]:
-        """In AMQP 1.0."""
+        """A packet of flow events as an AMQP 1.0 message."""
         return packet_message(packet, wall), Origin.AMQP10
 
     @property
@@ -228,7 +229,7 @@ class AllProtocols:
         return self._control
 
     def started(self, server: Server, sampler: Sampler) -> None:
-        """For the control plane, which shows both."""
+        """Give the server and the sampler to the control plane, which shows both."""
         self.control.server, self.control.sampler = server, sampler
 
 

@@ -1,8 +1,8 @@
-"""``python -m bench.alarm``: what a memory alarm does to a consumer whose connection also publishes.
+"""``python -m bench.alarm``: the effect of a memory alarm on a consumer whose connection also publishes.
 
-One connection with one session publishes to a queue and consumes from another that holds a backlog. The consumer's rate
-is taken before a memory alarm is raised, while it is on, and after it is cleared; the publisher must stand still in
-between and go on afterwards. Exit status 3 when consuming falls below 95 % of its rate.
+One connection with one session publishes to a queue and consumes from another one that holds a backlog. The consumer's
+rate is measured before a memory alarm is raised, while it is on, and after it is cleared. The publisher must stand
+still while the alarm is on, and go on afterwards. Exit status 3 when consuming falls below 95 % of its rate.
 
 For example:
 
@@ -27,12 +27,12 @@ from bench.trial import running
 TARGET, SOURCE = "alarm-target", "alarm-source"
 SHARE_MIN = 0.95
 BACKLOG_PER_SECOND = 800_000
-"""Messages of backlog for each second of the measurement: more than a consumer takes."""
+"""Messages of backlog for each second of the measurement: more than a consumer can take."""
 SETTLE_SECONDS = 0.5
 
 
 def rates(management: Management, seconds: float) -> tuple[float, float]:
-    """Messages per second consumed from the source and taken on by the target, over so many seconds."""
+    """Messages per second consumed from the source and accepted by the target, over so many seconds."""
     began = time.monotonic()
     consumed, published = management.counter(SOURCE, "accepted"), management.counter(TARGET, "published")
     time.sleep(seconds)
@@ -44,7 +44,7 @@ def rates(management: Management, seconds: float) -> tuple[float, float]:
 
 
 def measure(broker: Broker, seconds: float) -> list[tuple[float, float]]:
-    """Before, during and after the alarm."""
+    """The rates before, during and after the alarm."""
     total = 3 * seconds + 4 * SETTLE_SECONDS
     with Management(broker.url) as management:
         for queue in (TARGET, SOURCE):
@@ -74,7 +74,7 @@ def measure(broker: Broker, seconds: float) -> list[tuple[float, float]]:
 
 
 def check_all_there(management: Management, queue: str) -> None:
-    """Everything that the queue took on was accepted or is still there."""
+    """Check that every message that the queue accepted was consumed or is still there."""
     states = ("published", "accepted", "messages_ready", "messages_unacknowledged")
     published, *elsewhere = (management.counter(queue, name) for name in states)
     if published != sum(elsewhere):

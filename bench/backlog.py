@@ -1,15 +1,15 @@
-"""``python -m bench.backlog``: a backlog far larger than memory should cost, published, kept, recovered and consumed.
+"""``python -m bench.backlog``: publish, keep, recover and consume a backlog that is far larger than memory.
 
-Fills one queue in slices and reads the rate, the broker's CPU time and its memory after each; then kills the broker
-(SIGKILL), starts it again on the same data folder and takes the time; then consumes everything, with the rate and the
-highest memory. Every message is accounted for. With ``--url`` a broker that runs already is filled and emptied, without
-the kill: for another broker beside ours.
+Fills one queue in slices and reads the rate, the broker's CPU time and its memory after each. Then it kills the broker
+(SIGKILL), starts it again on the same data folder and measures the time. Then it consumes everything, and measures the
+rate and the highest memory. Every message is accounted for. With ``--url`` it fills and empties a running broker,
+without the kill, so that another broker can be compared with ours.
 
-A slice is published in parts, and after each as many messages go to an empty queue of the same kind. The disk, the
-kernel that writes to it and other users of the machine slow both alike, so the rate of the one over the rate of the
-other shows what the depth does, and ``--goals`` judges that. The queues beside are purged between the slices and not
-before: the kernel takes the memory of what it wrote last for what is written next, and memory that it has not used for
-long may cost twice the time.
+A slice is published in parts, and after each part as many messages go to an empty queue of the same kind. The disk, the
+kernel's writes and other users of the machine slow both alike. So the rate of the deep queue divided by the rate of the
+empty one shows the effect of the depth, and ``--goals`` judges that ratio. The empty queues are purged between the
+slices and not before: the kernel reuses the memory of its latest writes for the next ones, and memory that it has not
+used for long may cost twice the time.
 
 For example:
 
@@ -48,19 +48,19 @@ PARTS = 20
 EMPTY_QUEUES = tuple(f"backlog-empty-{part}" for part in range(1, PARTS + 1))
 WARM_UP_MESSAGES = 1000
 SPREAD_MAX = 0.15
-"""Of the rate over the depth: flat."""
+"""The largest spread of the rate over the depth that counts as flat."""
 GROWTH_MB_MAX = {"publishing": 10.0, "recovering": 64 * 2**20 / 1e6, "consuming": 40.0}
 RECOVERY_SECONDS_MAX = 2.0
-"""For 100,000 messages."""
+"""Seconds for the recovery of 100,000 messages."""
 LINK_CREDIT = 1000
 SAMPLE_SECONDS = 0.1
 SECONDS_MAX = 36_000.0
-"""A slice ends with its messages, not with the time."""
+"""So long that a slice ends with its messages, not with the time."""
 
 
 @dataclass(slots=True)
 class Peak:
-    """The highest memory of a broker while the block runs, sampled."""
+    """Samples the highest memory of a broker while the block runs."""
 
     broker: Broker
     resident: int = 0
@@ -83,21 +83,21 @@ class Peak:
 
 
 def highest_resident_bytes(pid: int) -> int:
-    """The highest memory of a process since it started, as the kernel noted it."""
+    """The highest memory of a process since it started, as the kernel reports it."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Messages per second, all of them confirmed, and the broker's CPU time for each."""
+    """Messages per second, all of them confirmed, and the broker's CPU time for each message."""
 
     rate: float
     cpu_us: float
 
 
 def publish_to(broker: Broker, queue: str, traffic: Traffic, publisher: int) -> Published:
-    """All messages of the traffic."""
+    """Publish all messages of the traffic."""
     with running(broker, traffic, [[Application(publisher=publisher, publish_to=queue)]]) as processes:
         cpu_before = broker.cpu_seconds()
         outcome = conduct(processes)
@@ -110,7 +110,7 @@ def publish_to(broker: Broker, queue: str, traffic: Traffic, publisher: int) -> 
 
 @dataclass(slots=True)
 class Slice:
-    """Parts published to the deep queue, and after each as much to an empty one."""
+    """The parts published to the deep queue, and as many messages to an empty one after each."""
 
     deep: list[Published] = field(default_factory=list)
     empty: list[Published] = field(default_factory=list)
@@ -121,7 +121,7 @@ class Slice:
 
     @property
     def to_empty(self) -> float:
-        """The rate over that of the empty queue in between."""
+        """The rate divided by the rate of the empty queue between the parts."""
         return median(deep.rate / empty.rate for deep, empty in zip(self.deep, self.empty, strict=True))
 
     def __str__(self) -> str:
@@ -134,7 +134,7 @@ class Slice:
 
 
 def publish_slice(broker: Broker, traffic: Traffic, index: int) -> Slice:
-    """One slice. Its parts are of publishers of their own, so that all of it can be accounted for."""
+    """Publish one slice. Each part has its own publisher id, so that all messages can be accounted for."""
     done = Slice()
     for part, empty_queue in enumerate(EMPTY_QUEUES, index * PARTS + 1):
         done.deep.append(publish_to(broker, QUEUE, traffic, part))
@@ -144,7 +144,7 @@ def publish_slice(broker: Broker, traffic: Traffic, index: int) -> Slice:
 
 
 def purge(broker: Broker, queues: Sequence[str], messages: int) -> None:
-    """Empty them, if so many messages are in each."""
+    """Purge the queues. Each must have ``messages`` messages."""
     with Management(broker.url) as management:
         for queue in queues:
             if (there := management.message_count(queue)) != messages:
@@ -153,12 +153,12 @@ def purge(broker: Broker, queues: Sequence[str], messages: int) -> None:
 
 
 def spread(rates: Sequence[float]) -> float:
-    """Between the highest and the lowest, as a share of the median."""
+    """The difference between the highest and the lowest rate, as a share of the median."""
     return (max(rates) - min(rates)) / median(rates)
 
 
 def consume(broker: Broker, traffic: Traffic, filled: dict[int, int]) -> tuple[float, int]:
-    """All messages. Returns messages per second and the highest memory in bytes."""
+    """Consume all messages. Returns messages per second and the highest memory in bytes."""
     consumer = Application(consume_from=QUEUE, link_credit=LINK_CREDIT)
     began = time.monotonic()
     with Peak(broker) as peak, running(broker, traffic, [[consumer]], patience_seconds=60.0) as processes:
@@ -171,7 +171,7 @@ def consume(broker: Broker, traffic: Traffic, filled: dict[int, int]) -> tuple[f
 
 
 def declare(broker: Broker, mode: str, kind: str) -> None:
-    """All queues, durable."""
+    """Declare all queues, durable."""
     pairs = [wire.string("x-queue-type"), wire.string(kind)]
     if mode == "lazy":
         pairs += [wire.string("x-queue-mode"), wire.string("lazy")]
@@ -190,7 +190,7 @@ class OwnBroker:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> tuple[Broker, float]:
-        """The broker, and the seconds until it listened."""
+        """Start the broker; returns it, and the seconds until it listened."""
         port = free_port()
         log = self.data.with_suffix(".log")
         began = time.monotonic()
@@ -203,17 +203,17 @@ class OwnBroker:
         return connect(f"amqp://guest:guest@127.0.0.1:{port}", self._process.pid), took
 
     def end(self, how: signal.Signals) -> None:
-        """Kill it, or ask it to stop; wait for that."""
+        """Kill the broker, or ask it to stop; wait until it has ended."""
         assert self._process is not None
         self._process.send_signal(how)
         self._process.wait()
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the broker."""
         self.end(signal.SIGKILL)
 
     def remove(self) -> None:
-        """The data folder goes."""
+        """Remove the data folder."""
         shutil.rmtree(self.data, ignore_errors=True)
         self.data.with_suffix(".log").unlink(missing_ok=True)
 
@@ -246,7 +246,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def _run(given: argparse.Namespace, broker: Broker, own: OwnBroker | None) -> list[str]:
-    """Everything. Returns the goals that were missed."""
+    """Run the whole benchmark. Returns the goals that were missed."""
     print(f"{broker.name}, {given.messages:,} x {given.size} B, {given.type}, {given.mode}; {os.cpu_count()} CPUs,"
           f" fdatasync p50 {sync_p50_ms(ROOT):.3f} ms", flush=True)  # fmt: skip
     declare(broker, given.mode, given.type)

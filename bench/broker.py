@@ -1,4 +1,4 @@
-"""The brokers that are measured: where they listen, and what their processes cost.
+"""The measured brokers: where they listen, and the CPU time and memory of their processes.
 
 A broker is a process *tree*: CPU time and memory are summed over the process that listens and all its
 descendants.
@@ -27,7 +27,7 @@ START_SECONDS = 20.0
 STOP_SECONDS = 10.0
 ROOT = Path(__file__).parent.parent
 SCRATCH = ROOT / ".headgate"
-"""Where a broker that we start keeps its data; a temporary folder might be on no disk at all."""
+"""Where a broker that we start keeps its data; a temporary folder may be in memory rather than on a disk."""
 
 
 class BrokerError(Exception):
@@ -36,19 +36,19 @@ class BrokerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A running broker. `name` is its product and version as it says in its open frame."""
+    """A running broker. `name` is its product and version from its open frame."""
 
     name: str
     url: str
     pid: int
 
     def cpu_seconds(self) -> float:
-        """CPU time of the tree so far, user and system; the kernel counts it in ticks of 10 ms."""
+        """CPU time of the tree so far, in seconds, user and system; the kernel counts it in ticks of 10 ms."""
         times = [process.cpu_times() for process in self._tree()]
         return float(sum(one.user + one.system for one in times))
 
     def resident_bytes(self) -> int:
-        """Memory of the tree that is resident now."""
+        """Resident memory of the tree."""
         return sum(int(process.memory_info().rss) for process in self._tree())
 
     def _tree(self) -> list[psutil.Process]:
@@ -60,14 +60,15 @@ class Broker:
 
 
 def connect(url: str, pid: int | None) -> Broker:
-    """The broker that listens at `url`; its process is found by the port when `pid` is not given."""
+    """Return the broker that listens at `url`; its process is found by the port when `pid` is not given."""
     with Management(url) as management:
         name = _name(management.broker)
     return Broker(name, url, pid if pid is not None else listening_pid(Place.of(url).port))
 
 
 def _name(properties: Mapping[str, object]) -> str:
-    """Product and version; Headgate's stand in `information`, as clients want to read RabbitMQ's in their place."""
+    """Product and version. Headgate's are in `information`, since it names RabbitMQ in the fields that clients
+    check."""
     information = str(properties.get("information", ""))
     if information.startswith("Headgate"):
         return information
@@ -75,7 +76,7 @@ def _name(properties: Mapping[str, object]) -> str:
 
 
 def listening_pid(port: int) -> int:
-    """The process of this machine that listens on `port`."""
+    """The process on this machine that listens on `port`."""
     for connection in psutil.net_connections(kind="tcp"):
         if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
             return int(connection.pid)
@@ -84,7 +85,7 @@ def listening_pid(port: int) -> int:
 
 @contextlib.contextmanager
 def started(command: str) -> Iterator[Broker]:
-    """A broker started on a free loopback port with a fresh data folder; stopped in the end.
+    """Start a broker on a free loopback port with a fresh data folder; it is stopped at the end.
 
     `command` may hold {python}, {port} and {data}.
     """
@@ -105,7 +106,7 @@ def started(command: str) -> Iterator[Broker]:
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on now."""
+    """A loopback port on which no process listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

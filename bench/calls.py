@@ -1,16 +1,17 @@
-"""``python -m bench.calls``: round trips of ``Service.call`` on one connection, and what a slow target does to them.
+"""``python -m bench.calls``: round trips of ``Service.call`` on one connection, and the effect of a slow target on
+them.
 
-One service calls another, ``--in-flight`` calls at any time, each in a task of its own: a request through the broker to
-the host, the answer through the broker back. Caller, host and broker are processes of their own. Shown are round trips
-a second, their latency, and the time of the processor that each process spends on one; the sum and the greatest of
-these say what the rate can be on a machine that does nothing else.
+One service calls another, with ``--in-flight`` calls at any time, each in a task of its own: a request goes through the
+broker to the host, and the answer back through the broker. Caller, host and broker are separate processes. The output
+has round trips a second, their latency, and each process's CPU time for one round trip. The sum and the largest of
+these CPU times tell which rate is possible on a machine that does nothing else.
 
-With --slow-target the caller has calls to a second service in flight on the same connection, whose host has each
-request in hand for --answers-after seconds. Runs with and without these take turns, and each two neighbours give a
-ratio of the 99th percentiles of the calls to the first service.
+With --slow-target the caller also has calls to a second service in flight on the same connection; its host answers each
+request after --answers-after seconds. Runs with and without these calls alternate, and each two neighbouring runs give
+a ratio of the 99th percentiles of the calls to the first service.
 
-Every answer is compared with its request, and the host counts what it executes: a run that lost, doubled or mixed up
-anything is no result.
+Every answer is compared with its request, and the host counts the requests that it executes: a run in which a message
+was lost, duplicated or mixed up is void.
 
 For example:
 
@@ -43,12 +44,12 @@ from bench.run import HEADGATE
 from bench.trial import LoadProcess, TrialError
 
 RATE_MIN = 10_000
-"""Round trips a second, of two cores that the broker shares."""
+"""Round trips a second, on two cores that the broker shares with the services."""
 P99_RATIO_MAX = 1.5
-"""The 99th percentile beside a slow target, to that without one."""
+"""The largest ratio of the 99th percentile with a slow target to the one without."""
 MODULE = "bench.calling"
 PARAMETERS = {"in_flight", "seconds", "warm_up", "size", "transient", "slow_target", "slow_in_flight", "answers_after"}
-"""Of the command line, what a result file tells."""
+"""The arguments of the command line that a result file has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Services:
     host: LoadProcess
 
     def cpu_seconds(self) -> dict[str, float]:
-        """Time of the processor so far, of each of them."""
+        """CPU time of each process so far, in seconds."""
         return {
             "caller": process_seconds(self.caller.pid),
             "host": process_seconds(self.host.pid),
@@ -69,14 +70,14 @@ class Services:
 
 
 def process_seconds(pid: int) -> float:
-    """Time of the processor that a process has taken, user and system; the kernel counts it in ticks of 10 ms."""
+    """CPU time of a process so far, user and system, in seconds; the kernel counts it in ticks of 10 ms."""
     times = psutil.Process(pid).cpu_times()
     return float(times.user + times.system)
 
 
 @contextlib.contextmanager
 def running(broker: Broker, given: argparse.Namespace) -> Iterator[Services]:
-    """Hosts and a caller, all of them connected."""
+    """Start hosts and a caller, and wait until all are connected."""
     plans = [Plan(url=broker.url, role="host", type=FAST, durable=not given.transient)]
     if given.slow_target:
         after = given.answers_after
@@ -91,7 +92,7 @@ def running(broker: Broker, given: argparse.Namespace) -> Iterator[Services]:
 
 
 def measure(services: Services, measurement: Measurement) -> Figures:
-    """One run. Its figures name in ``void`` why it is no result; empty when it is one."""
+    """Make one run. ``void`` in its figures says why it is void; empty for a valid run."""
     executed_before, suppressed_before = executed(services.host, measurement)
     cpu_before = services.cpu_seconds()
     services.caller.tell(measurement)
@@ -112,14 +113,14 @@ def measure(services: Services, measurement: Measurement) -> Figures:
 
 
 def executed(host: LoadProcess, told: Measurement) -> tuple[int, int]:
-    """How many requests a host has executed so far, and how many it knew for duplicates."""
-    host.tell(told)  # whatever the line says, it is the question
+    """How many requests a host has executed so far, and how many it recognised as duplicates."""
+    host.tell(told)  # any line makes the host report
     report = host.expect("report")
     return cast("int", report["executed"]), cast("int", report["suppressed"])
 
 
 def fault(calls: Calls, times_executed: int, times_suppressed: int) -> str:
-    """Why a run is no result; empty when it is one."""
+    """Why a run is void; empty when it is valid."""
     faults = []
     if calls.wrong:
         faults.append(f"{calls.wrong} calls went wrong: {calls.problem}")
@@ -133,7 +134,7 @@ def fault(calls: Calls, times_executed: int, times_suppressed: int) -> str:
 
 
 def line(name: str, figures: Figures) -> str:
-    """One run, for the eye."""
+    """One run as a line of text."""
     cost = ", ".join(f"{who} {figures[f'{who}_cpu_us']}" for who in ("caller", "host", "broker"))
     shown = (
         f"{name}: {figures['rate']:>10,}/s, p50 {figures['p50_ms']} ms, p99 {figures['p99_ms']} ms;"
@@ -143,12 +144,12 @@ def line(name: str, figures: Figures) -> str:
 
 
 def spread_of(name: str, spread: Spread, digits: int = 0) -> str:
-    """Median, lowest and highest."""
+    """Median, lowest and highest, as text."""
     return f"{name} {spread.median:,.{digits}f} ({spread.low:,.{digits}f}-{spread.high:,.{digits}f})"
 
 
 def summary(entry: Entry) -> str:
-    """All runs of one kind."""
+    """All runs of one kind, as text."""
     figures = entry.figures
     parts = [spread_of("round trips/s", figures["rate"])]
     parts += [spread_of(f"{name} ms", figures[f"{name}_ms"], 2) for name in ("p50", "p99")]
@@ -157,7 +158,7 @@ def summary(entry: Entry) -> str:
 
 
 def measure_all(services: Services, given: argparse.Namespace) -> list[Entry]:
-    """All runs; with a slow target, two kinds in turn."""
+    """Make all runs; with a slow target, runs of two kinds alternate."""
     kinds = {"undisturbed": 0, "beside a slow target": given.slow_in_flight} if given.slow_target else {"calls": 0}
     runs: dict[str, list[Figures]] = {kind: [] for kind in kinds}
     for number in range(given.runs):
@@ -179,7 +180,7 @@ def measure_all(services: Services, given: argparse.Namespace) -> list[Entry]:
 
 
 def p99_ratios(entries: Sequence[Entry]) -> Spread:
-    """Each run beside the slow target against the undisturbed one before it."""
+    """The ratio of each run with the slow target to the run without it before."""
     undisturbed, disturbed = entries
     return Spread.of(
         [
@@ -190,7 +191,7 @@ def p99_ratios(entries: Sequence[Entry]) -> Spread:
 
 
 def verdict(entries: Sequence[Entry], *, slow_target: bool) -> tuple[str, bool]:
-    """What was to be shown, in words, and whether it was."""
+    """Whether the goals were met, with a text."""
     if slow_target:
         ratio = p99_ratios(entries)
         goal = f"goal: p99 beside a slow target at most {P99_RATIO_MAX} times the undisturbed one"
@@ -200,7 +201,7 @@ def verdict(entries: Sequence[Entry], *, slow_target: bool) -> tuple[str, bool]:
 
 
 def positive(word: str) -> int:
-    """A number of calls, runs or bytes."""
+    """Parse a number of calls, runs or bytes."""
     number = int(word)
     if number < 1:
         raise ValueError
@@ -208,12 +209,12 @@ def positive(word: str) -> int:
 
 
 def seconds_or_never(word: str) -> float | None:
-    """How long a slow host has a request in hand; None for ever."""
+    """Parse how long a slow host waits before it answers; None for ever."""
     return None if word == "never" else float(word)
 
 
 def parsed(words: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.calls", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,10 +1,10 @@
-"""``python -m bench.commit``: what a slow disk leaves of a quorum queue's rate, for one link and for several.
+"""``python -m bench.commit``: the rate of a quorum queue on a slow disk, for one link and for several.
 
-Publishes to quorum queues over one connection, a link and a queue each, always as much as the broker's link credit
-allows. A link has at most 255 messages under way (170, and 170 again when 85 are left), so with a given commit latency
-its rate cannot be above 255 / latency; shown is the share of that, and what several links reach together.
+Publishes to quorum queues over one connection, with one link for each queue, always as much as the broker's link credit
+allows. A link has at most 255 messages under way (170, and 170 again when 85 are left). So with a given commit latency
+its rate cannot be above 255 / latency. The output has the share of that rate, and the rate of several links together.
 
-Slow the disk of the broker from outside, for example with a preloaded library that delays fdatasync.
+Slow the broker's disk from outside, for example with a preloaded library that delays fdatasync.
 
 For example:
 
@@ -23,29 +23,29 @@ from statistics import median
 import trio
 
 from amqp10.client import ClientConnection, ClientSettings, Message, Receipt, Sender, connect
-from amqp10.messaging import Accepted
-from amqp10.sections import Header
+from amqp10.wire.messaging import Accepted
+from amqp10.wire.sections import Header
 
 UNDER_WAY_MAX = 255
 POST_MESSAGES = 17
-"""Messages handed over at once: few, so that the link credit is used as it comes."""
+"""Messages passed to the client at once: few, so that link credit is used as soon as it comes."""
 WARM_UP_SECONDS = 0.5
 PATIENCE_SECONDS = 0.5
 SETTINGS = ClientSettings(unsettled_max=100_000)
 
 
 class Meter:
-    """Messages confirmed and the latencies of some, after the warm-up."""
+    """Counts confirmed messages and samples latencies, after the warm-up."""
 
     def __init__(self, begin: float) -> None:
         self.begin = begin
         self.confirmed = 0
         self.accepted = 0
-        """Of the whole time: what must be in the queues in the end."""
+        """All accepted messages, with the warm-up: so many must be in the queues at the end."""
         self.latencies: list[float] = []
 
     def note(self, posted_at: float, messages: int) -> None:
-        """So many messages that were posted then are confirmed now."""
+        """Note that so many messages, posted at that time, are confirmed now."""
         now = time.monotonic()
         self.accepted += messages
         if posted_at >= self.begin:
@@ -108,7 +108,7 @@ async def measure(connection: ClientConnection, links: int, seconds: float, body
 
 
 async def run(given: argparse.Namespace) -> None:
-    """All numbers of links, in turn."""
+    """Measure all numbers of links, one after the other."""
     single = 0.0
     async with connect(given.url, SETTINGS) as connection:
         for links in given.links:

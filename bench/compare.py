@@ -4,9 +4,9 @@ Examples:
   python -m bench.compare before.json after.json
   python -m bench.compare before.json after.json --broker RabbitMQ
 
-Refuses files made in unlike environments, and entries whose scenarios differ in any parameter. A difference
-is called one only when the two ranges of runs do not overlap. Exit status: 0 compared; 1 nothing comparable
-or a void entry; 2 refused.
+Refuses files from different environments, and entries whose scenarios differ in any parameter. Only where the two
+ranges of runs do not overlap does it report a difference. Exit status: 0 compared; 1 nothing comparable or a void
+entry; 2 refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FIGURES = {
 
 
 class Refused(Exception):
-    """The two files cannot be compared, and why."""
+    """The two files cannot be compared; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def compare(before: Results, after: Results, *, broker: str = "") -> list[Change
 
 
 def _product(broker: str) -> str:
-    """A broker's name without its version, which may have moved on."""
+    """A broker's name without its version, which may differ."""
     return broker.partition(" ")[0]
 
 

@@ -1,4 +1,4 @@
-"""The circumstances of a measurement: two results are comparable only when these are alike."""
+"""The environment of a measurement: two results are comparable only when their environments are alike."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SYNC_BYTES = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """Where and by what a result was made."""
+    """The machine and the software of a measurement."""
 
     commit: str
     interpreter: str
@@ -60,7 +60,7 @@ def _commit() -> str:
 
 
 def _compiled() -> bool:
-    """Whether this environment holds compiled modules of the broker: extension files in its package."""
+    """Whether compiled modules of the broker are used: extension files in its package."""
     return any((Path(__file__).parent.parent / "amqp10").rglob("*.so"))
 
 

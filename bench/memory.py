@@ -1,9 +1,9 @@
-"""What a broker's memory costs: idle, per queued message, per idle connection, per application.
+"""The cost of a broker in memory: idle, per queued message, per idle connection, per application.
 
-Each measure is the growth of the process tree's resident memory between two moments, so it can be taken on a
-broker that was running before; *idle* is the memory itself and means something for a freshly started broker
-only. Applications publish and consume for some seconds at the scenario's rate, with every message accounted
-for, and stay connected while the memory is read.
+Each figure is the growth of the process tree's resident memory between two moments, so it can be measured on a broker
+that was running before. *idle* is the memory itself and is meaningful only for a freshly started broker. Applications
+publish and consume for some seconds at the scenario's rate, with every message accounted for, and stay connected while
+the memory is read.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from bench.scenario import Scenario
 from bench.trial import conduct, running, summarise
 
 SETTLE_SECONDS = 1.0
-"""Left to the broker before its memory is read."""
+"""Pause before the broker's memory is read."""
 PROCESS_CONNECTIONS_MAX = 250
-"""Connections of one load process: few enough that finding out who is due costs little."""
+"""Connections of one load process: few enough that finding the due ones costs little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRun:
-    """One measure. `value` in `unit`; `void` says why it is not a result."""
+    """One measurement. `value` is in `unit`; `void` says why it is not valid."""
 
     value: float
     unit: str
@@ -39,7 +39,7 @@ class MemoryRun:
 
 
 def measure_once(broker: Broker, scenario: Scenario, queue: str) -> MemoryRun:
-    """Take the measure that the scenario's pattern names."""
+    """Measure what the scenario's pattern names."""
     before = _resident(broker)
     match scenario.pattern:
         case "idle":

@@ -1,14 +1,15 @@
 """``python -m bench.one_sender_one_receiver``: one connection that consumes from one queue while it fills another.
 
 A classic queue is filled with 1,000,000 durable messages of 12 bytes. Then one connection consumes from it, with link
-credit or prefetch 200 and an outcome for each message, and publishes to a quorum queue in batches of 10,000, each of
-which it waits to have confirmed. Over AMQP 0.9.1 a publisher that is too fast for its queue stops the reader of the
-socket, and with it the acknowledgements that the consumer's next messages depend on; over AMQP 1.0 it does not. Shown
-is what was consumed and published, beside the document that the comparison comes from, and the consumer's rate without
-the publisher. A run ends after 10 s, or with the backlog, and rates count only until then.
+credit or prefetch 200 and an outcome for each message. The same connection publishes to a quorum queue in batches of
+10,000, and waits for the confirms of each batch. Over AMQP 0.9.1 a publisher that is too fast for its queue stops the
+reader of the socket, and with it the acknowledgements on which the consumer's next messages depend; over AMQP 1.0 it
+does not. The output has the consumed and published messages, beside those in the document with which this is compared,
+and the consumer's rate without the publisher. A run ends after 10 s, or with the backlog, and rates count only until
+then.
 
 Each round starts Headgate from this tree with syncs that take so many milliseconds longer; with --url one round is made
-on a broker that runs already.
+on a running broker.
 
 For example:
 
@@ -47,7 +48,7 @@ LINK_CREDIT = 200
 
 @dataclass(frozen=True, slots=True)
 class Documented:
-    """What was left of 1,000,000 messages, and what the quorum queue took."""
+    """The document's figures: messages left of 1,000,000, and messages accepted by the quorum queue."""
 
     left: int
     published: int
@@ -59,9 +60,9 @@ class Documented:
 
 DOCUMENTS: dict[Protocol, Documented] = {"0.9.1": Documented(990_932, 172_800), "1.0": Documented(336_229, 130_000)}
 HEADLINE = 73
-"""What 1.0 consumed against 0.9.1, in the document: reported and expected, not a goal."""
+"""The document's ratio of messages consumed with 1.0 to those with 0.9.1: reported and expected, not a goal."""
 ALONE_MIN = 0.9
-"""Of its rate alone, 1.0's consumer beside the publisher, where syncs take 20 ms longer."""
+"""The least share of its rate alone that 1.0's consumer keeps beside the publisher, where syncs take 20 ms longer."""
 GOAL_DELAY_MS = 20.0
 
 
@@ -91,7 +92,7 @@ def prepared(
 
 
 def figures(messages: int, outcome: Outcome) -> Figures:
-    """What was consumed, what is left and what was confirmed until the time was over or the backlog consumed."""
+    """Messages consumed, left and confirmed until the time was over or the backlog consumed."""
     end = outcome.report.end
     seconds = max(end.seconds, 1e-9)
     found: Figures = {
@@ -132,7 +133,8 @@ def table(round_: Round) -> str:
 
 
 def headline_of(round_: Round) -> float | None:
-    """Of rates, not of messages: a backlog that was used up would make the difference look smaller."""
+    """The measured ratio, of rates and not of messages: a backlog that was used up would make the difference look
+    smaller."""
     newer, older = (
         sound_figure(round_, case_name(protocol, publishing=True), "consumed_rate") for protocol in ("1.0", "0.9.1")
     )
@@ -140,7 +142,7 @@ def headline_of(round_: Round) -> float | None:
 
 
 def share_of(round_: Round, protocol: Protocol) -> float | None:
-    """The receiver's rate beside the publisher, against its rate alone."""
+    """The receiver's rate beside the publisher, divided by its rate alone."""
     beside, alone = (
         sound_figure(round_, case_name(protocol, publishing=both), "consumed_rate") for both in (True, False)
     )
@@ -148,7 +150,7 @@ def share_of(round_: Round, protocol: Protocol) -> float | None:
 
 
 def verdicts(round_: Round, sync_delay_ms: float) -> list[Verdict]:
-    """The goal that stands on AMQP 1.0; it holds for a slow disk."""
+    """The goal for AMQP 1.0; it applies to a slow disk."""
     share = share_of(round_, "1.0")
     if sync_delay_ms < GOAL_DELAY_MS or share is None:
         return []
@@ -156,7 +158,7 @@ def verdicts(round_: Round, sync_delay_ms: float) -> list[Verdict]:
 
 
 def lines(case: Case, outcome: Outcome) -> list[Line]:
-    """Both directions, of the cases that have two."""
+    """The lines of both directions, for cases that have two."""
     samples = outcome.report.samples
     if not outcome.report.end.published:
         return []

@@ -70,7 +70,7 @@ def ratios(measured: Entry, peer: Entry) -> dict[str, float]:
 
 
 def versus(measured: Entry, peer: Entry) -> str:
-    """The ratios in words."""
+    """The ratios as text."""
     found = ratios(measured, peer)
     words = {"rate": "messages/s", "broker_cpu_us": "CPU per message", "p99_ms": "p99", "value": "memory"}
     parts = [f"{words[name]} x{value:.3g}" for name, value in found.items()]
@@ -78,7 +78,7 @@ def versus(measured: Entry, peer: Entry) -> str:
 
 
 def verdicts(goal: Goal, measured: Entry, peer: Entry | None) -> list[tuple[str, bool]]:
-    """Each goal that could be judged, in words, and whether it is met."""
+    """Each goal that could be judged, as text, and whether it is met."""
     if measured.void:
         return []
     found = ratios(measured, peer) if peer is not None else {}

@@ -1,8 +1,8 @@
-"""Result files: what was measured, where, how often, and how far the runs spread.
+"""Result files: the figures of each scenario and broker, the environment, the number of runs, and their spread.
 
-A file is JSON: the environment once, then one entry per scenario and broker with every run, and median,
-lowest and highest of each figure over the runs. An entry with a void run is void: its figures are kept to be
-looked at, not to be quoted.
+A file is JSON: the environment once, then one entry per scenario and broker with every run, and median, lowest and
+highest of each figure over the runs. An entry with a void run is void: its figures are kept for inspection, not for
+quoting.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Entry:
 
     @property
     def void(self) -> str:
-        """Why this is not a result: the first run's reason; empty when it is one."""
+        """Why the entry is void: the first void run's reason; empty when it is valid."""
         return next((str(run["void"]) for run in self.runs if run.get("void")), "")
 
     @property
@@ -116,7 +116,7 @@ class Results:
 
 
 def unlike(a: Figures, b: Figures) -> list[str]:
-    """In which respects two environments differ that make figures incomparable."""
+    """The respects in which two environments differ and which make figures incomparable."""
     may_differ = {"commit", "fdatasync_p50_ms"}
     assert may_differ <= set(Environment.__dataclass_fields__)
     return [

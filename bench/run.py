@@ -6,9 +6,9 @@ Examples:
   python -m bench.run --peer-url amqp://guest:guest@127.0.0.1:5673 --peer-pid 4711
   python -m bench.run bulk-12 --url amqp://guest:guest@127.0.0.1:5672 --runs 7 --output mine.json
 
-Without --url, Headgate is started from this tree with default settings, once per scenario, on a free port
-with a fresh data folder. With a peer, each scenario runs on both in turn, A B A B, so that what else the
-machine does hits both alike.
+Without --url, Headgate is started from this tree with default settings, once per scenario, on a free port with a fresh
+data folder. With a peer, each scenario runs on both alternately, A B A B, so that other load on the machine disturbs
+both alike.
 
 Exit status: 0; 1 when a result is void (messages lost, doubled, reordered or refused); 2 when nothing could
 be measured; with --goals, 3 when a goal of a scenario is missed or could not be judged.
@@ -40,10 +40,10 @@ RUNS = 5
 WARM_UP_SECONDS = 1.0
 WARM_UP_MESSAGES = 100_000
 PAUSE_SECONDS = 0.3
-"""Between two runs: brokers clean up behind a deleted queue."""
+"""Pause between two runs, in which brokers clean up after a deleted queue."""
 SERVE = "{python} -m amqp10 serve --listen 127.0.0.1:{port} --data {data}"
 HEADGATE = f"{SERVE} --admin off"
-"""Without an admin server: bench.watched measures what it costs."""
+"""Without an admin server, whose cost bench.watched measures."""
 
 OpenBroker = Callable[[], AbstractContextManager[Broker]]
 
@@ -91,7 +91,7 @@ def parse(arguments: Sequence[str] | None) -> Options:
 
 
 def chosen(options: Options) -> list[Scenario]:
-    """The scenarios to run, with what the command line overrides."""
+    """The scenarios to run, with the overrides of the command line."""
     files = load_scenarios()
     if unknown := [name for name in options.names if name not in files]:
         raise ScenarioError(f"no scenario {unknown[0]!r}; --list shows them")
@@ -100,7 +100,7 @@ def chosen(options: Options) -> list[Scenario]:
 
 
 def with_overrides(scenario: Scenario, options: Options) -> Scenario:
-    """The scenario as the command line wants it; memory is measured over as many seconds as it takes."""
+    """The scenario with the overrides of the command line; memory is measured over as many seconds as it takes."""
     traffic = scenario.traffic
     if options.seed is not None:
         traffic = replace(traffic, seed=options.seed)
@@ -110,7 +110,7 @@ def with_overrides(scenario: Scenario, options: Options) -> Scenario:
 
 
 def queue_names() -> Iterator[str]:
-    """A queue of its own for every run."""
+    """A new queue name for every run."""
     number = 0
     while True:
         number += 1
@@ -118,7 +118,7 @@ def queue_names() -> Iterator[str]:
 
 
 def one_run(broker: Broker, scenario: Scenario, queue: str, patience_seconds: float) -> Figures:
-    """The figures of one run; a run that breaks off is void."""
+    """The figures of one run; a run that is interrupted is void."""
     try:
         if scenario.is_memory:
             return measure_once(broker, scenario, queue).to_json()
@@ -132,7 +132,7 @@ def one_run(broker: Broker, scenario: Scenario, queue: str, patience_seconds: fl
 
 
 class Measurement:
-    """Runs scenarios and prints what they show as it goes."""
+    """Runs scenarios and prints the results as they come."""
 
     def __init__(self, options: Options, open_broker: OpenBroker, peer: Broker | None) -> None:
         self._options = options
@@ -143,7 +143,7 @@ class Measurement:
         self.goals_met = True
 
     def measure(self, scenario: Scenario) -> None:
-        """All runs of one scenario."""
+        """Make all runs of one scenario."""
         print(report.heading(scenario), flush=True)
         with self._open_broker() as broker:
             brokers = [broker] if self._peer is None else [broker, self._peer]
@@ -159,9 +159,9 @@ class Measurement:
         self.goals_met &= all(met for _, met in judged) and len(judged) == scenario.goal.count
 
     def _take_turns(self, brokers: Sequence[Broker], scenario: Scenario) -> list[Entry]:
-        """A warm-up each, then run after run on one broker and the other; an entry per broker.
+        """Warm each broker up, then make runs on the brokers alternately; returns an entry per broker.
 
-        A warm-up counts only when it is void: a message lost there is lost all the same.
+        A warm-up counts only when it is void: a message lost in it is a lost message.
         """
         figures: list[list[Figures]] = [[] for _ in brokers]
         if not scenario.is_memory:
@@ -181,7 +181,7 @@ class Measurement:
 
 
 def warm_up(scenario: Scenario) -> Scenario:
-    """The scenario, shorter."""
+    """The scenario, shortened."""
     traffic = replace(
         scenario.traffic,
         seconds=min(scenario.traffic.seconds, WARM_UP_SECONDS),

@@ -1,4 +1,4 @@
-"""What is measured: scenarios as TOML files in `scenarios/`, one file each.
+"""The scenarios to measure, as TOML files in `scenarios/`, one file each.
 
     title = "…"
     pattern = "one-connection"     # one of those below
@@ -9,10 +9,10 @@
     [traffic]                      # the fields of `load.plan.Traffic`
     [goal]                         # optional: what the measured broker is held to; see `Goal`
 
-Load patterns: *sender* only publishes; *receiver* empties a queue that was filled before; *one-connection*
-and *two-connections* publish and consume at the same time; *many* has `count` senders and `count` receivers,
-a process each, on one queue. Memory patterns: *idle*; *queued*: `count` messages; *idle-connections*: `count`
-of them; *applications*: `count`, each publishes and consumes on one connection; *split-applications*: the
+Load patterns: *sender* only publishes; *receiver* empties a queue that was filled before; *one-connection* and
+*two-connections* publish and consume at the same time; *many* has `count` senders and `count` receivers, a process
+each, on one queue. Memory patterns: *idle*; *queued*: `count` messages; *idle-connections*: `count` connections;
+*applications*: `count` applications, each of which publishes and consumes on one connection; *split-applications*: the
 same with two connections each.
 
 Every file is read strictly: an unknown key or a value of the wrong type is an error that names the file.
@@ -30,7 +30,8 @@ from bench.load.plan import Application, Protocol, Traffic
 
 FOLDER = Path(__file__).parent / "scenarios"
 UNBATCHED_IN_FLIGHT = 200
-"""Unsettled messages of an unbatched publisher: the reference measurements ran 200 senders that each wait."""
+"""Unsettled messages of an unbatched publisher: the reference measurements had 200 senders that each wait for an
+outcome."""
 
 KEYS = {"title", "pattern", "count", "link_credit", "queue_type", "protocol", "traffic", "goal"}
 LoadPattern = Literal["sender", "receiver", "one-connection", "two-connections", "many"]
@@ -39,15 +40,15 @@ MemoryPattern = Literal["idle", "queued", "idle-connections", "applications", "s
 
 
 class ScenarioError(Exception):
-    """A scenario file that cannot be used, and why."""
+    """A scenario file that cannot be used; the text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """Limits for the measured broker; None where there is none.
+    """Limits for the measured broker; None where there is no limit.
 
-    rate_ratio_min, cpu_ratio_max, p99_ratio_max compare with the peer of the same run; memory_max has the
-    unit of the memory measure.
+    rate_ratio_min, cpu_ratio_max, p99_ratio_max compare with the peer in the same run; memory_max is in the unit of the
+    memory measurement.
     """
 
     rate_ratio_min: float | None = None
@@ -90,14 +91,14 @@ class Scenario:
         return self.pattern in get_args(MemoryPattern)
 
     def parameters(self) -> dict[str, object]:
-        """Everything that must be equal for two results to be comparable."""
+        """All parameters that must be equal for two results to be comparable."""
         return {
             "pattern": self.pattern,
             "count": self.count,
             "link_credit": self.link_credit,
             "queue_type": self.queue_type,
             "traffic": asdict(self.traffic),
-            **({} if self.protocol == "1.0" else {"protocol": self.protocol}),  # older files have none
+            **({} if self.protocol == "1.0" else {"protocol": self.protocol}),  # older files lack it
         }
 
     def processes(self, queue: str) -> list[list[Application]]:

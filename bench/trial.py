@@ -1,7 +1,7 @@
-"""One run of one scenario against one broker: load processes started, conducted and judged.
+"""One run of one scenario against one broker: starts load processes, conducts the run and judges it.
 
-The clock starts when all links are attached, and stops at the last arrival (the last outcome or send where
-nobody consumes). Broker CPU is read at the same start and once every load process has reported.
+The clock starts when all links are attached, and stops at the last arrival (without consumers, at the last outcome or
+send). Broker CPU is read at the same start and once every load process has reported.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from bench.scenario import Scenario
 Event: TypeAlias = "dict[str, object]"
 
 FILL_SECONDS = 60.0
-"""Time to fill a queue with the scenario's number of messages before a receiver is measured."""
+"""Time limit to fill a queue with the scenario's messages before a receiver is measured."""
 
 
 class TrialError(Exception):
-    """A run that broke off."""
+    """A run that was interrupted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What one run showed. `void` says why it is not a result; empty when it is one."""
+    """The figures of one run. `void` says why it is void; empty when it is valid."""
 
     messages: int
     seconds: float
@@ -58,13 +58,13 @@ class Run:
 
 
 class Told(Protocol):
-    """What a process is told to do."""
+    """A plan or measurement that is sent to a process."""
 
     def to_json(self) -> str: ...
 
 
 class LoadProcess:
-    """One `python -m bench.load`, or another module that is told what to do like it, and the conversation with it."""
+    """One `python -m bench.load`, or another module with the same protocol, and the conversation with it."""
 
     def __init__(self, plan: Told, module: str = "bench.load") -> None:
         self._process = subprocess.Popen(
@@ -81,20 +81,20 @@ class LoadProcess:
     ) -> None:
         if kind is not None:
             self._process.kill()
-        with self._process:  # closes the pipes, which tells it to close its connections, and waits
+        with self._process:  # closes the pipes, which makes the process close its connections, and waits
             pass
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The id of the process."""
         return self._process.pid
 
     def tell(self, told: Told) -> None:
-        """The next thing to do, where there are several."""
+        """Send the next order, for modules that take several."""
         self._say(told.to_json())
 
     def kill(self) -> None:
-        """Nothing more is wanted of it."""
+        """Kill the process: its results are not needed."""
         self._process.kill()
 
     def go(self, start_ns: int) -> None:
@@ -127,7 +127,7 @@ def running(
     *,
     patience_seconds: float = PATIENCE_SECONDS,
 ) -> Iterator[list[LoadProcess]]:
-    """A load process for each group of applications, all of them attached."""
+    """Start a load process for each group of applications, and wait until all are attached."""
     with contextlib.ExitStack() as stack:
         processes = []
         for group in groups:
@@ -229,14 +229,14 @@ def run_once(broker: Broker, scenario: Scenario, queue: str, *, patience_seconds
 
 
 def _fill(broker: Broker, scenario: Scenario, queue: str) -> dict[int, int]:
-    """Publish the scenario's number of messages, as fast as can be; what each publisher sent."""
+    """Publish the scenario's number of messages, as fast as possible; returns how many each publisher sent."""
     traffic = replace(scenario.traffic, shape="bulk", in_flight=0, settled=False, rate=0.0, seconds=FILL_SECONDS)
     with running(broker, traffic, [[scenario.publisher(queue)]]) as processes:
         return conduct(processes).sent
 
 
 def summarise(outcome: Outcome, *, consumed: bool, cpu_seconds: float, resident: int) -> Run:
-    """The figures of a run, and whether it is a result at all."""
+    """Compute the figures of a run, and whether it is valid."""
     verdict = judge(outcome.sent, outcome.received) if consumed else Verdict()
     messages = outcome.total_received if consumed else sum(outcome.sent.values())
     seconds = max((outcome.end_ns - outcome.start_ns) / 1e9, 1e-9)

@@ -1,13 +1,13 @@
 """``python -m bench.two_senders``: one connection with two publishers, one of them to a slower queue.
 
-Both send durable messages of 12 bytes as fast as they may, for 10 s: one to a classic queue, which does not wait for
-the disk, one to a quorum queue, which does. Nothing is confirmed; over AMQP 1.0 everything is sent settled. Over AMQP
-0.9.1 the broker can only stop reading the socket that both share; over AMQP 1.0 each link has its own link credit.
-Shown is what each queue took, beside what the document has that the comparison comes from, and the classic queue's
-rate with its publisher alone.
+Both send durable messages of 12 bytes as fast as possible, for 10 s: one to a classic queue, which does not wait for
+the disk, one to a quorum queue, which does. There are no confirms; over AMQP 1.0 all messages are sent settled. Over
+AMQP 0.9.1 the broker can only stop reading the socket that both share; over AMQP 1.0 each link has its own link credit.
+The output has the messages accepted by each queue, beside those in the document with which this is compared, and the
+classic queue's rate with its publisher alone.
 
 Each round starts Headgate from this tree with syncs that take so many milliseconds longer; with --url one round is made
-on a broker that runs already.
+on a running broker.
 
 For example:
 
@@ -39,14 +39,14 @@ from bench.together.measure import Outcome, QueueKind, queues
 from bench.together.page import Line
 
 DOCUMENTS: dict[Protocol, tuple[int, int]] = {"0.9.1": (159_077, 155_782), "1.0": (1_089_075, 148_580)}
-"""Classic and quorum queue after 10 s, with RabbitMQ 4.0.0-beta.6 and syncs of 5 ms or more."""
+"""Messages in the classic and the quorum queue after 10 s, with RabbitMQ 4.0.0-beta.6 and syncs of 5 ms or more."""
 DOCUMENTS_BLOCKS_PER_SECOND = 80
 HEADLINE = 4.0
-"""1.0's sum against 0.9.1's, in the document: reported and expected, not a goal."""
+"""The document's ratio of 1.0's sum to 0.9.1's: reported and expected, not a goal."""
 ALONE_MIN = 0.9
-"""Of its rate alone, 1.0's classic link beside the slow one."""
+"""The least share of its rate alone that 1.0's classic link keeps beside the slow one."""
 RATIO_MIN = 8.0
-"""Classic to quorum over 1.0, where syncs take 20 ms longer."""
+"""The least ratio of classic to quorum over 1.0, where syncs take 20 ms longer."""
 RATIO_DELAY_MS = 20.0
 BOTH: tuple[QueueKind, ...] = ("classic", "quorum")
 ALONE: tuple[QueueKind, ...] = ("classic",)
@@ -72,7 +72,7 @@ def prepared(
 
 
 def figures(kinds: Sequence[QueueKind], outcome: Outcome) -> Figures:
-    """What each queue took until the time was over, and what held the reader up."""
+    """Messages that each queue accepted until the time was over, and what held the reader up."""
     taken = dict(zip(kinds, outcome.taken.values(), strict=True))
     found: Figures = {"seconds": round(outcome.seconds, 3)}
     for kind, count in taken.items():
@@ -114,13 +114,13 @@ def headline_of(round_: Round) -> float | None:
 
 
 def share_of(round_: Round, protocol: Protocol) -> float | None:
-    """The classic queue's rate beside the quorum queue, against its rate alone."""
+    """The classic queue's rate beside the quorum queue, divided by its rate alone."""
     beside, alone = (sound_figure(round_, case_name(protocol, kinds), "classic_rate") for kinds in (BOTH, ALONE))
     return ratio(beside, alone)
 
 
 def verdicts(round_: Round, sync_delay_ms: float) -> list[Verdict]:
-    """The goals that stand on AMQP 1.0; they hold for a slow disk."""
+    """The goals for AMQP 1.0; they apply to a slow disk."""
     if sync_delay_ms < RATIO_DELAY_MS:
         return []
     found = []
@@ -132,7 +132,7 @@ def verdicts(round_: Round, sync_delay_ms: float) -> list[Verdict]:
 
 
 def lines(case: Case, outcome: Outcome) -> list[Line]:
-    """Both publishers, of the cases with two."""
+    """The lines of both publishers, for cases with two."""
     if len(outcome.taken) < len(BOTH):
         return []
     return [

@@ -1,9 +1,9 @@
-"""``python -m bench.watched``: what being watched costs a broker.
+"""``python -m bench.watched``: the cost of observing a broker.
 
-Two brokers of this tree run side by side: one with default settings, and one that is watched: its metrics are scraped
-every second and a console is open (what the page streams and polls), or it records flow events. The same load goes to
-one and the other, in turn the one and the other first. Shown is the ratio of the broker's CPU time per message, the
-median of all pairs with its 95 % interval. Who watches runs in a process of its own, whose time does not count.
+Two brokers of this tree run side by side: one with default settings, and one that is observed: its metrics are scraped
+every second and a console is open (the page's stream and polled paths), or it records flow events. Both get the same
+load; which one comes first alternates. The output is the ratio of the broker's CPU time per message, the median of all
+pairs with its 95 % interval. The observer runs in a process of its own, whose time does not count.
 
 Exit status: 0; 1 when a run is void (messages lost, doubled or reordered); 3 when the median is above the goal.
 
@@ -38,19 +38,19 @@ GOAL = {"admin": 1.05, "flow-events": 1.05}
 CONFIDENCE = 0.95
 STREAMED = "/api/headgate/live"
 POLLED = {"/metrics": 1.0, "/api/headgate/flow-map": 2.0}
-"""Paths, and the seconds between two requests: Prometheus, and the page that polls the most."""
+"""Paths, and the seconds between two requests: Prometheus's, and those of the page that polls the most."""
 ANSWER_SECONDS = 10.0
 
 
 def settings(by: str, admin_port: int) -> str:
-    """The watched broker's configuration."""
+    """The observed broker's configuration."""
     if by == "flow-events":
         return "[admin]\nenabled = false\n[flow_events]\nenabled = true\n"
     return f'[admin]\nenabled = true\nlisten = ["127.0.0.1:{admin_port}"]\n'
 
 
 def ask(port: int, path: str) -> int:
-    """One request, read to its end; the bytes of the answer."""
+    """Make one request and read the whole answer; returns its size in bytes."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_SECONDS)
     with contextlib.closing(connection):
         connection.request("GET", path)
@@ -61,7 +61,7 @@ def ask(port: int, path: str) -> int:
 
 
 def poll(port: int) -> None:
-    """Ask for what is polled, for ever."""
+    """Poll the paths in :data:`POLLED`, for ever."""
     due = dict.fromkeys(POLLED, time.monotonic())
     while True:
         path = min(due, key=lambda one: due[one])
@@ -71,7 +71,7 @@ def poll(port: int) -> None:
 
 
 def follow(port: int) -> None:
-    """Read what is streamed, for ever."""
+    """Read the console's stream, for ever."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_SECONDS)
     connection.request("GET", STREAMED)
     answer = connection.getresponse()
@@ -84,7 +84,7 @@ def follow(port: int) -> None:
 
 @contextlib.contextmanager
 def watching(by: str, port: int) -> Iterator[list[multiprocessing.Process]]:
-    """The processes that watch."""
+    """Start the processes that observe."""
     todo = (poll, follow) if by == "admin" else ()
     processes = [multiprocessing.Process(target=one, args=(port,), daemon=True) for one in todo]
     for process in processes:
@@ -98,10 +98,11 @@ def watching(by: str, port: int) -> Iterator[list[multiprocessing.Process]]:
 
 
 def interval(ratios: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """An interval that has the median of all that could be measured with at least this confidence.
+    """An interval that contains the median of all possible measurements with at least this confidence.
 
-    Of sorted values the r-th lowest and the r-th highest, with the highest r for which the chance that fewer than r of
-    n values lie on one side of the median, in either direction, is at most 1 - confidence (the sign test, turned).
+    Of the sorted values it runs from the r-th lowest to the r-th highest, with the highest r for which the chance that
+    fewer than r of n values lie on one side of the median, in either direction, is at most 1 - confidence (the sign
+    test, inverted).
     """
     ordered, n = sorted(ratios), len(ratios)
     rank, chance = 0, 0.0
@@ -116,7 +117,7 @@ def interval(ratios: Sequence[float], confidence: float = CONFIDENCE) -> tuple[f
 
 
 def measure(plain: Broker, watched: Broker, scenario: Scenario, pairs: int) -> list[float]:
-    """Watched by plain, CPU time per message, for each pair. Ends the process for a run that is no result."""
+    """The ratio of CPU time per message, observed to plain, for each pair. Ends the process when a run is void."""
     names = queue_names()
 
     def one(broker: Broker, load: Scenario) -> float:
@@ -138,7 +139,7 @@ def measure(plain: Broker, watched: Broker, scenario: Scenario, pairs: int) -> l
 
 
 def run(given: argparse.Namespace, folder: Path) -> bool:
-    """All scenarios; whether each met the goal."""
+    """Measure all scenarios; returns whether each met the goal."""
     scenarios = load_scenarios()
     port, file, met = free_port(), folder / "watched.toml", True
     file.write_text(settings(given.by, port))

@@ -39,11 +39,11 @@ USAGE, DAMAGED, DISK_FAILED = 2, 8, 9
 
 
 class Amqp091Alone:
-    """:class:`core.process.Protocols`."""
+    """The 0.9.1 part of a process; see :class:`core.process.Protocols`."""
 
     def __init__(self) -> None:
         self.converter = Inspection()
-        self.annotations = PlainAnnotations()  # nobody adds any: only AMQP 1.0 consumers could
+        self.annotations = PlainAnnotations()  # none are added: only AMQP 1.0 consumers could add annotations
         self.encodings = (Origin.AMQP091,)
         self.traffic = {"amqp091": Traffic()}
         self._control: BrokerControl | None = None
@@ -51,7 +51,7 @@ class Amqp091Alone:
     def front_ends(
         self, settings: Settings, broker: Broker, access: Access, stalls: Stalls, flow: FlowRecorder
     ) -> Sequence[FrontEndFactory]:
-        """One."""
+        """The front end factory of AMQP 0.9.1."""
         self._control = BrokerControl(broker, version=headgate_version(), pid=os.getpid(), stalls=stalls)
         return [
             amqp091_factory(
@@ -69,7 +69,7 @@ class Amqp091Alone:
         ]
 
     def flow_message(self, packet: bytes, wall: float) -> tuple[bytes, Origin]:
-        """As this protocol has it: the time in seconds."""
+        """Make a message whose timestamp is the wall-clock time in whole seconds."""
         properties = BasicProperties(content_type=PACKET_CONTENT_TYPE, timestamp=int(wall))
         return entry_of(encode_properties(properties), packet), Origin.AMQP091
 
@@ -80,7 +80,7 @@ class Amqp091Alone:
         return self._control
 
     def started(self, server: Server, sampler: Sampler) -> None:
-        """For the admin server, which alone shows both."""
+        """Keep what the admin server needs; it shows the server and the sampler."""
         self.control.server, self.control.sampler = server, sampler
 
 

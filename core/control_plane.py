@@ -1,4 +1,4 @@
-"""What an operator may see and do, put together from the broker and the server for the control requests."""
+"""What an operator may see and do: the broker and the server behind the control requests."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -16,7 +16,7 @@ from core.store.definitions import PolicyDeclaration
 
 
 class BrokerControl:
-    """The control plane of one broker process. ``server`` and ``sampler`` are set once there are."""
+    """The control plane of one broker process. ``server`` and ``sampler`` are set once they exist."""
 
     def __init__(self, broker: Broker, *, version: str, pid: int, stalls: Stalls) -> None:
         self.server: Server | None = None
@@ -28,7 +28,7 @@ class BrokerControl:
         self._stalls = stalls
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
-        """Everything of a kind, or the one with this identity: for kinds of which there are few."""
+        """All rows of a kind, or the one with this identity. Only for kinds of which there are few rows."""
         if kind in SERVER_KINDS:
             return [] if self.server is None else self.server.snapshot(kind, identity)
         if kind == "stalls":
@@ -43,7 +43,7 @@ class BrokerControl:
         return self._stalls.rows() if kind == "stalls" else self._broker.rows(kind, identity)
 
     def status(self) -> Snapshot:
-        """The broker at a glance."""
+        """A summary of the broker's state."""
         status: Snapshot = {"product": "Headgate", "version": self._version, "pid": self._pid}
         if self.server is not None:
             status["listeners"] = self.server.snapshot("listeners")
@@ -55,7 +55,7 @@ class BrokerControl:
         return status
 
     def configuration(self) -> str:
-        """The settings in force, as a file without secrets; "" where nobody has said them."""
+        """The settings in force, as a file without secrets; "" where they are not known."""
         return self.settings_text()
 
     def set_alarm(self, name: str) -> None:
@@ -79,7 +79,7 @@ class BrokerControl:
         return self._broker.replay_messages(queue, count)
 
     def why(self, kind: str, identity: str) -> Walk[Snapshot | None]:
-        """What holds something up; None where there is none of that name."""
+        """What holds up a connection, link or address; None where there is none of that name."""
         return why(self, kind, identity)
 
     def close_connection(self, identity: str, reason: str) -> bool:
@@ -87,14 +87,15 @@ class BrokerControl:
         return self.server is not None and self.server.close_connection(identity, reason)
 
     def drain(self, *, wanted: bool) -> Snapshot:
-        """Hold up publishers and consumers, and let nobody in; or all that no more. Returns how far it is."""
+        """Start or end a drain: publishers and consumers stand still, and new connections are refused. Returns its
+        progress."""
         self._broker.drain(wanted=wanted)
         if self.server is not None:
             self.server.drain(wanted=wanted)
         return self.draining()
 
     def draining(self) -> Snapshot:
-        """How far a drain is: ``unsettled`` are messages that consumers have and have not settled."""
+        """The progress of a drain: ``unsettled`` counts the messages that consumers hold and have not settled."""
         since = None if self.server is None else self.server.drained_since
         return {
             "draining": since is not None,
@@ -105,11 +106,11 @@ class BrokerControl:
 
     @property
     def unsettled(self) -> int:
-        """Messages that consumers have and have not settled."""
+        """How many messages consumers hold and have not settled."""
         return self._broker.unsettled
 
     def trace_frames(self, identity: str, *, wanted: bool) -> None:
-        """Look at the frames of a connection, or do not any more. Raises NotFound, LimitReached."""
+        """Start or end the frame trace of a connection. Raises NotFound, LimitReached."""
         if self.server is not None:
             self.server.trace_frames(identity, wanted=wanted)
 
@@ -120,7 +121,7 @@ class BrokerControl:
         return self.server.traced_frames(identity, after)
 
     def order(self, order: Order) -> None:
-        """Have a link or session do something. Raises NotFound, Invalid."""
+        """Have a link or session carry out an order. Raises NotFound, Invalid."""
         if self.server is None:
             raise NotFound(f"there is no '{order.identity}'")
         self.server.order(order)
@@ -142,7 +143,7 @@ class BrokerControl:
         return next(iter(self._broker.snapshot("policies", name)), None)
 
     def explain_policies(self, queue: str) -> Snapshot:
-        """Which policy holds for a queue, and why."""
+        """Which policy applies to a queue, and why."""
         return self._broker.explain_policies(queue)
 
     def memory(self) -> Snapshot:
@@ -154,11 +155,11 @@ class BrokerControl:
         return self._measuring().disk()
 
     def set_memory_watermark(self, text: str) -> None:
-        """Another watermark, until the next start."""
+        """Set another watermark, until the next start."""
         self._measuring().set_memory_watermark(text)
 
     def set_disk_free_limit(self, text: str) -> None:
-        """Another limit of free disk space, until the next start."""
+        """Set another limit of free disk space, until the next start."""
         self._measuring().set_disk_free_limit(text)
 
     def _measuring(self) -> Sampler:

@@ -1,4 +1,4 @@
-"""Declaring what was deleted a moment ago: where many bindings went with it, it takes a moment until they are gone."""
+"""Declaring again what was deleted a moment ago: removing its many bindings may take some turns."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,8 @@ from core.slices import Found, Walk
 
 
 def once_gone(declare: Callable[[], Found]) -> Walk[Found]:
-    """What a declaration returns, as soon as nothing is left of what had its name. What else it raises is raised."""
+    """Call ``declare`` until nothing is left of the old thing of that name, and return its result. Other errors are
+    raised."""
     while True:
         try:
             return declare()

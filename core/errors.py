@@ -1,7 +1,7 @@
 """What the engine refuses, in no protocol's words.
 
-Each front end owns one total table from these to its protocol's conditions. An engine error is always somebody's
-mistake or a limit, never a bug of ours: bugs are assertions.
+Each front end owns one total table from these errors to its protocol's conditions. An engine error is a client's or
+operator's mistake, or a limit, never a bug of ours: bugs are assertions.
 """
 
 
@@ -14,19 +14,20 @@ class NotFound(EngineError):
 
 
 class Locked(EngineError):
-    """An exclusive queue of another connection."""
+    """The queue is exclusive to another connection."""
 
 
 class Inequivalent(EngineError):
-    """A declaration that differs from what exists."""
+    """The declaration differs from the existing queue or exchange."""
 
 
 class PreconditionFailed(EngineError):
-    """The request is well formed, but the state of things forbids it."""
+    """The request is well formed, but the present state forbids it."""
 
 
 class StillGoing(EngineError):
-    """What has this name is deleted, and some of its bindings are still there: soon it can be declared again."""
+    """The thing of this name was deleted, but some of its bindings are not removed yet. It can soon be declared
+    again."""
 
 
 class Invalid(EngineError):

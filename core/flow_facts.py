@@ -1,10 +1,10 @@
-"""What front ends tell of the flow on their connections: the seam between them and who records it.
+"""The interface through which front ends report the flow on their connections to a recorder of flow events.
 
-Front ends call per run, never per message, and only where somebody wants to know: when nobody does, they hold None
-and nothing is called. A recorder adds up and takes notes; it answers nothing, raises nothing and changes nothing.
+Front ends call a recorder per run, never per message. Where nothing is recorded, they hold None and call nothing. A
+recorder adds up and takes notes; it returns no answer, raises nothing and changes nothing.
 
-Who records reads the counters of a link or stage itself, when its note is due: :data:`LinkStanding` and
-:data:`StageStanding`. So a front end only says that something has changed.
+The recorder reads the counters of a link or stage itself, when its record is due: :data:`LinkStanding` and
+:data:`StageStanding`. So a front end only reports that something has changed.
 """
 
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 FLOW_STREAM = "$flow"
-"""The stream that flow events are kept in. Links to and from it are not recorded: it would feed on itself."""
+"""The stream in which flow events are kept. Links to and from it are not recorded, or it would feed on itself."""
 PACKET_CONTENT_TYPE = "application/cbor-seq"
-"""Of a message that carries flow events [RFC 8742]."""
+"""The content type of a message that carries flow events [RFC 8742]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowConnection:
-    """A connection, as its events name it."""
+    """A connection, with the names that its events carry."""
 
     identity: str
     peer: str
@@ -52,14 +52,14 @@ class StageStanding(NamedTuple):
     """The stage credit of a stage now."""
 
     blocks: int
-    """How often it became blocked, of all time."""
+    """How often it has become blocked since it began."""
     blocked: bool
     held_up_by: str
     """The stages that block it, or blocked it last."""
 
 
 class Settled(Enum):
-    """What became of messages: the publisher's answer, or the consumer's."""
+    """How messages were settled, by the broker for a publisher or by the consumer."""
 
     ACCEPTED = "accepted"
     REJECTED = "rejected"
@@ -68,72 +68,75 @@ class Settled(Enum):
 
 
 class LinkRecorder(Protocol):
-    """Notes about one link."""
+    """Records the flow on one link."""
 
     def transferred(self, n: int) -> None:
-        """So many messages came in, or went out to the socket."""
+        """Note that ``n`` messages came in, or went out to the socket."""
 
     def settled(self, n: int, outcome: Settled) -> None:
-        """So many were answered."""
+        """Note that ``n`` messages were settled."""
 
     def changed(self) -> None:
-        """The link credit may be another."""
+        """Note that the link credit may have changed."""
 
     def detached(self) -> None:
-        """The link is over. Nothing is called after this."""
+        """Note that the link has ended. No method is called after this."""
 
 
 class StageRecorder(Protocol):
-    """Notes about one stage of stage credit."""
+    """Records one stage of stage credit."""
 
     def changed(self) -> None:
-        """It became blocked, or ceased to be."""
+        """Note that the stage has become blocked, or is not blocked any more."""
 
 
 class FlowFeed(Protocol):
-    """The events of one connection, for its own client. What the client does not fetch is dropped, and counted."""
+    """The events of one connection, for its own client. Events that the client does not fetch in time are dropped and
+    counted."""
 
     @property
     def due(self) -> float | None:
-        """The monotonic time at which there is something to take; None while there is nothing to come."""
+        """The monotonic time at which there is something to take; None while nothing is expected."""
 
     def take(self) -> bytes | None:
-        """The next packed events; None when there are none."""
+        """Take the next packed events; None when there are none."""
 
     def close(self) -> None:
-        """The client wants no more."""
+        """End the feed: the client wants no more."""
 
 
 class ConnectionRecorder(Protocol):
-    """Notes about one connection."""
+    """Records the flow on one connection."""
 
     def link_attached(self, link: FlowLink, standing: Callable[[], LinkStanding] | None) -> LinkRecorder:
-        """A new link. Without ``standing`` it has no link credit (0.9.1)."""
+        """Note a new link. One without ``standing`` has no link credit (0.9.1)."""
 
     def stage(self, kind: str, name: str, standing: Callable[[], StageStanding]) -> StageRecorder:
-        """A stage that this connection's messages pass: a "reader", "channel" or "queue"."""
+        """Note a stage that this connection's messages pass: a "reader", "channel" or "queue"."""
 
     def window_closed(self, session: str, side: str) -> None:
-        """An incoming-window is used up or closed: that of the "broker" or of the "client"."""
+        """Note that an incoming-window is used up or closed: that of the "broker" or of the "client"."""
 
     def window_opened(self, session: str, side: str) -> None:
-        """It is open again. Nothing happens when it was not closed."""
+        """Note that it is open again. Ignored when it was not closed."""
 
     def session_ended(self, session: str) -> None:
-        """Its windows are no more."""
+        """Note that a session has ended, and its windows with it."""
 
     def follow(self, notify: Callable[[], None]) -> FlowFeed:
-        """Give the connection's client its own events from now on, beginning with how it stands.
+        """Give the connection's client its own events from now on, beginning with the present state.
 
-        ``notify`` is called when there is something that should not wait. Only one may follow at a time.
+        ``notify`` is called when there is an event that should not wait. Only one feed at a time is possible.
         """
 
     def closed(self) -> None:
-        """The connection is over, or nobody wants its events any more. Nothing is called after this."""
+        """Note that the connection has closed, or that its events are not wanted any more. No method is called after
+        this."""
 
 
 class FlowRecorder(Protocol):
-    """Who records."""
+    """Records flow events."""
 
     def connection(self, who: FlowConnection, *, followed: bool = False) -> ConnectionRecorder | None:
-        """A connection has opened, or (``followed``) its client wants to follow it. None when nobody wants to know."""
+        """Begin to record a connection that has opened, or (``followed``) whose client follows it. None when that is
+        not wanted."""

@@ -1,9 +1,9 @@
-"""The narrow waist: the five verbs a front end may use on the engine, and the actions it gets back.
+"""The interface between front ends and the engine: five verbs, and the actions with which the engine answers.
 
 The engine knows no protocol and calls no front end: it answers by putting actions into mailboxes. A callback during
 ``settle`` could call ``grant``, which dispatches, which calls back; with actions the order of effects is the order of
-the list. Every verb takes a run or a range, and is exact for any size. Messages move between queues and consumers
-only in :meth:`Engine.turn`, once per wake-up.
+the list. Every verb takes a run or a range, and is exact for any size. Messages move between queues and consumers only
+in :meth:`Engine.turn`, once per wake-up.
 
 Numbers: a *confirm number* is the publisher's own (``Run.first`` and up). A *delivery number* is the engine's, counts
 from 0 for each consumer, and has no gaps. Neither wraps.
@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Protocol
 from core.clock import Now
 from core.errors import EngineError
 from core.message import Attributes, Origin, Return, Route, Run
+from core.slices import Walk
 
-if TYPE_CHECKING:  # front ends reach the engine through here, and few of them need it
+if TYPE_CHECKING:  # all front ends import this module, and few of them need stage credit
     from core.credit_flow.flow import CreditFlow
 
 
 class Outcome(Enum):
-    """What became of a published message."""
+    """How the engine has settled a published message."""
 
     ACCEPTED = "accepted"
     REJECTED = "rejected"
@@ -31,7 +32,7 @@ class Outcome(Enum):
 
 
 class Disposal(Enum):
-    """What a consumer did with a delivery, when it does not simply go back (then it is a ``Return``)."""
+    """How a consumer has settled a delivery that does not go back to its queue (for one that does, see ``Return``)."""
 
     ACCEPTED = "accepted"
     REJECTED = "rejected"
@@ -42,7 +43,7 @@ class Disposal(Enum):
 
 @dataclass(frozen=True, slots=True)
 class QueueTarget:
-    """Straight into one queue (the default exchange with the queue's name as the key)."""
+    """Directly into one queue (the default exchange with the queue's name as the routing key)."""
 
     queue: str
 
@@ -67,17 +68,17 @@ class Mailbox:
     __slots__ = ("_notify", "actions")
 
     def __init__(self, notify: Callable[[], None]) -> None:
-        self.actions: list[Action] = []  # those that wait; to be looked at only
+        self.actions: list[Action] = []  # the waiting actions, for reading only
         self._notify = notify
 
     def put(self, action: "Action") -> None:
-        """Append an action; the owner hears of the first only."""
+        """Append an action. ``notify`` is called for the first waiting action only."""
         if not self.actions:
             self._notify()
         self.actions.append(action)
 
     def take(self, most: int = 2**31, *, put_back: Sequence["Action"] = ()) -> list["Action"]:
-        """The oldest actions, ``most`` at most, once ``put_back`` are the oldest again. Who leaves some comes back."""
+        """Take the ``most`` oldest actions, with ``put_back`` before them. A caller that leaves some calls again."""
         if put_back:
             self.actions[:0] = put_back
         actions, self.actions = self.actions, self.actions[most:]
@@ -89,8 +90,9 @@ class Mailbox:
 class Publisher:
     """A front end's publishing link or channel as the engine sees it.
 
-    ``fixed_target`` is None when every run names its own (anonymous terminus, 0.9.1 channels). ``owner`` is the
-    connection's identity, for exclusive queues. ``reference`` is the front end's and opaque to the engine.
+    ``fixed_target`` is None when every run names its own target (anonymous terminus, 0.9.1 channels). ``owner`` is the
+    connection's identity, for exclusive queues. ``reference`` belongs to the front end; the engine does not look
+    inside.
     """
 
     mailbox: Mailbox
@@ -98,19 +100,19 @@ class Publisher:
     fixed_target: Target | None
     reference: object
     unsynced: int = 0
-    """Its messages that wait for a sync before they are accepted. The engine's; front ends may read it."""
+    """How many of its messages wait for a sync before they are accepted. Front ends may only read it."""
     link_credit_max: int | None = None
-    """The most link credit that the policy of its fixed target lets it have; None for no such limit. As above."""
+    """The most link credit that a policy allows to its fixed target's publishers; None for no limit. Read only."""
     stage_credit: "CreditFlow | None" = None
-    """Its side of the stage credit with queues, its own alone. None for one that nothing but link credit brakes."""
+    """Its own side of the stage credit with queues. None for a publisher that is limited by link credit only."""
 
 
 AGE_SECONDS = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3_600, "m": 60, "s": 1}
-"""The units of an age such as ``7D``, of a stream's messages: years of 365 days, months of 30."""
+"""Seconds in each unit of an age such as ``7D``, for messages of a stream: years of 365 days, months of 30."""
 
 
 class StreamPosition(Enum):
-    """Where a consumer of a stream begins, besides an offset, a time or an interval."""
+    """Named positions in a stream at which a consumer may begin."""
 
     FIRST = "first"
     LAST = "last"
@@ -131,24 +133,24 @@ class StreamOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumeOptions:
-    """What a consumer asks of a queue."""
+    """What a consumer asks of a queue when it attaches."""
 
     priority: int = 0
     """Higher is served first while it has a queue grant."""
     exclusive: bool = False
     """No other consumer may be attached."""
     getter: bool = False
-    """It takes what each grant brings at once, always as with drain, and is no consumer otherwise: it is not counted,
-    not bound by exclusive or single active consumers, and without effect on auto-delete [0-9-1 basic.get]. A grant
-    counts as use of the queue. Priority and exclusive mean nothing for it; streams refuse it."""
+    """It takes at once what each grant brings, as with drain. Otherwise it does not count as a consumer: it is not
+    bound by exclusive or single active consumers, and has no effect on auto-delete [0-9-1 basic.get]. A grant counts as
+    use of the queue. Priority and exclusive mean nothing for it; streams refuse it."""
     stream: StreamOptions = StreamOptions()
-    """Without meaning for other queues."""
+    """For streams only."""
     consumer_timeout_ms: int | None = None
-    """How long its deliveries may stay unsettled, where it asks for less than the queue allows."""
+    """How long its deliveries may stay unsettled, in milliseconds, when that is less than the queue allows."""
 
 
 class Consumer(Protocol):
-    """A consumer as the engine hands it out. Front ends may only read these."""
+    """A consumer as the engine returns it. Front ends may only read its attributes."""
 
     @property
     def reference(self) -> object:
@@ -159,11 +161,11 @@ class Consumer(Protocol):
 
     @property
     def active(self) -> bool:
-        """False for a consumer that waits behind the single active one."""
+        """False for a consumer that waits because another one is the single active consumer."""
 
     @property
     def link_credit_max(self) -> int | None:
-        """The most link credit that its queue's policy lets it use; None for no such limit."""
+        """The most link credit that its queue's policy lets it use; None for no limit."""
 
 
 # --- actions -------------------------------------------------------------------------------------------------------
@@ -183,23 +185,23 @@ class Delivered:
     delivery_count: int
     """Failed delivery attempts of each of these messages so far [3.2.1]."""
     first_acquirer: bool
-    """True when none of them was ever handed to anybody before [3.2.1]."""
+    """True when none of them was handed to any consumer before [3.2.1]."""
     annotations: Mapping[object, object] | None = None
     """Annotations that earlier consumers added with modified, the same for each of these messages."""
     sequences: Sequence[int] | None = None
-    """A number for each message, to be told under the annotation ``sequence_key``; None where none is told."""
+    """A number for each message, sent as the annotation ``sequence_key``; None when no numbers are sent."""
     sequence_key: str = ""
     """``x-stream-offset`` or ``x-opt-sequence``."""
     route: Route | None = None
-    """How these messages came into the queue; None for straight into it."""
+    """How these messages came into the queue; None when they were published directly into it."""
 
 
 @dataclass(eq=False, slots=True)
 class GrantReply:
     """The answer to one ``grant``, behind the deliveries that the grant brought at once.
 
-    ``available`` is what is ready in the queue now (not what was). ``drained`` is how much of the grant was given
-    back because the grant asked for drain and the queue had no more; the grant is 0 then.
+    ``available`` is the number of ready messages in the queue now. ``drained`` is how much of the grant was given back
+    because it asked for drain and the queue had no more; the grant is 0 then.
     """
 
     consumer: Consumer
@@ -209,19 +211,19 @@ class GrantReply:
 
 @dataclass(eq=False, slots=True)
 class Confirmed:
-    """The engine's answer for messages ``first`` to ``last`` (confirm numbers, both inclusive)."""
+    """The engine has settled messages ``first`` to ``last`` (confirm numbers, both inclusive)."""
 
     publisher: Publisher
     first: int
     last: int
     outcome: Outcome
     error: EngineError | None = None
-    """Why, for a rejection that has a reason."""
+    """The cause, for a rejection that has one."""
 
 
 @dataclass(eq=False, slots=True)
 class PublisherBlocked:
-    """Why a publisher's target takes no more for now; None when it does again. One of docs/flow-reasons."""
+    """Why the publisher's target takes no more messages now; None when it takes them again (docs/flow-reasons)."""
 
     publisher: Publisher
     reason: str | None
@@ -229,7 +231,7 @@ class PublisherBlocked:
 
 @dataclass(eq=False, slots=True)
 class PublisherClosed:
-    """The publisher's fixed target is gone. Confirms for it were put before this."""
+    """The publisher's fixed target was deleted. Confirms for it were put before this."""
 
     publisher: Publisher
     error: EngineError
@@ -239,7 +241,7 @@ class PublisherClosed:
 class TakenBack:
     """The consumer has held these deliveries too long (delivery numbers, both inclusive): they are in the queue again.
 
-    What the consumer says of them from now on has no effect.
+    If the consumer settles them later, that has no effect.
     """
 
     consumer: Consumer
@@ -249,7 +251,7 @@ class TakenBack:
 
 @dataclass(eq=False, slots=True)
 class Cancelled:
-    """The consumer's queue is gone, and with it every delivery that is not settled."""
+    """The consumer's queue was deleted, and with it every unsettled delivery."""
 
     consumer: Consumer
     error: EngineError
@@ -293,7 +295,7 @@ class Engine(Protocol):
         """Put ``AlarmChanged`` into this mailbox from now on. Returns the alarms that are on."""
 
     def unsubscribe(self, mailbox: Mailbox, owner: object) -> bool:
-        """The connection is gone: empty and forget its mailbox, delete its exclusive queues. True: call again."""
+        """Forget the mailbox of a closed connection, and delete its exclusive queues. True: call again next turn."""
 
     def publisher(
         self,
@@ -310,13 +312,13 @@ class Engine(Protocol):
         """
 
     def retire(self, publisher: Publisher) -> None:
-        """The publisher is gone, and its stage credit ends. What it published stays; no action for it follows."""
+        """Remove a publisher and end its stage credit. Its messages stay in their queues; no action for it follows."""
 
     def publish(self, publisher: Publisher, target: Target, run: Run, now: Now) -> None:
-        """Take a run. ``Confirmed`` follows for every message of it, also for transient and unroutable ones.
+        """Publish a run. ``Confirmed`` follows for every message of it, also for transient and unroutable ones.
 
-        Raises NotFound when the exchange does not exist, or the queue of a target that is not fixed; nothing of the
-        run is taken then. A message that no queue wants is confirmed as RELEASED.
+        Raises NotFound when the exchange does not exist, or the queue of a target that is not fixed; then no message of
+        the run is published. A message that is routed to no queue is confirmed as RELEASED.
         """
 
     def consume(
@@ -325,30 +327,30 @@ class Engine(Protocol):
         """Attach a consumer with no grant. Raises NotFound, Locked, PreconditionFailed (a getter of a stream)."""
 
     def cancel(self, consumer: Consumer, *, requeue: bool = True) -> None:
-        """Detach; what is unsettled returns to its original positions, in order. Nothing follows for it.
+        """Detach a consumer; its unsettled deliveries return to their original positions. No action for it follows.
 
-        Without ``requeue`` the consumer gets nothing more, but keeps what it holds and settles it as before, until
-        everything is settled or it is cancelled once more with ``requeue``. ``TakenBack`` may still follow for it.
+        Without ``requeue`` the consumer gets no more deliveries, but keeps its unsettled ones and settles them as
+        before, until all are settled or it is cancelled again with ``requeue``. ``TakenBack`` may still follow for it.
         """
 
     def grant(self, consumer: Consumer, n: int, drain: bool) -> None:
         """Set (not add) the consumer's queue grant to ``n`` messages. One ``GrantReply`` follows in the next turn.
 
-        A second grant before the reply replaces the first; there is one reply for each grant all the same.
+        A second grant before the reply replaces the first; each of the two grants still gets its own reply.
         """
 
     def settle(self, consumer: Consumer, first: int, last: int, disposal: Disposal | Return) -> None:
-        """Dispose of the deliveries in a range; numbers that are not outstanding are passed over."""
+        """Settle the deliveries in a range of delivery numbers; numbers that are not outstanding are ignored."""
 
     def turn(self, now: Now) -> bool:
-        """Do the work that verbs left behind: stage turns, then dispatch of the touched queues; and what is due.
+        """Do the work that verbs left behind: stage turns, dispatch of the touched queues, then work that is due.
 
         Returns True when a budget ran out and work is left for another turn.
         """
 
     @property
     def deadline(self) -> float:
-        """The monotonic time at which something will be due although no verb is called; infinity for never."""
+        """The monotonic time at which the engine needs a turn although no verb was called; infinity for never."""
 
 
 class ExchangeType(Enum):
@@ -363,7 +365,7 @@ class ExchangeType(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueDeclaration:
-    """What defines a queue; two declarations are equivalent when they are equal."""
+    """The definition of a queue; two declarations are equivalent when they are equal."""
 
     name: str
     durable: bool = True
@@ -375,7 +377,7 @@ class QueueDeclaration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeDeclaration:
-    """What defines an exchange."""
+    """The definition of an exchange."""
 
     name: str
     type: ExchangeType = ExchangeType.DIRECT
@@ -406,7 +408,7 @@ class QueueInfo:
     unacknowledged: int
     consumers: int
     identity: str
-    """32 hexadecimal digits, new at every declaration: a queue that was deleted and declared again is another one."""
+    """32 hexadecimal digits, new at every declaration: they tell a queue from an earlier one of the same name."""
 
 
 class Topology(Protocol):
@@ -428,13 +430,13 @@ class Topology(Protocol):
         """Raises NotFound, Locked."""
 
     def ready_messages(self, name: str) -> int:
-        """As in :meth:`queue_info`, at no cost that grows with consumers; 0 for a queue that is not there."""
+        """As in :meth:`queue_info`, at a cost that does not grow with consumers; 0 for a queue that is not there."""
 
     def delete_queue(self, name: str, owner: object) -> int:
-        """Returns how many ready messages went with it; 0 for a queue that does not exist. Raises Locked."""
+        """Delete a queue; returns how many ready messages it had, 0 when there is no such queue. Raises Locked."""
 
-    def purge_queue(self, name: str, owner: object) -> int:
-        """Remove the ready messages; returns how many. Raises NotFound, Locked."""
+    def purge_queue(self, name: str, owner: object) -> Walk[int]:
+        """Remove the ready messages; returns how many, when it is to be written. Raises NotFound, Locked, Invalid."""
 
     def declare_exchange(self, declaration: ExchangeDeclaration) -> bool:
         """Raises Inequivalent, Invalid, StillGoing, Forbidden (default exchange, ``amq.`` prefix when new)."""
@@ -446,7 +448,7 @@ class Topology(Protocol):
         """An exchange's definition. Raises NotFound, also for the default exchange, which was never declared."""
 
     def exchange_in_use(self, name: str) -> bool:
-        """True when bindings leave it; an unknown exchange has none."""
+        """True when it is the source of bindings; False for an unknown exchange."""
 
     def bind(self, binding: Binding, owner: object) -> None:
         """Idempotent. Raises NotFound, Locked, Forbidden (default exchange)."""
@@ -455,22 +457,22 @@ class Topology(Protocol):
         """Idempotent. Raises Forbidden (default exchange)."""
 
     def bindings(self, source: str, destination: str, destination_is_queue: bool) -> Iterator[Binding | None]:
-        """All bindings between two nodes, with None for each other one looked at; an unknown node has none."""
+        """All bindings between two nodes, with None for each other binding looked at; empty for an unknown node."""
 
 
 Snapshot = dict[str, object]
-"""Plain values only (str, int, float, bool, None, lists and dicts of these): any protocol can send it."""
+"""Plain values only (str, int, float, bool, None, lists and dicts of these), so that any protocol can send it."""
 
 
 class Observable(Protocol):
-    """A part with state to show implements this from plain counters."""
+    """A part of the broker whose state can be shown, from plain counters."""
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
-        """Everything of a kind ("queues", "links", …), or the one with this identity ([] when there is none)."""
+        """All rows of a kind ("queues", "links", …), or the one with this identity ([] when there is none)."""
 
 
 class Control(Protocol):
-    """What an operator may do at run time."""
+    """What an operator may do while the broker runs."""
 
     def set_alarm(self, name: str) -> None:
         """Raise an alarm by hand. Raises Invalid for a name that is not an alarm."""
@@ -482,20 +484,20 @@ class Control(Protocol):
         """The first ready messages of a queue, ``count`` at most; they stay as they are.
 
         Of each: ``sequence``, ``bytes``, ``priority``, ``durable``, ``delivery_count``, ``expires_at`` (wall-clock
-        seconds, or None) and what :meth:`Converter.describe` says. Raises NotFound, Locked (an exclusive queue),
+        seconds, or None) and the fields of :meth:`Converter.describe`. Raises NotFound, Locked (an exclusive queue),
         Invalid (a count).
         """
 
     def move_messages(self, queue: str, target: Target, count: int | None) -> int:
         """Begin to move ready messages elsewhere, the first ``count`` or all that are ready now.
 
-        Returns the number of the move. What became of it is in the queue's snapshot, under ``last_move``. Raises
-        NotFound, Locked, Forbidden (an internal exchange), Invalid (a stream, a count, the queue itself),
-        PreconditionFailed (another move is under way).
+        Returns the number of the move. Its result is in the queue's snapshot, under ``last_move``. Raises NotFound,
+        Locked, Forbidden (an internal exchange), Invalid (a stream, a count, the queue itself), PreconditionFailed
+        (another move is under way).
         """
 
     def replay_messages(self, queue: str, count: int | None) -> int:
-        """As above, but each dead-lettered message goes to the queue in which it died first."""
+        """Move ready messages, each dead-lettered one to the queue in which it died first; otherwise as above."""
 
 
 class DeathReason(Enum):
@@ -516,14 +518,14 @@ class Death:
     at: float
     """Wall-clock seconds."""
     exchange: str
-    """Where the message was published when it came into the queue."""
+    """The exchange to which the message was published when it came into the queue."""
     routing_keys: tuple[str, ...]
     ttl_ms: int | None = None
-    """The message's own time-to-live, which is taken from it when it expired."""
+    """The message's own time-to-live in milliseconds; it is removed from a message that has expired."""
 
 
 class Converter(Protocol):
-    """Knows the inside of entries, on the engine's behalf. Registered where the process is put together."""
+    """Reads and changes the content of messages for the engine. The process hands it in."""
 
     def routing_headers(self, entry: bytes, origin: Origin) -> Mapping[str, object]:
         """The fields that a headers exchange compares, with plain values."""
@@ -531,24 +533,24 @@ class Converter(Protocol):
     def render(self, entry: bytes, attributes: Attributes, wanted: Origin) -> bytes:
         """The message in another protocol's encoding; the same bytes when it is already in it.
 
-        ``attributes`` are those it is delivered with: some protocols keep these facts beside the entry, some in it.
+        ``attributes`` are those of the delivery: some protocols keep these facts beside the entry, some inside it.
         """
 
     def annotated(self, entry: bytes, origin: Origin, annotations: Mapping[object, object]) -> bytes:
-        """The message with what consumers have added merged into its own annotations."""
+        """The message with the annotations that consumers have added merged into its own."""
 
     def describe(self, entry: bytes, origin: Origin) -> Snapshot:
-        """What a person wants to see of a message: ``message_id`` (text or None), ``deaths`` (maps of ``queue``,
+        """What an operator is shown of a message: ``message_id`` (text or None), ``deaths`` (maps of ``queue``,
         ``reason`` and ``count``, the newest first), ``body``: its first bytes, 256 at most."""
 
     def dead_lettered(self, entry: bytes, origin: Origin, death: Death) -> bytes:
-        """The message with this death entered among its deaths."""
+        """The message with this death added to its deaths."""
 
     def deaths(self, entry: bytes, origin: Origin) -> Sequence[tuple[str, DeathReason]]:
-        """Queue and reason of each of the message's deaths so far; [] for one that never died."""
+        """Queue and reason of each of the message's deaths; [] for one that was never dead-lettered."""
 
     def filter_value(self, entry: bytes, origin: Origin) -> str | None:
-        """What the publisher gave the message for the filters of stream consumers; None: nothing, or an empty text."""
+        """The value that stream consumers' filters compare; None when the publisher has set none, or an empty text."""
 
 
 class FlowReason(StrEnum):
@@ -572,7 +574,7 @@ class FlowReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallSubject:
-    """Who may stand still: a link of AMQP 1.0, or a connection's reader of AMQP 0.9.1 (named as the connection)."""
+    """What may stand still: a link of AMQP 1.0, or a connection's reader of AMQP 0.9.1 (named as the connection)."""
 
     identity: str
     connection: str
@@ -582,17 +584,17 @@ class StallSubject:
     direction: str
     """``in`` from publishers, ``out`` to consumers."""
     address: str
-    """"" for a reader, which serves many, and for the anonymous terminus."""
+    """"" for a reader, which serves many addresses, and for the anonymous terminus."""
 
 
 class StallWatch(Protocol):
-    """Who is told of what stands still. ``culprit`` is what has to change: "queue q", "alarm disk", "client"."""
+    """The ledger to which stalls are reported. ``culprit`` is what has to change: "queue q", "alarm disk", "client"."""
 
     def blocked(self, who: StallSubject, reason: FlowReason, culprit: str, now: Now) -> None:
-        """It stands still since ``now``, or for another reason; the same reason again may name another culprit."""
+        """Report a stall since ``now``, or another reason for it; the same reason again may name another culprit."""
 
     def unblocked(self, who: StallSubject, now: Now) -> None:
-        """It moves again, or is gone. Nothing happens when it was not blocked."""
+        """Report that the subject moves again, or is gone. Ignored when it was not blocked."""
 
     def look_at(self, look: Callable[[Now], Iterator[int]], *, wanted: bool) -> None:
-        """Call this several times a second from now on, or no more. It yields after so many links looked at."""
+        """Call ``look`` several times a second from now on, or stop. It yields after so many links looked at."""

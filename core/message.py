@@ -1,8 +1,9 @@
-"""The neutral message: opaque bytes, and the few facts that the engine itself acts upon.
+"""The neutral message: opaque bytes, and the few facts that the engine itself uses.
 
 The engine never looks inside an entry. What it must know about all messages of a run stands beside them once, in
-:class:`Attributes`; a queue entry is the encoded ``bytes`` and nothing more (63 bytes of memory for a 12-byte
-message, against 160 to 320 as a tuple or object, and bytes are not tracked by the garbage collector).
+The engine never looks inside an entry. What it must know about all messages of a run stands beside them once, in
+:class:`Attributes`; a queue entry is the encoded ``bytes`` and nothing more. That is 63 bytes of memory for a 12-byte
+message, against 160 to 320 as a tuple or object, and the garbage collector does not track bytes.
 """
 
 from collections.abc import Mapping
@@ -23,26 +24,27 @@ DEFAULT_PRIORITY = 4
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What all messages of one run have in common. Front ends keep one object per distinct header."""
+    """What all messages of one run have in common. Front ends keep one object for each distinct header."""
 
     origin: Origin = Origin.AMQP10
     durable: bool = False
     priority: int = DEFAULT_PRIORITY
     ttl_ms: int | None = None
     redelivered: bool = False
-    """Somebody may have had them already when they came into their queue: they were dead-lettered, or moved after a
-    delivery. So none of their deliveries is the first [3.2.1]."""
+    """They may have been delivered before they came into their queue: they were dead-lettered, or moved after a
+    delivery. So no delivery of them is the first [3.2.1]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How messages came into a queue through an exchange: what dead-lettering needs to know later.
+    """How messages came into a queue through an exchange, as dead-lettering needs it later.
 
-    Straight into a queue, there is none of these: the exchange is the default one and the key the queue's name.
+    Messages published directly into a queue have no route: the exchange is the default one, and the key the queue's
+    name.
     """
 
     digest: int = field(init=False, repr=False)
-    """Is compared first: routes of thousands of keys (CC) that differ in one of them are told apart at once."""
+    """Compared first, so that routes of thousands of keys (CC) that differ in one key are told apart at once."""
     exchange: str
     routing_keys: tuple[str, ...]
     """The target's own key first."""
@@ -66,8 +68,8 @@ class Run:
     attributes: Attributes
     routing_keys: tuple[str, ...] = field(default=())
     stored_ids: list[int | None] | None = field(default=None)
-    """What the message store has kept already of these entries, by their message ids: a body is stored once, however
-    many queues take it. The store's own affair; None until one entry was stored."""
+    """The message ids under which the message store already has these entries: a body is stored once, however many
+    queues take it. Only the store uses it; None until one entry was stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class Portion:
     start: int
     stop: int
     expires_at: float | None = None
-    """Wall-clock seconds; None when the messages live for ever."""
+    """Wall-clock seconds; None when the messages do not expire."""
     route: Route | None = None
 
     def __len__(self) -> int:
@@ -93,12 +95,12 @@ class Portion:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """How a delivery comes back to its queue: at its original position, with what its journey added."""
+    """How a delivery returns to its queue: at its original position, with these changes."""
 
     delivery_failed: bool = False
     """Counts as a failed delivery attempt: delivery-count grows by one."""
     undeliverable_here: bool = False
-    """Never again to the consumer that returned it."""
+    """Do not deliver it to the consumer that returned it again."""
     unsent: bool = False
     """The delivery never left the broker: it keeps first-acquirer and its delivery-count."""
     annotations: Mapping[object, object] | None = None

@@ -1,14 +1,14 @@
-"""Regular expressions of operators and clients, matched in time that is linear in the text.
+"""Regular expressions from operators and clients, matched in time that is linear in the length of the text.
 
-RE2 never goes back: no pattern makes a search of a name take long. What needs going back it cannot do, and such a
-pattern is refused when it is compiled: lookahead and lookbehind, backreferences, conditions, atomic groups and
-possessive repetition. ``\\d``, ``\\w``, ``\\s`` and ``\\b`` know ASCII only; ``\\pL`` is any letter.
+RE2 does not backtrack, so no pattern makes a search of a name take long. It cannot do what needs backtracking, and such
+a pattern is refused when it is compiled: lookahead and lookbehind, backreferences, conditions, atomic groups and
+possessive repetition. ``\\d``, ``\\w``, ``\\s`` and ``\\b`` match ASCII only; ``\\pL`` is any letter.
 """
 
 import re2
 
 MEMORY_BYTES_MAX = 2**20
-"""Of one compiled pattern. A pattern of 255 bytes whose repetitions multiply needs more, and is refused."""
+"""The memory of one compiled pattern. A pattern of 255 bytes whose repetitions multiply needs more, and is refused."""
 
 NOT_THERE = {
     "invalid perl operator: (?=": "lookahead (?=",
@@ -19,11 +19,11 @@ NOT_THERE = {
     "invalid perl operator: (?P": "backreference (?P=",
     "invalid perl operator: (?#": "comment (?#",
 }
-"""What RE2 says of a construct that it has not, and what its name is."""
+"""What RE2 says about constructs that it does not have, and the names of these constructs."""
 
 
 class PatternError(ValueError):
-    """The pattern cannot be used; the text says what in it."""
+    """The pattern cannot be used; the text names the part that is wrong."""
 
 
 class Pattern:
@@ -32,7 +32,7 @@ class Pattern:
     __slots__ = ("_compiled", "text")
 
     def __init__(self, text: str) -> None:
-        """Raises PatternError, which names the construct."""
+        """Compile a pattern. Raises PatternError, which names the construct."""
         options = re2.Options()
         options.log_errors = False
         options.max_mem = MEMORY_BYTES_MAX

@@ -1,6 +1,7 @@
-"""Where a broker process is put together: configuration in, a running broker out, whatever protocols it speaks.
+"""Where a broker process is put together, for any set of protocols: a configuration goes in, a running broker comes
+out.
 
-Everything that lower rooms must not reach for themselves is handed in here: the clocks, the data folder, users, and the
+Everything that lower rooms must not use on their own is handed in here: the clocks, the data folder, users, and the
 front ends that answer on the port.
 """
 
@@ -58,29 +59,33 @@ if TYPE_CHECKING:
     from core.admin.serving import AdminServer
 
 SWITCH_SECONDS = 0.0001
-"""How long a worker that has synced waits for the interpreter while the loop is busy: with the default of 5 ms, the
-longest commits took three times as long. With half of this a quorum queue is slower again."""
+"""How long a worker that has synced waits for the interpreter while the loop is busy. With the default of 5 ms, the
+longest commits took three times as long. With half of this value a quorum queue is slower again."""
 GC_THRESHOLDS = (5_000, 2, 0)
-"""New objects between two looks for cycles among the youngest, and how many looks at one generation there are between
-two at the next. What the broker makes dies by itself; with the default of 700 it is looked at thousands of times a
-second: 2 % of a quorum queue's CPU time. A look takes 0.3 us an object, and nothing interrupts it. So the second
-generation has 20,000 at most (6 ms), and the third, of which only what came since the last look is looked at, 40,000
-(12 ms; twice that on a busy machine)."""
+"""Thresholds of the garbage collector: the number of new objects between two collections of the youngest generation,
+and for each older one the number of collections of the younger generation between two of its own. The broker's objects
+are freed by reference counts; with the default of 700 the collector runs thousands of times a second, for 2 % of a
+quorum queue's CPU time."""
+COLLECTED_MAX = 20_000
+"""The most objects that one collection examines. It takes 0.3 us an object, and nothing interrupts it: 6 ms. The
+thresholds alone do not bound it, because Python subtracts every freed object from the number of new ones: 130,000 new
+objects were examined at once, for 40 ms, when as many old ones were freed meanwhile."""
 REFUSAL_DELAY_S = (1.0, 3.0)
-"""A refused authentication is told after a random time between these: guessing is slow, and costs us nothing."""
+"""A refused authentication is answered after a random time between these: that makes guessing slow, and costs us
+nothing."""
 IDENTITY_BYTES = 16
-"""Of a queue's identity: 128 random bits, as of a UUID."""
+"""The bytes of a queue's identity: 128 random bits, as many as in a UUID."""
 UNIQUE_BYTES = 12
-"""Of the names that nobody can guess."""
+"""The bytes of names that must not be guessed."""
 
 
 def new_identity() -> str:
-    """Of a queue that is declared: 32 hexadecimal digits."""
+    """Return a random identity for a newly declared queue: 32 hexadecimal digits."""
     return secrets.token_hex(IDENTITY_BYTES)
 
 
 def node_name() -> str:
-    """How this broker is called in what it tells of itself."""
+    """The name by which this broker calls itself in metrics and flow events."""
     return f"headgate@{socket.gethostname()}"
 
 
@@ -101,48 +106,48 @@ def engine_settings(settings: Settings) -> EngineSettings:
 
 
 Ready = Callable[[Sequence[tuple[str, int]], str], None]
-"""Hears the addresses once connections are accepted, and where the console is or why there is none; empty when none is
-wanted."""
+"""Called with the addresses once connections are accepted, and with the console's address or why there is none (empty
+when no console is wanted)."""
 
 
 class Protocols(Protocol):
-    """What a broker speaks: whoever composes a process brings this."""
+    """The protocols of a broker. Each way to compose a process provides this."""
 
     @property
     def converter(self) -> Converter:
-        """Knows the inside of messages."""
+        """Reads and changes the content of messages; see :class:`core.interface.Converter`."""
 
     @property
     def annotations(self) -> AnnotationCodec:
-        """Keeps what consumers add to messages."""
+        """Encodes the annotations that consumers add to messages."""
 
     @property
     def encodings(self) -> Iterable[Origin]:
-        """Those of the messages that it knows."""
+        """The message encodings that it understands."""
 
     @property
     def traffic(self) -> Mapping[str, Traffic]:
-        """What the connections of each protocol count in, by the names that metrics give to protocols."""
+        """The counts of each protocol, by the names that metrics give to protocols."""
 
     def front_ends(
         self, settings: Settings, broker: Broker, access: Access, stalls: Stalls, flow: FlowRecorder
     ) -> Sequence[FrontEndFactory]:
-        """The protocols that answer on the port. The first also refuses whoever speaks none of them."""
+        """The protocols that answer on the port. The first also refuses peers that speak none of them."""
 
     def flow_message(self, packet: bytes, wall: float) -> tuple[bytes, Origin]:
         """A message that carries flow events, made at this wall-clock time (seconds), and its encoding."""
 
     @property
     def control(self) -> BrokerControl:
-        """What operators see and do; once there are front ends."""
+        """The control plane for operators; available once there are front ends."""
 
     def started(self, server: Server, sampler: Sampler) -> None:
-        """Everything is put together: for those who show it."""
+        """Called when everything is put together, for parts that show it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Surface:
-    """What the process shows to whoever started it, and hears from them."""
+    """The process's connection to its starter: what it reports, and what it is told."""
 
     log: FilteringBoundLogger
     level: LogLevel
@@ -161,8 +166,9 @@ async def serve(
     read: Callable[[], Settings],
     config: Path | None = None,
 ) -> None:
-    """Run the broker until a signal stops it. ``ready`` hears the addresses once connections are accepted; ``read``
-    reads the configuration again, and raises ConfigError; ``config`` is the file that the settings were read from.
+    """Run the broker until a signal stops it. ``ready`` is called with the addresses once connections are accepted;
+    ``read`` reads the configuration again, and raises ConfigError; ``config`` is the file that the settings were read
+    from.
 
     Raises StoreRefused and StoreDamaged for a data folder that cannot be used, StoreFailure for one that fails, Invalid
     for settings that cannot be used, CannotListen.
@@ -196,7 +202,7 @@ async def serve(
 
 
 def _broker(settings: Settings, protocols: Protocols, data: OpenData, log: FilteringBoundLogger) -> Broker:
-    """The engine. Policies that an earlier version has kept and this one cannot use are told."""
+    """Make the engine. Policies that an earlier version has kept and this one cannot use are logged."""
     broker = Broker(engine_settings(settings), protocols.converter, storage=data.storage, new_identity=new_identity)
     for policy, why in broker.policies.unusable:
         log.warning("policy-not-usable", policy=policy, reason=why)
@@ -272,31 +278,36 @@ async def _serve(
 
 
 def _settle_memory(give_back: Callable[[], None]) -> None:
-    """What the start has made is either garbage, or stays."""
-    gc.collect()  # what the start has left behind is a few MiB
-    gc.freeze()  # what is there now stays: looking for cycles in it was 3 % of a quorum queue's CPU time
-    gc.callbacks.append(_freeze_survivors)
-    gc.set_threshold(*GC_THRESHOLDS)  # not before: it would set off a collection of what the start is still making
+    """Collect the garbage of the start, and keep the collector away from the objects that stay."""
+    gc.collect()  # frees a few MiB of garbage from the start
+    gc.freeze()  # excludes the present objects from collections: examining them took 3 % of a quorum queue's CPU time
+    gc.callbacks.append(bound_collections)
+    gc.set_threshold(*GC_THRESHOLDS)  # not before: it would start a collection of what the start is making
     give_back()
 
 
-def _freeze_survivors(phase: Literal["start", "stop"], info: dict[str, int]) -> None:
-    """What the third look finds alive is not looked at again: with 300,000 objects that took 40 ms each time.
+def bound_collections(phase: Literal["start", "stop"], info: dict[str, int]) -> None:
+    """Exclude from collections the survivors of a full one, and all present objects where there are too many for one.
 
-    Such objects go as soon as nothing refers to them. They are lost if they come to refer to each other in a circle
-    and to be forgotten; so whatever ends in the broker lets go of what refers to it (tests/server/test_cycles.py).
+    Such objects are still freed when nothing refers to them. They leak if they form a reference cycle and are
+    forgotten; so every object of the broker that ends drops the references to what refers to it
+    (tests/hostile/test_cycles.py).
     """
-    if phase == "stop" and info["generation"] == 2:
+    generation = info["generation"]
+    if phase == "stop":
+        if generation == 2:
+            gc.freeze()
+    elif sum(len(gc.get_objects(younger)) for younger in range(generation + 1)) > COLLECTED_MAX:
         gc.freeze()
 
 
 async def console(
     settings: Settings, open_admin: Callable[[], Awaitable["AdminServer"]], log: FilteringBoundLogger
 ) -> tuple[str, "AdminServer | None"]:
-    """What to say of the console, and the admin server, listening; or nothing and none, where none is wanted.
+    """Return what to say about the console, and the listening admin server; "" and None where none is wanted.
 
-    Raises CannotListen, Invalid for one that was asked for. One that nothing was set about is done without where its
-    address is taken: a second broker on a machine, and one beside a RabbitMQ with its metrics, must start.
+    Raises CannotListen, Invalid for one that the settings ask for. One that is not set is left out where its address is
+    taken: a second broker on a machine, and one beside a RabbitMQ with its metrics, must start.
     """
     if not settings.admin.enabled:
         return "", None
@@ -342,7 +353,7 @@ def _measures(
 def _access(
     settings: Settings, *, clock: Callable[[], Now], log: FilteringBoundLogger, config: Path | None
 ) -> tuple[Access, Hashing]:
-    """What logins share, and the threads that hash their passwords."""
+    """Make the state that logins share, and the threads that hash their passwords."""
 
     def monotonic() -> float:
         return clock().monotonic
@@ -370,7 +381,7 @@ def _access(
 
 
 def _reload(settings: Settings, surface: _Surface, users: Users, server: Server, sampler: Sampler) -> Reload:
-    """What can be changed while the broker runs, and how."""
+    """Make the function that reloads the configuration: which settings can change while the broker runs, and how."""
     return Reload(
         settings,
         read=surface.read,
@@ -386,7 +397,7 @@ def _reload(settings: Settings, surface: _Surface, users: Users, server: Server,
 
 
 def _last_work(reload: Reload, control: BrokerControl, server: Server) -> Callable[[], Awaitable[None]]:
-    """What is waited for between the wish to stop and the good-bye."""
+    """Make the function that is awaited between the request to stop and the good-bye."""
 
     def drain() -> None:
         control.drain(wanted=True)
@@ -400,7 +411,7 @@ def _last_work(reload: Reload, control: BrokerControl, server: Server) -> Callab
 
 
 def _limits(settings: Settings) -> Mapping[str, int]:
-    """Configured ones, by what they limit."""
+    """The configured limits, by what they limit."""
     return {
         "queues": settings.engine.queues_max,
         "exchanges": settings.engine.exchanges_max,
@@ -424,7 +435,8 @@ async def _open_admin(
     users: Users,
     log: FilteringBoundLogger,
 ) -> "AdminServer":
-    """The admin server, listening. Its code is loaded here, so that a broker without one does not pay for it."""
+    """Open the admin server; it listens when this returns. Its code is loaded here, so that a broker without one saves
+    that."""
     from core.admin.api.assembly import api_sources
     from core.admin.health import Health
     from core.admin.start import open_admin_server

@@ -1,7 +1,7 @@
-"""Rows gone through in walks: one row by its identity, or a page of them, over AMQP and over HTTP.
+"""Walks over rows: find one row by its identity, or a page of rows. Used over AMQP and over HTTP.
 
-There may be a hundred thousand rows of a kind. So a source of rows makes each one when it is asked for, and between
-any two of them others may have their turn.
+There may be a hundred thousand rows of a kind. So a source of rows makes each one when it is asked for, and other tasks
+may run between any two of them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,22 +13,22 @@ from core.slices import Walk
 
 
 class RowSource(Protocol):
-    """What rows are read from."""
+    """A source of rows."""
 
     def rows(self, kind: str, identity: str | None = None) -> Iterator[Snapshot]:
-        """Everything of a kind, each row made when it is asked for; nothing for an unknown kind.
+        """All rows of a kind, each made when it is asked for; none for an unknown kind.
 
-        With an identity, the row that has it is among them, if there is one, and as few others as are at hand.
+        With an identity, the row that has it is among them, if there is one, and as few others as possible.
         """
 
 
 def identity_of(row: Snapshot) -> str:
-    """What tells a row apart from the others of its kind."""
+    """The value that tells a row from the others of its kind."""
     return next(str(row[field]) for field in IDENTITY_FIELDS if field in row)
 
 
 def row_of(source: RowSource, kind: str, identity: str) -> Walk[Snapshot | None]:
-    """The row that has this identity; None where there is none."""
+    """Return the row that has this identity; None where there is none."""
     for row in source.rows(kind, identity):
         if identity_of(row) == identity:
             return row
@@ -37,10 +37,10 @@ def row_of(source: RowSource, kind: str, identity: str) -> Walk[Snapshot | None]
 
 
 def page_of(rows: Iterable[Snapshot], *, after: str | None, limit: int) -> Walk[tuple[list[Snapshot], str | None]]:
-    """The first ``limit`` rows behind an identity, in the order of identities, and the identity after which the next
-    page begins; None for the last page. Rows of one identity are never parted, so a page may have more.
+    """Return the first ``limit`` rows behind an identity, in the order of identities, and the identity after which the
+    next page begins; None for the last page. Rows of one identity are never split, so a page may have more.
 
-    No more than about twice as many are kept at a time: all rows of a large broker would be a burden on its memory.
+    It keeps no more than about twice as many rows at a time: all rows of a large broker would take too much memory.
     """
     kept: list[Snapshot] = []
     room = 2 * limit
@@ -62,7 +62,8 @@ def page_of(rows: Iterable[Snapshot], *, after: str | None, limit: int) -> Walk[
 
 
 def _first(rows: list[Snapshot], limit: int) -> tuple[list[Snapshot], bool]:
-    """The first in the order of identities, all of the last identity among them, and whether that leaves any out."""
+    """Return the first rows in the order of identities, with all rows of the last identity, and whether any are left
+    out."""
     rows.sort(key=identity_of)
     end = min(limit, len(rows))
     while 0 < end < len(rows) and identity_of(rows[end]) == identity_of(rows[end - 1]):

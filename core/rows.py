@@ -1,7 +1,7 @@
-"""The kinds of rows that a broker shows, and how they are asked for: the same over AMQP and over HTTP.
+"""The kinds of rows that a broker shows, and how they are requested: the same over AMQP and over HTTP.
 
-A row is a snapshot of one thing (:data:`core.interface.Snapshot`). This module knows neither of the two ways, so that a
-command that asks for rows need not load what answers.
+A row is a snapshot of one thing (:data:`core.interface.Snapshot`). This module imports neither protocol, so that a
+command that requests rows need not load the code that answers.
 """
 
 KINDS = (
@@ -20,11 +20,11 @@ KINDS = (
     "policies",
 )
 SERVER_KINDS = frozenset({"connections", "sessions", "links", "channels"})
-"""Of these, those that the server's connections know; they are read connection by connection."""
+"""Kinds whose rows come from the server's connections; they are read connection by connection."""
 WHY_KINDS = ("connections", "links", "addresses")
-"""What can be asked what holds it up. An address is that of a queue."""
+"""Kinds for which ``why`` explains what holds them up. An address is the name of a queue."""
 IDENTITY_FIELDS = ("identity", "id", "name")
-"""What tells rows of a kind apart, the first of these that a row has: a link has a name too, but the broker's own word
-for it comes first."""
+"""The field that tells rows of a kind apart: the first of these that a row has. A link has a name too, but the identity
+that the broker gave it comes first."""
 PAGE_MAX = 1000
 """Rows in one answer: about 0.5 MiB."""

@@ -1,7 +1,7 @@
-"""Long work that is cut: a walk is a generator that gives None wherever others may have their turn.
+"""Long work in slices. A walk is a generator that yields None wherever other tasks may run.
 
-A walk returns what it has found. In the event loop :func:`core.admin.slices.conclusion` runs one, a slice at a time; a
-command, which has no others to wait for it, runs one at a stretch.
+A walk returns its result. In the event loop :func:`core.admin.slices.conclusion` runs one, a slice at a time; a
+command, in which no other task waits, runs one without a pause.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -13,11 +13,11 @@ Found = TypeVar("Found")
 Walk = Generator[None, None, Found]
 
 RUN_ITEMS = 200
-"""Sorted at once: a fraction of a millisecond, keys included."""
+"""Items sorted in one slice: a fraction of a millisecond, keys included."""
 
 
 def at_a_stretch(walk: Walk[Found]) -> Found:
-    """What a walk finds, for who need not let others work."""
+    """Run a walk without a pause and return its result, where no other task waits."""
     while True:
         try:
             next(walk)
@@ -27,7 +27,7 @@ def at_a_stretch(walk: Walk[Found]) -> Found:
 
 
 def gathered(items: Iterable[Found]) -> Walk[list[Found]]:
-    """A list of them, with a pause possible behind each."""
+    """Return the items as a list, yielding after each."""
     found = []
     for item in items:
         found.append(item)
@@ -36,7 +36,7 @@ def gathered(items: Iterable[Found]) -> Walk[list[Found]]:
 
 
 def in_order(items: Sequence[Found], *, key: Callable[[Found], Any], reverse: bool = False) -> Walk[list[Found]]:
-    """The same as ``sorted``: runs are sorted by themselves, then merged item by item."""
+    """Return the items as ``sorted`` would: short runs are sorted first, then merged item by item."""
     runs = []
     for start in range(0, len(items), RUN_ITEMS):
         runs.append(sorted(items[start : start + RUN_ITEMS], key=key, reverse=reverse))

@@ -1,9 +1,9 @@
-"""Which version of Headgate this is. A module of its own, so that whoever only wants to know loads nothing else."""
+"""The version of Headgate. A module of its own, so that reading the version loads nothing else."""
 
 
 def headgate_version() -> str:
-    """The version that is installed."""
-    from importlib.metadata import PackageNotFoundError, version  # 20 ms to load, and most commands do not ask
+    """Return the installed version."""
+    from importlib.metadata import PackageNotFoundError, version  # takes 20 ms, and most commands do not ask
 
     try:
         return version("headgate")

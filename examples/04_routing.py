@@ -11,7 +11,7 @@ import os
 import trio
 
 from amqp10.client import ClientConnection, Message, ReceiverOptions, connect
-from amqp10.sections import Properties
+from amqp10.wire.sections import Properties
 
 URL = os.environ.get("HEADGATE_URL", "amqp://guest:guest@127.0.0.1:5672")
 REPORTS = [("error", "disk full"), ("info", "started"), ("error", "fan stopped"), ("debug", "tick")]

@@ -11,8 +11,8 @@ import os
 import trio
 
 from amqp10.client import ClientConnection, Message, ReceiverOptions, connect
-from amqp10.sections import Header
-from amqp10.types import Described, Symbol, ULong
+from amqp10.wire.sections import Header
+from amqp10.wire.types import Described, Symbol, ULong
 
 URL = os.environ.get("HEADGATE_URL", "amqp://guest:guest@127.0.0.1:5672")
 ADDRESS = "/queues/readings"

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import trio
 
 from amqp10.client import ClientConnection, Message, connect
-from amqp10.messaging import Error
-from amqp10.sections import Header
+from amqp10.wire.messaging import Error
+from amqp10.wire.sections import Header
 
 URL = os.environ.get("HEADGATE_URL", "amqp://guest:guest@127.0.0.1:5672")
 ORDERS, BURIED = "/queues/orders", "/queues/orders.dead"

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import trio
 
 from amqp10.client import Message, ReceiverOptions, connect
-from amqp10.sections import Header
+from amqp10.wire.sections import Header
 
 MESSAGES = 10_000
 

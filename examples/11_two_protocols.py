@@ -11,7 +11,7 @@ import pika
 import trio
 
 from amqp10.client import Message, connect
-from amqp10.sections import Header, Properties
+from amqp10.wire.sections import Header, Properties
 
 URL = os.environ.get("HEADGATE_URL", "amqp://guest:guest@127.0.0.1:5672")
 QUEUE = "letters"

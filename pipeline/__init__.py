@@ -1,4 +1,5 @@
-"""The data pipeline on Spark: AMQP 1.0 as a source and a sink, and the telemetry of flow from events to answers.
+"""The data pipeline on Spark: AMQP 1.0 as a source and a sink, and tables made from flow events.
 
-It imports the sans-IO engine of ``amqp10`` and nothing else of the broker: it could read another one's events as well.
+It imports only the sans-IO engine of ``amqp10`` from the broker: it could read another broker's flow events as well.
+Begin reading with ``connector`` for messages, and with ``tables`` for flow events.
 """

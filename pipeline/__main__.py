@@ -1,8 +1,8 @@
 """The command of the pipeline: ``python -m pipeline run|watch|report|generate|archive|replay``.
 
-What a command needs is imported when it runs: ``report`` and ``generate`` start no Spark.
+Each command imports what it needs when it runs: ``report`` and ``generate`` start no Spark.
 
-Exit status: 0; 1 when it could not be done; 2 when what was asked for makes no sense; 130 when it was interrupted.
+Exit status: 0; 1 when the command failed; 2 when its arguments make no sense; 130 when it was interrupted.
 """
 
 import argparse
@@ -15,9 +15,9 @@ from pipeline.generate.workloads import NAMES
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 WORKER_LATE = "Python worker failed to connect back"
-"""What Spark says when the 10 s are over that it gives each Python worker, and that no setting changes."""
+"""Spark's message when a Python worker did not connect within 10 s, a time that no setting changes."""
 STALL_AFTER_SECONDS = 5.0
-"""A publisher that waits for a sync or a consumer waits for less."""
+"""Publishers that wait for a sync or a consumer wait for less than this."""
 
 RUN_EXAMPLES = """for example:
 
@@ -59,7 +59,7 @@ REPLAY_EXAMPLES = """for example:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Read the command line and run; the exit status."""
+    """Read the command line and run; returns the exit status."""
     found = build_parser().parse_args(words)
     command: Callable[[argparse.Namespace], int] = found.command
     try:
@@ -74,10 +74,10 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def words_for(problem: Exception) -> str | None:
-    """What a user is told; None for what is our own mistake, and keeps its traceback.
+    """The message for the user about an error; None for a bug of ours, which keeps its traceback.
 
-    Spark wraps what Python raised in a text of many lines, the error's own among the last; errors that are meant for
-    users are told by their names.
+    Spark wraps a Python error in a text of many lines, with the error's own among the last; errors that are meant for
+    users are recognised by their names.
     """
     from pipeline.connector.errors import ConnectorError
     from pipeline.generate.files import NotGenerated
@@ -98,7 +98,7 @@ def words_for(problem: Exception) -> str | None:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
+    """Make the parser with all commands and their options."""
     parser = argparse.ArgumentParser(
         prog="python -m pipeline",
         description="From flow events to tables, answers and a report, on Spark.",
@@ -218,7 +218,7 @@ def _say(text: str) -> None:
 
 
 def run(found: argparse.Namespace) -> int:
-    """The tables."""
+    """Make the tables."""
     if (found.url is None) == (found.events is None):
         found.parser.error("name one source: --url for a broker, or --events for a folder")
     if found.bench is not None and "://" not in found.bench and not Path(found.bench).is_dir():
@@ -242,7 +242,7 @@ def run(found: argparse.Namespace) -> int:
 
 
 def watch(found: argparse.Namespace) -> int:
-    """Alerts."""
+    """Send alerts."""
     if found.stall_after <= 0:
         found.parser.error(f"--stall-after is {found.stall_after:g}; it must be more than 0")
     from pipeline.jobs import sources
@@ -264,7 +264,7 @@ def watch(found: argparse.Namespace) -> int:
 
 
 def report(found: argparse.Namespace) -> int:
-    """The page."""
+    """Write the page."""
     from pipeline.report.figures import read_figures
     from pipeline.report.page import page, sentence
 
@@ -278,7 +278,7 @@ def report(found: argparse.Namespace) -> int:
 
 
 def generate(found: argparse.Namespace) -> int:
-    """Events."""
+    """Generate events."""
     from pipeline.generate.files import generate as generate_events
 
     def progress(done: int, of: int) -> None:
@@ -299,7 +299,7 @@ def generate(found: argparse.Namespace) -> int:
 
 
 def archive(found: argparse.Namespace) -> int:
-    """Messages into Parquet."""
+    """Archive messages as Parquet."""
     from pipeline.jobs.archive import archive as archive_messages
     from pipeline.jobs.session import session
 
@@ -312,7 +312,7 @@ def archive(found: argparse.Namespace) -> int:
 
 
 def replay(found: argparse.Namespace) -> int:
-    """Parquet into messages."""
+    """Send archived messages."""
     from pipeline.jobs.archive import replay as replay_messages
     from pipeline.jobs.session import session
 

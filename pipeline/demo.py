@@ -1,8 +1,9 @@
-"""``make pipeline-demo``: a broker, a load with a known bottleneck, the tables, the report, and whether it is right.
+"""``make pipeline-demo``: a broker, a load with a known bottleneck, the tables, the report, and a check of its
+verdicts.
 
-The load is that of ``bench.two_senders``: over each protocol one connection with two publishers, to a classic queue
-and to a quorum queue whose syncs are slow. Then the report has to say: over AMQP 0.9.1 the quorum queue holds the
-connection up; over AMQP 1.0 nothing holds the link to the classic queue up.
+The load is that of ``bench.two_senders``: over each protocol one connection with two publishers, to a classic queue and
+to a quorum queue whose syncs are slow. The report must show: over AMQP 0.9.1 the quorum queue holds the connection up;
+over AMQP 1.0 nothing holds up the link to the classic queue.
 
 Exit status: 0; 1 when the report says something else, or could not be made.
 """
@@ -23,15 +24,15 @@ from pipeline.report.page import page, sentence
 ROOT = Path(__file__).resolve().parents[1]
 READY = re.compile(r"is ready at amqp://[^@]*@(?P<host>[^:]+):(?P<port>\d+) \(pid (?P<pid>\d+)\)")
 LOAD_SECONDS = 6
-"""Of each of the four runs of the load."""
+"""Seconds of each of the four runs of the load."""
 SYNC_DELAY_S = 0.08
-"""Longer than each sync takes: slow enough to be told as a stall, which begins at 50 ms."""
+"""Added to each sync: slow enough to be reported as a stall, which takes 50 ms."""
 STOP_SECONDS = 15
 LIMIT_SECONDS = 600
-"""For the load, and for the tables: on a machine that does nothing else they take 35 s and 60 s."""
+"""Time limit for the load, and for the tables: on an otherwise idle machine they take 35 s and 60 s."""
 SETTINGS = f"[store]\nsync_delay = {SYNC_DELAY_S}\n\n[flow_events]\nenabled = true\n"
 CLASSIC, QUORUM = "-classic", "-quorum"
-"""How the names of the load's queues end."""
+"""The suffixes of the load's queue names."""
 
 
 class Failed(Exception):
@@ -40,7 +41,7 @@ class Failed(Exception):
 
 @contextlib.contextmanager
 def broker(folder: Path) -> Iterator[re.Match[str]]:
-    """A broker with slow syncs that keeps flow events, on a free port of the loopback interface."""
+    """Start a broker with slow syncs that keeps flow events, on a free port of the loopback interface."""
     settings = folder / "broker.toml"
     settings.write_text(SETTINGS)
     command = [
@@ -67,7 +68,7 @@ def broker(folder: Path) -> Iterator[re.Match[str]]:
 
 
 def step(what: str, command: Sequence[str], **environment: str) -> None:
-    """A part of the demonstration in a process of its own, its output on ours. Raises Failed."""
+    """Run a part of the demonstration in a process of its own, with its output on ours. Raises Failed."""
     print(f"--- {what}", flush=True)
     try:
         status = subprocess.run(
@@ -80,7 +81,7 @@ def step(what: str, command: Sequence[str], **environment: str) -> None:
 
 
 def demonstrate(out: Path, warehouse: Path, seconds: int) -> Sequence[Row]:
-    """Make the report; its verdicts."""
+    """Make the report; returns its verdicts."""
     with tempfile.TemporaryDirectory(prefix="pipeline-demo-") as name:
         folder = Path(name)
         with broker(folder) as ready:
@@ -111,9 +112,9 @@ def demonstrate(out: Path, warehouse: Path, seconds: int) -> Sequence[Row]:
 
 
 def faults_of(verdicts: Sequence[Row]) -> list[str]:
-    """What the report should say and does not; nothing when it is right.
+    """The verdicts that the report should have and has not; empty when it is right.
 
-    There are two connections and three links: each protocol's classic queue alone is part of the load, too.
+    There are two connections and three links, since the load also has each protocol's classic queue alone.
     """
     older = [row for row in verdicts if row["protocol"] == "amqp-0-9-1"]
     newer = [row for row in verdicts if str(row["address"] or "").endswith(CLASSIC)]
@@ -132,7 +133,7 @@ def faults_of(verdicts: Sequence[Row]) -> list[str]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run it; the exit status."""
+    """Run the demonstration; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m pipeline.demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

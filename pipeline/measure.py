@@ -1,11 +1,11 @@
-"""``python -m pipeline.measure``: how fast the tables are, and whether their values are right.
+"""``python -m pipeline.measure``: the speed of the tables, and a check of their values.
 
 Generates events, adds them up per link and second with Spark on ``local[2]``, and prints times and memory:
 
 - ``--events`` records cold and warm, and the largest resident memory of the Java process and the Python processes;
 - with ``--duckdb`` the same with DuckDB, where it is installed, the ratio of the warm times, and how much of Spark's
-  time is there before any grouping: that of a thousand events, and that of the same sums over all events;
-- ``--check`` records against a reference in plain Python, value by value.
+  time is spent without any grouping: the time for a thousand events, and for the same sums over all events;
+- ``--check`` records compared with a reference in plain Python, value by value.
 
 For example:
 
@@ -36,11 +36,11 @@ from pipeline.tables.gold import link_seconds, sums
 
 CONNECTIONS = 1_000
 RECORDS = 100
-"""Of a link in a second: an interval of 10 ms."""
+"""Records of a link in a second: an interval of 10 ms."""
 EVENTS_MIN = OPENING_RECORDS + 1
-"""One connection, and one record of what its link does."""
+"""One connection, and one record of its link's activity."""
 PROGRESS_PERCENT = 10
-"""Where no terminal shows progress in place, it is a line for each so many percent."""
+"""Without a terminal, progress is a line for each so many percent."""
 WARM_RUNS = 3
 FEW_EVENTS = 1_000
 LOOK_SECONDS = 0.2
@@ -56,20 +56,20 @@ DUCKDB = """
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Seconds that it takes."""
+    """The seconds that the work takes."""
     began = time.monotonic()
     work()
     return time.monotonic() - began
 
 
 def warm_time(work: Callable[[], object]) -> float:
-    """Seconds of the fastest of some runs, of what has run before."""
+    """The seconds of the fastest of some runs, after a first run."""
     return min(timed(work) for _ in range(WARM_RUNS))
 
 
 @contextmanager
 def peak_memory() -> Iterator[Callable[[], str]]:
-    """What is printed of the largest resident memory of Java and of Python while the block runs."""
+    """Yields a function whose text has the largest resident memory of Java and of Python so far in the block."""
     peak = {"java": 0, "python": 0}
     over = threading.Event()
 
@@ -88,14 +88,14 @@ def peak_memory() -> Iterator[Callable[[], str]]:
 
 
 def resident() -> dict[str, int]:
-    """Bytes of this process and its descendants now, from /proc: nothing where there is none."""
+    """Resident bytes of this process and its descendants now, from /proc: empty where there is none."""
     children: dict[int, list[int]] = {}
     sizes: dict[int, tuple[str, int]] = {}
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
             lines = status.read_text().splitlines()
         except OSError:
-            continue  # it has ended
+            continue  # the process has ended
         fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
         pid = int(status.parent.name)
         children.setdefault(int(fields["PPid"]), []).append(pid)
@@ -111,7 +111,7 @@ def resident() -> dict[str, int]:
 
 
 def make(folder: Path, events: int) -> Answers:
-    """So many events, with progress."""
+    """Generate so many events, with progress."""
     connections = min(CONNECTIONS, events // EVENTS_MIN)
     return generate(
         folder, "links", events=events, connections=connections, records=RECORDS, seed=1, exactly=True,
@@ -120,7 +120,7 @@ def make(folder: Path, events: int) -> Answers:
 
 
 def progress_on(stream: TextIO) -> Callable[[int, int], None]:
-    """Tells how much is generated: on a terminal in place, elsewhere in a line for each 10 %."""
+    """Reports how many events are generated: in place on a terminal, otherwise in a line for each 10 %."""
     in_place, told = stream.isatty(), 0
 
     def progress(done: int, of: int) -> None:
@@ -138,7 +138,7 @@ def progress_on(stream: TextIO) -> Callable[[int, int], None]:
 
 
 def measure(events: int, *, duckdb: bool) -> None:
-    """Cold and warm times, and memory."""
+    """Print cold and warm times, and memory."""
     with tempfile.TemporaryDirectory(prefix="pipeline-measure-") as name:
         folder = Path(name)
         made = make(folder / "events", events)
@@ -165,7 +165,7 @@ def measure(events: int, *, duckdb: bool) -> None:
 
 
 def with_duckdb(folder: Path) -> float:
-    """DuckDB's warm time for the same."""
+    """DuckDB's warm time for the same sums."""
     import duckdb  # type: ignore[import-not-found,unused-ignore]
 
     connection = duckdb.connect(config={"threads": 2})
@@ -176,7 +176,7 @@ def with_duckdb(folder: Path) -> float:
 
 
 def differences(events: int) -> int:
-    """Link seconds whose values are not those of the reference, or that only one of them has."""
+    """The number of link seconds whose values differ from the reference, or that only one of the two has."""
     with tempfile.TemporaryDirectory(prefix="pipeline-check-") as name:
         folder = Path(name)
         make(folder / "events", events)
@@ -191,7 +191,7 @@ def differences(events: int) -> int:
 
 
 def reference(folder: Path) -> dict[tuple[object, ...], tuple[object, ...]]:
-    """The same, record by record, for events without outcomes but ``accepted``."""
+    """The same sums, record by record, for events whose outcomes are all ``accepted``."""
     totals: dict[tuple[object, ...], list[int]] = {}
     columns = [
         "node",
@@ -222,7 +222,7 @@ def reference(folder: Path) -> dict[tuple[object, ...], tuple[object, ...]]:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Make the parser of the options."""
     parser = argparse.ArgumentParser(
         prog="python -m pipeline.measure", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -233,7 +233,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Read the command line and run; the exit status."""
+    """Read the command line and run; returns the exit status."""
     parser = build_parser()
     found = parser.parse_args(words)
     for name, events in (("--events", found.events), ("--check", found.check)):

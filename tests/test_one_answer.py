@@ -8,8 +8,8 @@ flow.
 import pytest
 
 from amqp10.frontend.reasons import REASON_KEY
-from amqp10.performatives import Flow
-from amqp10.types import plain
+from amqp10.wire.performatives import Flow
+from amqp10.wire.types import plain
 from core.interface import Snapshot
 from core.observe.why import why
 from core.slices import at_a_stretch

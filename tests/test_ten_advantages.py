@@ -8,9 +8,9 @@ import gc
 import tracemalloc
 from collections.abc import Callable
 
-from amqp10.messaging import ACCEPTED
-from amqp10.performatives import Disposition, Flow, Transfer
-from amqp10.types import Symbol
+from amqp10.wire.messaging import ACCEPTED
+from amqp10.wire.performatives import Disposition, Flow, Transfer
+from amqp10.wire.types import Symbol
 from core.amqp091.methods import (
     BasicAck,
     BasicCancel,

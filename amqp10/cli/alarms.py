@@ -1,9 +1,9 @@
-"""``headgate alarms``: while one is on, nobody can publish. Notices are listed with them and only tell."""
+"""``headgate alarms``: lists, raises and clears alarms, which stop all publishing; lists notices, which do not."""
 
 from amqp10.cli.listing import noun
 from amqp10.cli.printing import AsJson, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
-from amqp10.percent import percent_encode
+from amqp10.wire.percent import percent_encode
 
 alarms_app = noun(
     "alarms",

@@ -1,4 +1,4 @@
-"""``headgate debug bundle``: one file with what somebody needs who was not there, and no secret.
+"""``headgate debug bundle``: one file with all that is needed to analyse a problem later, and no secret.
 
 What goes in are the broker's own answers to the questions that the other commands ask: nothing with messages in it. The
 broker leaves the keys of passwords out of its configuration; on the way into the file every text is looked through
@@ -28,7 +28,7 @@ from amqp10.cli.printing import AsJson, Row, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.cli.store import examined
 from amqp10.client import ClientConnection, RequestRefused
-from amqp10.percent import percent_encode
+from amqp10.wire.percent import percent_encode
 from core.rows import KINDS
 from core.version import headgate_version
 

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from cyclopts import Parameter
 
 from amqp10.cli.remote import with_broker
-from amqp10.percent import percent_encode
+from amqp10.wire.percent import percent_encode
 
 Reason = Annotated[str | None, Parameter(help="What the client is told.")]
 

@@ -13,7 +13,7 @@ from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.client import ClientConnection, Delivery, Receiver, ReceiverOptions
 from amqp10.client.receiver import AUTOMATIC_LINK_CREDIT
 from amqp10.errors import DecodeError
-from amqp10.types import plain
+from amqp10.wire.types import plain
 
 BATCH_MESSAGES = 1000
 """Messages printed and accepted with one disposition."""

@@ -7,10 +7,10 @@ from amqp10.cli.listing import pages
 from amqp10.cli.printing import Row
 from amqp10.cli.remote import HTTP_NOT_FOUND
 from amqp10.client import ClientConnection, RequestRefused
-from amqp10.codec.encode import encode_value
-from amqp10.management_bindings import location
-from amqp10.management_message import REQUEST_BYTES_MAX, encodable
-from amqp10.percent import percent_encode
+from amqp10.management.bindings import location
+from amqp10.management.message import REQUEST_BYTES_MAX, encodable
+from amqp10.wire.codec.encode import encode_value
+from amqp10.wire.percent import percent_encode
 from core.definitions_file import KINDS, Action, Step, Thing
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
 

@@ -316,7 +316,8 @@ def _by_kind(document: Document) -> dict[str, Sequence[object]]:
 
 
 def _printable(line: str) -> str:
-    """Names come from whoever wrote the file: nothing of them may steer a terminal."""
+    """The line with its control characters escaped: names come from the author of a file, and must not steer a
+    terminal."""
     if line.isprintable():
         return line
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in line)

@@ -7,7 +7,7 @@ from cyclopts import App, Parameter
 from amqp10.cli.measured import measured, words
 from amqp10.cli.printing import AsJson, print_one, tell
 from amqp10.cli.remote import DEFAULT_URL, Url
-from amqp10.percent import percent_encode
+from amqp10.wire.percent import percent_encode
 
 disk_app = App(name="disk", help="Disk space: how much is free, and the limit below which publishers wait.")
 

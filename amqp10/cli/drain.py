@@ -1,4 +1,4 @@
-"""``headgate drain`` and ``headgate undrain``: empty a broker of work before a stop that nobody notices."""
+"""``headgate drain`` and ``headgate undrain``: empty a broker of work, so that its stop disturbs no client."""
 
 import sys
 from typing import Annotated

@@ -8,7 +8,7 @@ from amqp10.cli.arguments import Arguments, arguments_of
 from amqp10.cli.listing import noun
 from amqp10.cli.printing import AsJson, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
-from amqp10.percent import percent_encode
+from amqp10.wire.percent import percent_encode
 
 exchanges_app = noun(
     "exchanges",

@@ -5,7 +5,7 @@ code  meaning
 ====  ==========================================================================================================
 0     done; of ``serve``: stopped in order, also by a second signal or a closed terminal
 1     a fault of headgate itself; the only case with a traceback
-2     the command, the configuration, or a data folder or address that may not be used: until somebody changes it
+2     the command, the configuration, or a data folder or address that may not be used: until an operator changes it
 3     the broker cannot be reached, or the connection to it broke
 4     the broker did not let us in: wrong user or password, or it speaks no AMQP 1.0
 5     what was asked for does not exist

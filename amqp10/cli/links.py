@@ -9,7 +9,7 @@ from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.listing import noun
 from amqp10.cli.printing import AsJson, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
-from amqp10.percent import percent_encode
+from amqp10.wire.percent import percent_encode
 
 links_app = noun(
     "links",

@@ -11,7 +11,7 @@ from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.printing import AsJson, Row, print_one, print_rows
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.client import ClientConnection, RequestRefused
-from amqp10.percent import percent_encode
+from amqp10.wire.percent import percent_encode
 from core.rows import PAGE_MAX
 
 HTTP_BAD_REQUEST = 400

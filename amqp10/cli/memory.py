@@ -8,7 +8,7 @@ from amqp10.cli.exits import complain
 from amqp10.cli.measured import measured, words
 from amqp10.cli.printing import AsJson, print_one, tell
 from amqp10.cli.remote import DEFAULT_URL, Url
-from amqp10.percent import percent_encode
+from amqp10.wire.percent import percent_encode
 
 memory_app = App(name="memory", help="Memory: how much is used, and the watermark above which publishers wait.")
 

@@ -12,7 +12,7 @@ from amqp10.cli.listing import fetch_all
 from amqp10.cli.printing import AsJson, print_json, print_rows, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.client import Answer
-from amqp10.percent import percent_encode
+from amqp10.wire.percent import percent_encode
 
 policies_app = App(name="policies", help="Policies: settings for queues and exchanges, by patterns of their names.")
 

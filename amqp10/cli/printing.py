@@ -1,7 +1,7 @@
 """What a command prints: tables and lines for people, JSON for programs.
 
-JSON is the broker's snapshot as it is, so its fields are those that :mod:`amqp10.control` describes. Nothing here knows
-how a broker is asked: commands that ask none need not load a client.
+JSON is the broker's snapshot as it is, so its fields are those that :mod:`amqp10.management.control` describes. Nothing
+here knows how a broker is asked: commands that ask none need not load a client.
 """
 
 import json

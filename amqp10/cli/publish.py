@@ -15,8 +15,8 @@ from amqp10.cli.exits import CommandError, Exit, complain
 from amqp10.cli.printing import AsJson, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.client import ClientConnection, Fate, FateRange, Message, Sender
-from amqp10.messaging import Accepted, Rejected, Released
-from amqp10.sections import Header
+from amqp10.wire.messaging import Accepted, Rejected, Released
+from amqp10.wire.sections import Header
 
 STDIN = 0
 READ_BYTES = 65_536

@@ -12,7 +12,7 @@ from amqp10.cli.listing import fetch_all, fetch_one
 from amqp10.cli.printing import AsJson, Row, print_one, print_rows, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.client import Answer, ClientConnection
-from amqp10.percent import percent_encode
+from amqp10.wire.percent import percent_encode
 
 COLUMNS = (
     "name",

@@ -18,8 +18,8 @@ from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.cli.trace_summary import LinkNumbers, Shown, Summary, Wanted
 from amqp10.client import ClientConnection
 from amqp10.errors import DecodeError
-from amqp10.framing import AMQP_FRAME, FRAME_HEADER_BYTES
-from amqp10.messaging import (
+from amqp10.wire.framing import AMQP_FRAME, FRAME_HEADER_BYTES
+from amqp10.wire.messaging import (
     Accepted,
     Coordinator,
     Error,
@@ -30,9 +30,9 @@ from amqp10.messaging import (
     Source,
     Target,
 )
-from amqp10.percent import percent_encode
-from amqp10.performatives import Performative, decode_performative
-from amqp10.types import plain
+from amqp10.wire.percent import percent_encode
+from amqp10.wire.performatives import Performative, decode_performative
+from amqp10.wire.types import plain
 from core.amqp091.framing import FrameType
 from core.amqp091.methods import METHODS
 

@@ -12,7 +12,7 @@ from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.printing import AsJson, print_json
 from amqp10.cli.remote import DEFAULT_URL, HTTP_NOT_FOUND, Url, with_broker
 from amqp10.client import ClientConnection, RequestRefused
-from amqp10.percent import percent_encode
+from amqp10.wire.percent import percent_encode
 from core.observe.advice import help_text
 
 Kind = Literal["connection", "link", "address"]

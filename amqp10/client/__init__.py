@@ -1,4 +1,8 @@
-"""A Trio client for AMQP 1.0: its public names. :func:`connect` is where to begin."""
+"""A Trio client for AMQP 1.0: its public names. Begin with :func:`connect`.
+
+It imports ``amqp10.wire``, ``amqp10.flow`` and ``amqp10.protocol``, and nothing of ``core``. Begin reading with
+``connection.py``.
+"""
 
 from amqp10.client.connection import ClientConnection, connect
 from amqp10.client.errors import (

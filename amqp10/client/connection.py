@@ -1,15 +1,15 @@
-"""A connection to a broker for a Trio program: made, kept, made anew when it breaks, and closed.
+"""A connection to a broker for a Trio program: opens it, keeps it, opens it again when it breaks, and closes it.
 
     async with connect("amqp://guest:guest@localhost") as connection:
         sender = await connection.open_sender("/queues/orders")
         await sender.send(Message(b"hello"))
 
-Behind it is the same sans-IO engine that the broker runs on. One background task owns the network connection; all
-other methods only change the engine's state and wake that task.
+It uses the same sans-IO engine as the broker. One background task owns the network connection; all other methods only
+change the engine's state and wake that task.
 
-When the connection breaks and ``reconnect`` is set, it is made anew with a growing delay, its sessions begin again and
-their links attach again. What cannot be carried over is told: outcomes that were open become uncertain, deliveries
-that were not settled come again.
+When the connection breaks and ``reconnect`` is set, it is opened again after a growing delay, its sessions begin again
+and their links attach again. Some state is lost, and the user learns of it: messages without an outcome become
+uncertain, and deliveries that were not settled come again.
 """
 
 import os
@@ -30,9 +30,9 @@ from amqp10.client.settings import ClientSettings
 from amqp10.client.standing import Standing
 from amqp10.client.url import Url
 from amqp10.client.wire import Wire
-from amqp10.connection import Connection, ConnectionSettings
 from amqp10.errors import ErrorCondition, LinkFault, SessionFault
-from amqp10.events import (
+from amqp10.protocol.connection import Connection, ConnectionSettings
+from amqp10.protocol.events import (
     ConnectionClosed,
     ConnectionOpened,
     CreditReceived,
@@ -48,25 +48,25 @@ from amqp10.events import (
     SessionBegun,
     SessionEnded,
 )
-from amqp10.handshake import ClientHandshake
-from amqp10.performatives import Attach
-from amqp10.receiver_link import ReceiverLink
-from amqp10.sasl import Anonymous, Credentials, Plain, ScramSha256
-from amqp10.sender_link import SenderLink
-from amqp10.session import Session
-from amqp10.types import plain
+from amqp10.protocol.handshake import ClientHandshake
+from amqp10.protocol.receiver_link import ReceiverLink
+from amqp10.protocol.sasl import Anonymous, Credentials, Plain, ScramSha256
+from amqp10.protocol.sender_link import SenderLink
+from amqp10.protocol.session import Session
+from amqp10.wire.performatives import Attach
+from amqp10.wire.types import plain
 
 LinkEvent = DeliveriesReceived | SenderFlowReceived | CreditReceived | DeliveriesSettled | DeliveriesSent
-"""What happens on links that are attached."""
+"""Events on links that are attached."""
 NONCE_BYTES = 18
-"""144 bits, as the broker's own nonce has."""
+"""144 bits, the same as the broker's own nonce."""
 NAME_BYTES = 6
-"""Tells clients apart that were given no name: 48 bits."""
+"""48 random bits, to tell clients without a given name apart."""
 
 
 @asynccontextmanager
 async def connect(url: str | Url, settings: ClientSettings | None = None) -> AsyncIterator["ClientConnection"]:
-    """A connection for the block; closed at its end.
+    """A connection for the block, which is closed at the end of the block.
 
     Raises BadUrl, Unreachable, NotLetIn, TimedOut, and ConnectionLost for a broker that closes it at once.
     """
@@ -82,7 +82,7 @@ async def connect(url: str | Url, settings: ClientSettings | None = None) -> Asy
 
 
 class ClientConnection:
-    """A connection and what is on it. Made by :func:`connect`."""
+    """A connection with its sessions and links, made by :func:`connect`."""
 
     def __init__(self, url: Url, settings: ClientSettings) -> None:
         self.url = url
@@ -105,12 +105,12 @@ class ClientConnection:
 
     @property
     def broker(self) -> Mapping[str, object]:
-        """What the broker says of itself: product, version and so on, plain values."""
+        """The broker's description of itself: product, version and so on, plain values."""
         remote = None if self._engine is None else self._engine.remote
         return {} if remote is None else {key: plain(value) for key, value in (remote.properties or {}).items()}
 
     async def begin_session(self) -> ClientSession:
-        """Begin a session. Links that are opened without one share a session of the connection's."""
+        """Begin a session. Links that are opened on the connection itself share one session."""
         session = self._new_session()
         await session.standing.usable()
         return session
@@ -140,7 +140,7 @@ class ClientConnection:
             self._management = None
 
     async def close(self) -> None:
-        """Close, and wait for the broker's answer for a limited time. Outcomes that are open become uncertain."""
+        """Close, and wait a limited time for the broker's answer. Messages without an outcome become uncertain."""
         self._closing = True
         if self._engine is not None and self.standing.up:
             self._settle()
@@ -154,7 +154,7 @@ class ClientConnection:
     # --- the sessions' side ----------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """There is something to send."""
+        """Wake the background task: there is output."""
         if self._wire is not None:
             self._wire.wake()
 
@@ -163,7 +163,7 @@ class ClientConnection:
         return f"{self.container_id}-{next(self._names)}"
 
     def forget_session(self, session: ClientSession) -> None:
-        """The session is not to begin again."""
+        """Drop a session that must not begin again."""
         self._sessions.pop(session, None)
         if session is self._default:
             self._default = None
@@ -171,7 +171,7 @@ class ClientConnection:
     # --- the connection's life -------------------------------------------------------------------------------------
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Connect, and again after each loss. Raises only when the first attempt fails."""
+        """Connect, and connect again after each loss. Raises only when the first attempt fails."""
         self._task_status = task_status
         backoff, attempt = self.settings.reconnect, 0
         while True:
@@ -189,7 +189,7 @@ class ClientConnection:
             attempt += 1
 
     async def _connect_once(self) -> ClientError:
-        """One network connection, from the look-up of the name to its end. Returns why it ended."""
+        """Make one network connection, from the look-up of the host name to its end. Returns why it ended."""
         settings, place = self.settings, self.url.place
         handshake = ClientHandshake(self._credentials(), hostname=self.url.host, frame_size_max=settings.max_frame_size)
         engine = Connection(self._engine_settings(), handshake)
@@ -230,7 +230,8 @@ class ClientConnection:
     # --- the engine's events ---------------------------------------------------------------------------------------
 
     def _after_events(self) -> None:
-        """A batch of events is taken. Only now is an open one: a broker that refuses us opens and closes at once."""
+        """A batch of events is processed. Only now can the connection count as open, because a broker that refuses a
+        client opens and closes at once."""
         engine = self._engine
         if engine is not None and engine.opened and not self.standing.up:
             self._opening.deadline = inf
@@ -244,7 +245,7 @@ class ClientConnection:
             session.look_at_closing()
 
     def _settle(self) -> None:
-        """Something is about to be sent: what was accepted one by one is settled first, in ranges."""
+        """Call this before output: it settles, in ranges, the deliveries that were accepted one by one."""
         for session in self._sessions:
             session.settle()
 
@@ -267,7 +268,7 @@ class ClientConnection:
                 whose = "the broker closed the connection" if by_peer else "the connection was closed"
                 self._failure = ConnectionLost(*told(whose, error))
             case ConnectionOpened() | IncomingSettled():
-                pass  # the state of the engine has the one; the other comes only with rcv-settle-mode second
+                pass  # the engine has the state of the first; the second comes only with rcv-settle-mode second
             case _:
                 _take_link_event(event)
 
@@ -280,7 +281,7 @@ class ClientConnection:
         assert isinstance(session, Session)
         if link.end.local is None:
             session.refuse(link, LinkFault(ErrorCondition.NOT_ALLOWED, "this client takes no links"))
-        else:  # nobody waits for it any more
+        else:  # no task waits for the link any more
             session.detach(link)
 
     # --- inside ----------------------------------------------------------------------------------------------------
@@ -322,7 +323,7 @@ class ClientConnection:
 
 
 def _take_link_event(event: LinkEvent) -> None:
-    """What happens on an attached link goes to its sender or receiver; a link that was closed has none any more."""
+    """Give an event on an attached link to its sender or receiver; a link that was closed has none any more."""
     user = event.link.reference
     match event:
         case DeliveriesReceived() if isinstance(user, Receiver):
@@ -338,18 +339,18 @@ def _take_link_event(event: LinkEvent) -> None:
 
 
 def _cause(error: OSError) -> str:
-    """The system's words alone; Trio has the addresses in them, and the errors of single attempts in a group."""
+    """The system's text alone; Trio adds the addresses, and puts the errors of single attempts into a group."""
     if isinstance(error.__cause__, BaseExceptionGroup):
         attempts = [one for one in error.__cause__.exceptions if isinstance(one, OSError)]
         return _cause(attempts[0]) if attempts else str(error)
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
-    return error.strerror or str(error)  # a name that cannot be looked up has an error number of its own kind
+    return error.strerror or str(error)  # the look-up of a name has error numbers of its own
 
 
 @contextmanager
 def single_errors() -> Iterator[None]:
-    """A nursery wraps what its block raises; a user of the connection wants to catch it by its own type."""
+    """Raise the only exception of a group by itself: a nursery wraps errors, and users want to catch their own type."""
     try:
         yield
     except BaseExceptionGroup as group:

@@ -1,14 +1,14 @@
-"""What can go wrong for a user of the client. Everything that the client raises for what happens outside it is here.
+"""The errors of the client: all that it raises for causes outside of it.
 
-``str(error)`` says what happened and, where the broker told one, why; ``condition`` is then the broker's own symbol
-for it [2.8.14]. Mistakes in calling the client (a negative number of messages, say) are ValueError as everywhere.
+``str(error)`` tells what happened and, if the broker gave a reason, why; ``condition`` is then the broker's symbol for
+the reason [2.8.14]. Mistakes in calling the client (for example a negative number of messages) are ValueError.
 """
 
-from amqp10.messaging import Error
+from amqp10.wire.messaging import Error
 
 
 class ClientError(Exception):
-    """Something that the user has to know; one of the subclasses."""
+    """An error that the user has to handle; one of the subclasses."""
 
     def __init__(self, text: str, condition: str | None = None) -> None:
         super().__init__(text, condition)
@@ -24,7 +24,7 @@ class BadUrl(ClientError):
 
 
 class Unreachable(ClientError):
-    """Nobody answers at the address, or nobody who opens a connection in time."""
+    """No server answers at the address."""
 
 
 class NotLetIn(ClientError):
@@ -32,11 +32,11 @@ class NotLetIn(ClientError):
 
 
 class ConnectionLost(ClientError):
-    """The connection broke, or was closed; what was under way on it may or may not have happened."""
+    """The connection broke, or was closed; operations in flight on it may or may not have happened."""
 
 
 class SessionClosed(ClientError):
-    """The session is over, and every link on it."""
+    """The session is over, and so is every link on it."""
 
 
 class LinkClosed(ClientError):
@@ -44,7 +44,7 @@ class LinkClosed(ClientError):
 
 
 class MessageTooLarge(ClientError):
-    """A message that the broker does not take because of its size. Nothing of it was sent."""
+    """A message is larger than the broker accepts. No part of it was sent."""
 
 
 class RequestRefused(ClientError):
@@ -60,7 +60,7 @@ class TimedOut(ClientError):
 
 
 def told(what: str, error: Error | None) -> tuple[str, str | None]:
-    """Text and condition for something that ended, with the reason that the peer gave, if it gave one."""
+    """Text and condition for an error about something that ended, with the peer's reason if there is one."""
     if error is None:
         return what, None
     return (f"{what}: {error.description}" if error.description else what), error.condition

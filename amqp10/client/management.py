@@ -1,8 +1,8 @@
-"""Requests to the broker's management node, over a pair of links on a session of their own.
+"""Requests to the broker's management node, over a pair of links on their own session.
 
 A request is a message that looks like HTTP; its answer comes on the other link [HTTP over AMQP, as RabbitMQ 4 has it].
-One request is under way at a time. The session is its own so that a window that an alarm has closed to publishers does
-not keep an operator out.
+One request is in flight at a time. The session is separate, because an alarm closes the windows of sessions that
+publish, and must not keep an operator out.
 """
 
 from dataclasses import dataclass
@@ -16,21 +16,21 @@ from amqp10.client.receipt import Unsent
 from amqp10.client.receiver import Receiver, ReceiverOptions
 from amqp10.client.sender import Sender
 from amqp10.client.session import ClientSession
-from amqp10.messaging import Accepted
-from amqp10.sections import AMQP_VALUE, Properties
-from amqp10.types import plain
+from amqp10.wire.messaging import Accepted
+from amqp10.wire.sections import AMQP_VALUE, Properties
+from amqp10.wire.types import plain
 
 NODE = "/management"
 PAIRED = {"paired": True}
 """The link property that makes two links of one name a pair."""
 STATUS_REFUSED = 400
-"""From here up a status says that the request was not served."""
+"""The lowest status of a request that was not served."""
 DIGITS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A status as HTTP has them, and a body of plain values."""
+    """An HTTP status, and a body of plain values."""
 
     status: int
     body: object
@@ -48,12 +48,13 @@ class Management:
         self._sender: Sender | None = None
         self._receiver: Receiver | None = None
         self._unanswered = 0
-        """Requests whose answers may still come; after a loss it may be too high, which grants too much."""
+        """Requests whose answers may still come. After a loss it may be too high, and then too much link credit is
+        given."""
 
     async def request(self, method: str, path: str, body: object = None) -> Answer:
         """Send a request and wait for its answer; ``path`` is percent-encoded, and may have a query.
 
-        Raises RequestRefused for an answer that is an error, TimedOut for none.
+        Raises RequestRefused for an error status, TimedOut when no answer comes.
         """
         with trio.move_on_after(self._time_out_s):
             async with self._turn:
@@ -65,7 +66,7 @@ class Management:
         raise TimedOut(f"{method} {path} was not answered within {self._time_out_s:g} s")
 
     def end(self) -> None:
-        """End the session with its links. A request that is under way raises SessionClosed."""
+        """End the session with its links. A request in flight raises SessionClosed."""
         self._session.close()
 
     async def _exchange(self, method: str, path: str, body: object) -> Answer:
@@ -77,7 +78,7 @@ class Management:
             await receiver.standing.usable()
             losses = receiver.standing.losses
             self._unanswered += 1
-            receiver.grant(self._unanswered)  # it is set, not added: answers to requests that were given up count too
+            receiver.grant(self._unanswered)  # a grant sets it, so answers to abandoned requests count too
             fate = await sender.send(request)
             if not isinstance(fate, Unsent):
                 break
@@ -86,7 +87,7 @@ class Management:
         return await self._answer(receiver, identity, losses)
 
     async def _answer(self, receiver: Receiver, identity: str, losses: int) -> Answer:
-        """Wait for the answer to a request; those to requests that were given up before are passed over."""
+        """Wait for the answer to a request; answers to requests that were given up before are dropped."""
         while True:
             for delivery in receiver.receive_nowait(1):
                 self._unanswered = max(0, self._unanswered - 1)

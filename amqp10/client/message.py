@@ -1,17 +1,17 @@
-"""A message as its user sees it: a body and what is said about it [3.2].
+"""A message as its user sees it: a body, and properties and annotations about it [3.2].
 
-The client sends and receives encoded messages, and this is the small bridge to values: :meth:`Message.encode` and
-:meth:`Message.decode`. Values inside keep the codec's types: a plain Python value where one AMQP type fits it, a class
-of :mod:`amqp10.types` elsewhere. Keys of annotations, which are symbols on the wire, are plain strings here.
+The client sends and receives encoded messages; :meth:`Message.encode` and :meth:`Message.decode` convert them from and
+to values. Values inside keep the codec's types: a plain Python value where only one AMQP type fits it, otherwise a
+class of :mod:`amqp10.wire.types`. Keys of annotations, which are symbols on the wire, are plain strings here.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from amqp10.codec.decode import DEPTH_MAX, decode_value
 from amqp10.errors import DecodeError
-from amqp10.sections import (
+from amqp10.wire.codec.decode import DEPTH_MAX, decode_value
+from amqp10.wire.sections import (
     AMQP_SEQUENCE,
     AMQP_VALUE,
     APPLICATION_PROPERTIES,
@@ -30,16 +30,17 @@ from amqp10.sections import (
     encode_section,
     scan,
 )
-from amqp10.types import Described, Symbol
+from amqp10.wire.types import Described, Symbol
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message.
 
-    ``body`` is one data section when it is bytes, and an amqp-value otherwise; ``section`` says so where that is not
-    meant: :data:`~amqp10.sections.AMQP_VALUE` for a binary value, :data:`~amqp10.sections.AMQP_SEQUENCE` for a list
-    that is a sequence. A body that came in several sections is one here: the bytes, or the items, one after the other.
+    ``body`` is one data section when it is bytes, and an amqp-value otherwise. ``section`` chooses another kind:
+    :data:`~amqp10.wire.sections.AMQP_VALUE` for a binary value, :data:`~amqp10.wire.sections.AMQP_SEQUENCE` for a list
+    that is a sequence. A received body of several sections becomes one: their bytes, or their items, one after the
+    other.
     """
 
     body: object = b""
@@ -53,7 +54,7 @@ class Message:
     section: int | None = None
 
     def encode(self) -> bytes:
-        """The message as it travels. Raises EncodeError for a value that has no encoding."""
+        """The encoded message. Raises EncodeError for a value that has no encoding."""
         return b"".join(
             [
                 b"" if self.header is None else encode_header(self.header),
@@ -68,7 +69,7 @@ class Message:
 
     @property
     def body_section(self) -> int:
-        """The kind of section that the body is."""
+        """The kind of section that holds the body."""
         if self.section is not None:
             return self.section
         return DATA if isinstance(self.body, bytes) else AMQP_VALUE
@@ -91,14 +92,14 @@ class Message:
 
 
 def decode_body(encoded: bytes, bounds: Bounds | None, code: int | None) -> tuple[object, int | None]:
-    """The body, and the kind of section where it does not follow from the body's type."""
+    """The body, and the kind of its section if the body's type does not imply it."""
     if bounds is None:
         return None, None
     position, end = bounds
     values: list[object] = []
     while position < end:
         described, position = decode_value(encoded, position, end, DEPTH_MAX)
-        assert isinstance(described, Described)  # scan has seen to it
+        assert isinstance(described, Described)  # scan has checked it
         values.append(described.value)
     if code == DATA:
         return b"".join(value for value in values if isinstance(value, bytes)), None

@@ -1,10 +1,10 @@
-"""What became of messages that were sent: outcomes in ranges, awaited without a task for each message.
+"""The outcomes of messages that were sent, in ranges, awaited without a task for each message.
 
 A :class:`Receipt` stands for the messages of one ``post``. It keeps one record per range of messages with the same
 outcome, so its size does not depend on their number when all are accepted. The sender holds a receipt only while
-outcomes are missing; afterwards it lives as long as the user keeps it.
+outcomes are missing; afterwards it exists as long as the user keeps it.
 
-Besides the four outcomes of the specification [3.4] there are three that the client itself must report.
+Besides the four outcomes of the specification [3.4] the client itself reports three more.
 """
 
 from collections import deque
@@ -14,24 +14,24 @@ from typing import NamedTuple
 
 import trio
 
-from amqp10.messaging import Accepted, Modified, Rejected, Released
+from amqp10.wire.messaging import Accepted, Modified, Rejected, Released
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The message went out settled: nobody will say what became of it."""
+    """The message was sent settled, so no outcome will come."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """The message never left: it can be sent again without making a duplicate."""
+    """The message was never sent: it can be sent again without making a duplicate."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Uncertain:
-    """The message left, and its outcome will never be known: sending it again may make a duplicate."""
+    """The message was sent, and its outcome will never be known: sending it again may make a duplicate."""
 
     reason: str
 
@@ -39,11 +39,11 @@ class Uncertain:
 SENT = Sent()
 
 Fate = Accepted | Rejected | Released | Modified | Sent | Unsent | Uncertain
-"""What became of a message. Only :class:`Accepted` means that the broker has taken it."""
+"""The outcome of a message. Only :class:`Accepted` means that the broker has taken it."""
 
 
 class FateRange(NamedTuple):
-    """Messages ``first`` to ``last`` (both inclusive) and what became of each of them."""
+    """Messages ``first`` to ``last`` (both inclusive), which all have the same fate."""
 
     first: int
     last: int
@@ -51,12 +51,12 @@ class FateRange(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """How many they are."""
+        """The number of messages."""
         return self.last - self.first + 1
 
 
 def merged(ranges: Iterable[FateRange]) -> list[FateRange]:
-    """Ranges in order, neighbours with the same fate made one."""
+    """The ranges in order, with adjoining ones of the same fate merged."""
     result: list[FateRange] = []
     for piece in sorted(ranges, key=lambda piece: piece.first):
         if result and result[-1].last + 1 == piece.first and result[-1].fate == piece.fate:
@@ -84,11 +84,11 @@ class Receipt:
 
     @property
     def done(self) -> bool:
-        """The fate of every message is known, and no further message belongs to it."""
+        """The fate of every message is known, and no further message will be added."""
         return self._closed and self._missing == 0
 
     async def fates(self) -> list[FateRange]:
-        """Wait for the fate of every message; all of them, in ranges, in order."""
+        """Wait for the fate of every message; returns all of them, in ranges, in order."""
         if self.done:
             await trio.lowlevel.checkpoint()
         while not self.done:
@@ -97,23 +97,23 @@ class Receipt:
         return list(self._ranges)
 
     def so_far(self) -> list[FateRange]:
-        """What is known by now."""
+        """The fates that are known now."""
         return merged(self._ranges)
 
     # --- the sender's side -----------------------------------------------------------------------------------------
 
     def extend(self, n: int) -> None:
-        """``n`` more messages belong to it."""
+        """Add ``n`` more messages."""
         self.end += n
         self._missing += n
 
     def close(self) -> None:
-        """No further message belongs to it."""
+        """No further message will be added."""
         self._closed = True
         self._tell()
 
     def note(self, first: int, last: int, fate: Fate) -> int:
-        """Record the fate of those of these messages that belong to it. Returns how many they are."""
+        """Record the fate of the messages in this range that belong to this receipt. Returns how many they are."""
         low, high = max(first, self.first), min(last, self.end - 1)
         if low > high:
             return 0
@@ -153,14 +153,14 @@ class OpenReceipts:
         """Messages whose fate is not known."""
 
     def add(self, receipt: Receipt, n: int) -> None:
-        """``n`` more messages belong to this receipt, the newest."""
+        """Add ``n`` more messages to this receipt, which is the newest."""
         if not self._receipts or self._receipts[-1] is not receipt:
             self._receipts.append(receipt)
         receipt.extend(n)
         self.missing += n
 
     def note(self, first: int, last: int, fate: Fate) -> None:
-        """Record the fate of a range of messages, whichever receipts they belong to."""
+        """Record the fate of a range of messages in the receipts to which they belong."""
         for receipt in self._receipts:
             if receipt.first > last:
                 break
@@ -169,7 +169,7 @@ class OpenReceipts:
             self._receipts.popleft()
 
     def give_up(self, fate: Fate) -> None:
-        """The fate of everything that is missing is this."""
+        """Give all messages without a fate this one."""
         for receipt in list(self._receipts):
             for first, last in receipt.missing_ranges():
                 self.note(first, last, fate)

@@ -1,15 +1,15 @@
-"""A receiving link: messages in, at the pace that link credit allows, which is in the user's hands.
+"""A receiving link: messages come at the pace of the link credit, which the user controls.
 
-Two ways to give link credit. *By hand*: ``grant(n)`` sets it to exactly ``n``; nothing else ever changes it but
-messages that come. *Automatic*: it is set to 200, and again when it falls below 100, but not while as many as that wait
-here untaken. ``pause`` takes all of it back and waits until nothing is on its way any more; ``resume`` gives it again;
-``drain`` asks for what is there now and takes the rest back.
+There are two ways to give link credit. *By hand*: ``grant(n)`` sets it to exactly ``n``; after that only messages that
+come change it. *Automatic*: it is set to 200, and again when it falls below 100, but not while 200 deliveries wait here
+to be taken. ``pause`` takes all of it back and waits until no message is in flight any more; ``resume`` gives it again;
+``drain`` asks for the messages that are ready now and takes the rest of the link credit back.
 
 Deliveries have numbers, counted from 0 over the life of the receiver, across reconnects; an outcome is given to a range
-of them. What was not settled when the connection was lost comes again, under new numbers, so deliveries that wait here
-are dropped then, and an outcome for one that the user holds has no effect.
+of numbers. Deliveries that were not settled when the connection was lost come again, under new numbers. So deliveries
+that wait here are dropped then, and an outcome for one that the user holds has no effect.
 
-Bounds: what waits here is limited by link credit in automatic mode, and by the session's window in any case.
+Bounds: link credit bounds the waiting deliveries in automatic mode, and the session's window bounds them in any case.
 """
 
 from collections import deque
@@ -24,45 +24,46 @@ from amqp10.client.message import Message
 from amqp10.client.sender import REASON_PROPERTY
 from amqp10.client.standing import Standing
 from amqp10.client.view import MessageView
-from amqp10.events import DeliveriesReceived, SenderFlowReceived
-from amqp10.link_credit import ReceiverCredit
-from amqp10.messaging import ACCEPTED, RELEASED, Error, Modified, Outcome, Rejected, Source, Target
-from amqp10.performatives import Attach
-from amqp10.receiver_link import MIXED, SETTLED, ReceiverLink
-from amqp10.session import Session
-from amqp10.types import Int, plain
-from amqp10.unsettled import UnsettledMap
+from amqp10.flow.link_credit import ReceiverCredit
+from amqp10.flow.unsettled import UnsettledMap
+from amqp10.protocol.events import DeliveriesReceived, SenderFlowReceived
+from amqp10.protocol.receiver_link import MIXED, SETTLED, ReceiverLink
+from amqp10.protocol.session import Session
+from amqp10.wire.messaging import ACCEPTED, RELEASED, Error, Modified, Outcome, Rejected, Source, Target
+from amqp10.wire.performatives import Attach
+from amqp10.wire.types import Int, plain
 
 AUTOMATIC_LINK_CREDIT = 200
-"""Enough to hide a round trip at 20,000 messages/s over 10 ms, and little enough to share work between consumers."""
+"""Enough to hide a round trip of 10 ms at 20,000 messages/s, and little enough to share work between consumers."""
 AUTOMATIC_TOP_UP_BELOW = 100
-"""Half: one flow for a hundred messages."""
+"""Half of it: one flow for a hundred messages."""
 PRIORITY_PROPERTY = "rabbitmq:priority"
-"""The link property by which a consumer asks to be served before others; an int, 0 by default."""
+"""The link property with which a consumer asks to be served before others; an int, 0 by default."""
 
 
 class ReceiverSession(Protocol):
-    """What a receiver asks of its session."""
+    """The part of a session that its receivers use."""
 
     def wake(self) -> None:
-        """There is something to send."""
+        """Wake the background task: there is output."""
 
     def settle_later(self, receiver: "Receiver") -> None:
-        """Have the receiver settle what it has noted, before anything is sent."""
+        """Have the receiver settle the deliveries that it has noted as accepted, before the next output."""
 
     def buffered(self, messages: int, size: int) -> None:
-        """So many more messages and bytes (or fewer, below 0) wait for the user."""
+        """Add messages and bytes to those that wait for the user; negative numbers subtract."""
 
     async def close_link(self, link: ReceiverLink | None) -> None:
-        """Detach, and wait for the answer for a limited time."""
+        """Detach, and wait a limited time for the answer."""
 
     def forget_receiver(self, receiver: "Receiver") -> None:
-        """The receiver is not to be attached again."""
+        """Drop a receiver that must not be attached again."""
 
 
 @dataclass(slots=True, eq=False)
 class Delivery:
-    """One message that came, under its number. Nothing in it is to be changed; freezing it would double its cost."""
+    """One message that was received, with its number. Do not change its fields; a frozen class would take twice as long
+    to make."""
 
     number: int
     encoded: bytes
@@ -70,7 +71,7 @@ class Delivery:
     """It came settled: there is no outcome to give."""
     receiver: "Receiver" = field(repr=False)
     link: ReceiverLink = field(repr=False)
-    """What it came on; another one after a reconnect."""
+    """The link on which it came; after a reconnect the receiver has another one."""
 
     @property
     def message(self) -> Message:
@@ -79,68 +80,70 @@ class Delivery:
 
     @property
     def view(self) -> MessageView:
-        """The message, decoded only where it is looked at. Raises DecodeError where its sections are wrong already."""
+        """The message, of which only the parts that are read are decoded. Raises DecodeError if its sections are
+        wrong."""
         return MessageView(self.encoded)
 
     def accept(self) -> None:
-        """It is dealt with. Deliveries that are accepted one by one are settled in ranges, before anything is sent."""
+        """Accept it: it has been processed. Deliveries accepted one by one are settled in ranges, before the next
+        output."""
         if not self.settled:
             self.receiver.accept_soon(self.number)
 
     def reject(self, error: Error | None = None) -> None:
-        """It can never be dealt with by anybody."""
+        """Reject it: no consumer can ever process it."""
         self.receiver.reject(self.number, error=error)
 
     def release(self) -> None:
-        """It was not looked at: give it to somebody else."""
+        """Release it: it was not processed, and another consumer may get it."""
         self.receiver.release(self.number)
 
     def modify(self, *, delivery_failed: bool = True, undeliverable_here: bool = False) -> None:
-        """It was tried in vain."""
+        """Give it back with the modified outcome: by default, processing it failed."""
         self.receiver.modify(self.number, delivery_failed=delivery_failed, undeliverable_here=undeliverable_here)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiverOptions:
-    """What a receiver asks for when it attaches."""
+    """The options of a receiver for its attach."""
 
     automatic: bool = True
-    """Link credit is given automatically from the start; else it is 0 until the user grants some."""
+    """Link credit is given automatically from the start; otherwise it is 0 until the user gives some."""
     settled: bool = False
-    """Messages are to come settled: none can be given back, and none comes twice."""
+    """Ask for settled messages: none can be given back, and none comes twice."""
     priority: int | None = None
-    """Higher is served first."""
+    """A consumer with a higher priority is served first."""
     filter: Mapping[str, object] | None = None
     """Described values, by name [3.5.8]."""
     properties: Mapping[str, object] | None = None
-    """Of the link."""
+    """Properties of the link."""
 
 
 class Receiver:
-    """A receiver from one address. Made by ``open_receiver``."""
+    """A receiver from one address, made by ``open_receiver``."""
 
     def __init__(self, session: ReceiverSession, *, name: str, address: str | None, options: ReceiverOptions) -> None:
         self.name = name
         self.address = address
-        """For a dynamic node, None until the broker has named it."""
+        """The address; None for a dynamic node until the broker has named it."""
         self.standing = Standing()
         self.waiting_reason: str | None = None
-        """Why the broker sends nothing although it may; None when it does, or has not said why."""
+        """Why the broker sends no messages; None when it sends, or has given no reason."""
         self._session = session
         self._options = options
         self._dynamic = address is None
         self._automatic = options.automatic
         self._paused = False
         self._to_grant = 0
-        """By hand: the link credit that the next attach, or ``resume``, gives."""
+        """Without automatic mode: the link credit that the next attach, or ``resume``, gives."""
         self._link: ReceiverLink | None = None
         self._buffer: deque[Delivery] = deque()
         self._former = 0
-        """Deliveries at the head of what waits here that came on a former link; the present one has no part in them."""
+        """Deliveries at the head of the buffer that came on a former link and do not count on the present one."""
         self._unsettled: UnsettledMap[ReceiverLink] = UnsettledMap()
-        """By our numbers; the number of an entry in the map is its delivery-id."""
+        """The unsettled deliveries by our numbers; the number of an entry in the map is its delivery-id."""
         self._accepted: list[int] = []
-        """Accepted and not settled yet."""
+        """Numbers of deliveries that are accepted and not settled yet."""
         self._next_number = 0
         self._quiet = False
         self._drained = 0
@@ -154,31 +157,31 @@ class Receiver:
 
     @property
     def available(self) -> int:
-        """Messages that were ready at the broker when it last said so."""
+        """Messages that were ready at the broker, as its last flow reported."""
         return 0 if self._link is None else self._link.credit.available
 
     @property
     def delivery_count(self) -> int:
-        """Where the link's count of deliveries stands [2.6.7]; a serial number."""
+        """The delivery-count of the link [2.6.7]; a serial number."""
         return 0 if self._link is None else self._link.credit.delivery_count
 
     def grant(self, n: int, *, echo: bool = False) -> None:
         """Set the link credit to ``n`` messages, and leave automatic mode and any pause. With ``echo`` the broker
-        answers with its own state, behind what it sends at once."""
+        answers with its own state, behind the messages that it sends at once."""
         if not 0 <= n <= 0xFFFF_FFFF:
             raise ValueError("link credit is a uint")
         self.standing.check()
         self._automatic = self._paused = False
         self._to_grant = n
         if self._link is not None:
-            self._link.credit.maximum = 0  # the automatic rule is over
+            self._link.credit.maximum = 0  # the automatic rule ends
             if self.standing.up:
                 self._set_link_credit(n, echo=echo)
 
     async def drain(self, time_out_s: float = 10.0) -> int:
-        """Have the broker send what is ready, at most up to the link credit, and take the rest of it back.
+        """Have the broker send its ready messages, at most up to the link credit, and take the rest of it back.
 
-        When this returns, everything that came is here to be received, and the link credit is 0 until ``grant`` or
+        When this returns, all messages that came can be received, and the link credit is 0 until ``grant`` or
         ``resume``. Returns the link credit that was not used. Raises TimedOut.
         """
         await self.standing.usable()
@@ -187,18 +190,18 @@ class Receiver:
         self._to_grant = 0
         await self._until(lambda: self.link_credit == 0, losses, time_out_s, "the broker did not answer the drain")
         assert self._link is not None
-        self._link.credit.drain = False  # told with the next flow
+        self._link.credit.drain = False  # the next flow tells the broker
         return self._drained
 
     async def pause(self, time_out_s: float = 10.0) -> None:
-        """Take all link credit back, and wait until nothing is on its way any more. Raises TimedOut."""
+        """Take all link credit back, and wait until no message is in flight any more. Raises TimedOut."""
         await self.standing.usable()
         losses, self._quiet = self.standing.losses, False
         self._pause(drain=False)
         await self._until(lambda: self._quiet, losses, time_out_s, "the broker did not answer the pause")
 
     def resume(self) -> None:
-        """Give link credit again: automatically, or what was left when ``pause`` took it back."""
+        """Give link credit again: automatically, or the amount that ``pause`` took back."""
         self.standing.check()
         if not self._paused:
             return
@@ -216,7 +219,7 @@ class Receiver:
 
     @property
     def waiting(self) -> int:
-        """Deliveries that are here and not taken."""
+        """Deliveries that wait here to be taken."""
         return len(self._buffer)
 
     @property
@@ -226,11 +229,11 @@ class Receiver:
         return self._unsettled.count
 
     async def receive(self) -> Delivery:
-        """The next delivery; waits for it."""
+        """Wait for the next delivery and take it."""
         return (await self.receive_batch(1))[0]
 
     async def receive_batch(self, n_max: int) -> list[Delivery]:
-        """The next deliveries, from 1 to ``n_max`` of them: what is here, or the first that comes."""
+        """Take the next 1 to ``n_max`` deliveries: those that wait here, or the first ones that come."""
         if self._buffer:
             await trio.lowlevel.checkpoint()
         while not self._buffer:
@@ -238,7 +241,7 @@ class Receiver:
         return self.receive_nowait(n_max)
 
     def receive_nowait(self, n_max: int) -> list[Delivery]:
-        """The next deliveries that are here already, from none to ``n_max`` of them."""
+        """Take the next 0 to ``n_max`` deliveries of those that wait here."""
         if n_max >= len(self._buffer):
             taken = list(self._buffer)
             self._buffer.clear()
@@ -259,21 +262,22 @@ class Receiver:
         return await self.receive()
 
     def accept(self, first: int, last: int | None = None) -> int:
-        """Deliveries in this range of numbers are dealt with. Returns how many of them had no outcome before."""
+        """Accept the deliveries in this range of numbers. Returns how many of them had no outcome before."""
         return self._settle(first, last, ACCEPTED)
 
     def accept_soon(self, number: int) -> None:
-        """Accept one delivery, in a range with those that are accepted before anything is sent next."""
+        """Accept one delivery; it is settled, in a range with others, before the next output."""
         if not self._accepted:
             self._session.settle_later(self)
         self._accepted.append(number)
 
     def reject(self, first: int, last: int | None = None, *, error: Error | None = None) -> int:
-        """They can never be dealt with by anybody."""
+        """Reject the deliveries in this range: no consumer can ever process them."""
         return self._settle(first, last, Rejected(error=error))
 
     def release(self, first: int, last: int | None = None) -> int:
-        """They were not looked at: the broker gives them to somebody, at their old place."""
+        """Release the deliveries in this range: they were not processed, and the broker puts them back in their
+        place."""
         return self._settle(first, last, RELEASED)
 
     def modify(
@@ -285,7 +289,11 @@ class Receiver:
         undeliverable_here: bool = False,
         annotations: Mapping[str, object] | None = None,
     ) -> int:
-        """They were tried in vain (``delivery_failed``), or must not come to this link again, or get annotations."""
+        """Give the deliveries in this range the modified outcome.
+
+        ``delivery_failed``: processing them failed. ``undeliverable_here``: they must not come to this link again.
+        ``annotations`` are added to the messages.
+        """
         outcome = Modified(
             delivery_failed=delivery_failed,
             undeliverable_here=undeliverable_here,
@@ -294,7 +302,7 @@ class Receiver:
         return self._settle(first, last, outcome)
 
     async def close(self) -> None:
-        """Detach for good. What has no outcome goes back to where it came from."""
+        """Detach for good. Deliveries without an outcome go back to the node that they came from."""
         self.settle_accepted()
         self._session.forget_receiver(self)
         link, self._link = self._link, None
@@ -343,7 +351,7 @@ class Receiver:
             self._set_link_credit(self._to_grant)
 
     def received(self, event: DeliveriesReceived) -> None:
-        """A run of deliveries came."""
+        """A run of deliveries was received."""
         n, first = len(event.entries), self._next_number
         self._next_number += n
         if not event.settled:
@@ -356,7 +364,7 @@ class Receiver:
         self.standing.changed()
 
     def settle_accepted(self) -> None:
-        """Settle what was accepted one by one."""
+        """Settle the deliveries that were accepted one by one."""
         numbers, self._accepted = self._accepted, []
         if not numbers:
             return
@@ -370,7 +378,8 @@ class Receiver:
         self._settle_range(first, last, ACCEPTED)
 
     def flow_received(self, event: SenderFlowReceived) -> None:
-        """The broker told its state. With no link credit left on its side and nothing on its way, the link is quiet."""
+        """The broker reported its state. When it has no link credit left and no message is in flight, the link is
+        quiet."""
         flow = event.flow
         self._drained += event.drained
         if flow.link_credit == 0 and flow.delivery_count == event.link.credit.delivery_count:
@@ -388,7 +397,8 @@ class Receiver:
         self._over(LinkClosed(*told(f"the broker closed the link from {self.address}", error)))
 
     def lost(self, reason: ClientError) -> None:
-        """The connection is gone, for now. What was granted and not used, or not taken, is granted again."""
+        """The connection is lost for now. Link credit that was not used, or whose deliveries were not taken, is given
+        again after the next attach."""
         untaken = sum(not delivery.settled for delivery in self._buffer)
         self._to_grant = (self._to_grant if self._paused else self.link_credit) + untaken
         self._link = None
@@ -397,7 +407,7 @@ class Receiver:
         self.standing.went_away(reason)
 
     def ended(self, reason: ClientError) -> None:
-        """The session or the connection is over, or nobody waits for the link any more."""
+        """The session or the connection is over, or the user has given up the attach."""
         if self._link is not None:
             self._link.reference = None
             self._link = None
@@ -452,7 +462,8 @@ class Receiver:
         self.standing.ended(reason)
 
     def _drop_unsettled(self) -> None:
-        """What has no outcome comes again, or goes to somebody else: here it is worth nothing any more."""
+        """Drop unsettled deliveries: they come again, or go to another consumer, so outcomes for them have no
+        effect."""
         kept = [delivery for delivery in self._buffer if delivery.settled]
         dropped = [delivery for delivery in self._buffer if not delivery.settled]
         self._buffer = deque(kept)

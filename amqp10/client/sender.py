@@ -1,13 +1,13 @@
-"""A sending link: messages out, outcomes back in ranges, at the pace that the broker's link credit sets.
+"""A sending link: messages go out as the broker's link credit allows, and outcomes come back in ranges.
 
-``post`` hands messages over as far as link credit allows, waits for more where it must, and returns a receipt;
-``post_nowait`` does so without waiting; ``send`` also waits for what became of one message. Messages have numbers,
+``post`` sends messages as far as link credit allows, waits for more where it must, and returns a receipt.
+``post_nowait`` does so without waiting; ``send`` also waits for the outcome of one message. Messages have numbers,
 counted from 0 over the life of the sender, across reconnects. Posts of several tasks are served in order, one after the
 other.
 
-Bounds: no message is encoded before there is link credit for it, and at most ``unsettled_max`` wait for their outcome.
-When the connection is lost, messages whose outcome is open become uncertain, or unsent where that is certain; ``post``
-goes on with the rest when the link is attached again.
+Bounds: no message is encoded before there is link credit for it, and at most ``unsettled_max`` messages wait for their
+outcome. When the connection is lost, messages without an outcome become uncertain, or unsent if they certainly were not
+sent; ``post`` goes on with the rest when the link is attached again.
 """
 
 from collections.abc import Iterable
@@ -21,18 +21,18 @@ from amqp10.client.message import Message
 from amqp10.client.receipt import SENT, Fate, FateRange, OpenReceipts, Receipt, Uncertain, Unsent
 from amqp10.client.standing import Standing
 from amqp10.errors import LinkFault
-from amqp10.events import CreditReceived, DeliveriesSent, DeliveriesSettled
-from amqp10.messaging import Error, Source, Target
-from amqp10.performatives import Attach
-from amqp10.sender_link import SenderLink
-from amqp10.session import Session
-from amqp10.types import plain
+from amqp10.protocol.events import CreditReceived, DeliveriesSent, DeliveriesSettled
+from amqp10.protocol.sender_link import SenderLink
+from amqp10.protocol.session import Session
+from amqp10.wire.messaging import Error, Source, Target
+from amqp10.wire.performatives import Attach
+from amqp10.wire.types import plain
 
 RUN_MESSAGES_MAX = 256
-"""Messages encoded and handed over at once: a bound on the work between two looks at the other tasks."""
+"""Messages encoded and sent in one piece of work, before other tasks get their turn."""
 REASON_PROPERTY = "headgate:reason"
-"""The property of a link's flow by which the broker says why the link waits, and with null that it does no more; it is
-told once each [2.7.4]."""
+"""The property of a link flow with which the broker reports why the link waits, and with null that it waits no more. It
+is sent once for each [2.7.4]."""
 UNSETTLED, SETTLED = 0, 1
 """snd-settle-mode [2.8.2]."""
 
@@ -41,20 +41,20 @@ Sendable = Message | bytes
 
 
 class SenderSession(Protocol):
-    """What a sender asks of its session."""
+    """The part of a session that its senders use."""
 
     def wake(self) -> None:
-        """There is something to send."""
+        """Wake the background task: there is output."""
 
     async def close_link(self, link: SenderLink | None) -> None:
-        """Detach, and wait for the answer for a limited time."""
+        """Detach, and wait a limited time for the answer."""
 
     def forget_sender(self, sender: "Sender") -> None:
-        """The sender is not to be attached again."""
+        """Drop a sender that must not be attached again."""
 
 
 class Sender:
-    """A sender to one address. Made by ``open_sender``."""
+    """A sender to one address, made by ``open_sender``."""
 
     def __init__(
         self,
@@ -68,11 +68,11 @@ class Sender:
     ) -> None:
         self.name = name
         self.address = address
-        """None for the anonymous terminus: then each message says in its ``to`` where it goes."""
+        """None for the anonymous terminus: then each message has its own address in ``to``."""
         self.settled = settled
         self.standing = Standing()
         self.waiting_reason: str | None = None
-        """Why the broker makes this sender wait; None when it does not, or has not said why."""
+        """Why the broker makes this sender wait; None when it does not, or has given no reason."""
         self._session = session
         self._unsettled_max = unsettled_max
         self._properties = properties
@@ -85,45 +85,46 @@ class Sender:
 
     @property
     def link_credit(self) -> int:
-        """Messages that the broker would take now."""
+        """Messages that can be sent now without more link credit."""
         return 0 if self._link is None else self._link.credit.link_credit - self._link.waiting
 
     @property
     def room(self) -> int:
-        """Messages that :meth:`post_nowait` would take now: what link credit and ``unsettled_max`` allow."""
+        """Messages that :meth:`post_nowait` can send now, limited by link credit and ``unsettled_max``."""
         if self._turn.locked() or not self.standing.up:
             return 0
         return max(0, min(self.link_credit, self._unsettled_max - self.unsettled))
 
     @property
     def posted(self) -> int:
-        """Messages handed over so far; the number of the next one."""
+        """Messages sent so far, which is the number of the next one."""
         return self._next_number
 
     @property
     def unsettled(self) -> int:
-        """Messages whose outcome is open."""
+        """Messages without an outcome."""
         return self._receipts.missing
 
     @property
     def posting(self) -> bool:
-        """Somebody is in ``post``, and waits if nothing moves."""
+        """A ``post`` is in progress; it may be waiting for link credit."""
         return self._turn.locked()
 
     async def send(self, message: Sendable) -> Fate:
-        """Send one message and wait for what became of it."""
+        """Send one message and wait for its outcome."""
         receipt = await self.post([message])
         return (await receipt.fates())[0].fate
 
     async def send_many(self, messages: Iterable[Sendable]) -> list[FateRange]:
-        """Send messages and wait for what became of them; the numbers in the ranges count up in their order."""
+        """Send messages and wait for their outcomes; the numbers in the ranges count up in the order of the
+        messages."""
         return await (await self.post(messages)).fates()
 
     async def post(self, messages: Iterable[Sendable]) -> Receipt:
-        """Hand messages over, waiting for link credit as long as it takes. Their outcomes come with the receipt.
+        """Send messages, waiting for link credit as long as it takes. Their outcomes come with the receipt.
 
-        Raises MessageTooLarge, and LinkClosed and the like when the sender is over; what was handed over before stays
-        sent, and so it does when the call is cancelled.
+        Raises MessageTooLarge, and LinkClosed and the like when the sender is over. Messages that were sent before
+        that, or before the call is cancelled, stay sent.
         """
         await trio.lowlevel.checkpoint()
         async with self._turn:
@@ -140,10 +141,10 @@ class Sender:
         return receipt
 
     def post_nowait(self, messages: Iterable[Sendable]) -> Receipt:
-        """Hand messages over without waiting: all of them, or none. Their outcomes come with the receipt.
+        """Send messages without waiting: all of them, or none. Their outcomes come with the receipt.
 
-        Raises trio.WouldBlock when they are more than there is :attr:`room` for, which is 0 while a :meth:`post` is
-        under way; else what ``post`` raises.
+        Raises trio.WouldBlock when they are more than there is :attr:`room` for, which is 0 while a :meth:`post` is in
+        progress; otherwise raises the same as ``post``.
         """
         self.standing.check()
         run = [_encoded(message) for message in messages]
@@ -156,7 +157,7 @@ class Sender:
         return receipt
 
     async def close(self) -> None:
-        """Detach for good. Outcomes that are still open become uncertain: wait for the receipts first."""
+        """Detach for good. Messages without an outcome become uncertain: wait for the receipts first."""
         self._session.forget_sender(self)
         link, self._link = self._link, None
         await self._session.close_link(link)
@@ -183,13 +184,13 @@ class Sender:
             self.standing.came_up()
 
     def credit_received(self, event: CreditReceived) -> None:
-        """The broker set the link credit, and may have said why it gives none."""
+        """The broker set the link credit, and may have given a reason for giving none."""
         properties = event.flow.properties or {}
         if REASON_PROPERTY in properties:
             reason = plain(properties[REASON_PROPERTY])
             self.waiting_reason = reason if isinstance(reason, str) else None
         if event.link.credit.drain:
-            # What waits is only what the link credit covers, so the answer is right as soon as that is sent.
+            # Only messages within the link credit wait, so the answer is right as soon as they are sent.
             event.link.answer_flow(available=0, drained=True)
         elif event.flow.echo:
             event.link.answer_flow(available=0, drained=False)
@@ -198,13 +199,13 @@ class Sender:
         self.standing.changed()
 
     def sent(self, event: DeliveriesSent) -> None:
-        """Messages went out; when they are settled, that is all there will be."""
+        """Messages were sent; if they are settled, no outcome will come."""
         if self.settled:
             self._receipts.note(event.first, event.last, SENT)
             self.standing.changed()
 
     def outcomes_received(self, event: DeliveriesSettled) -> None:
-        """The broker told what became of messages."""
+        """The broker reported outcomes of messages."""
         fate = event.state if isinstance(event.state, Fate) else Uncertain("the broker settled without an outcome")
         for first, last in event.ranges:
             self._receipts.note(first, last, fate)
@@ -217,7 +218,7 @@ class Sender:
         self._over(LinkClosed(*told(f"the broker closed the link to {self.address}", error)), link)
 
     def lost(self, reason: ClientError) -> None:
-        """The connection is gone, for now."""
+        """The connection is lost for now."""
         link, self._link = self._link, None
         if link is not None:
             link.abandon()
@@ -225,7 +226,7 @@ class Sender:
         self.standing.went_away(reason)
 
     def ended(self, reason: ClientError) -> None:
-        """The session or the connection is over, or nobody waits for the link any more."""
+        """The session or the connection is over, or the user has given up the attach."""
         link, self._link = self._link, None
         if link is not None:
             link.reference = None
@@ -234,7 +235,7 @@ class Sender:
     # --- inside ----------------------------------------------------------------------------------------------------
 
     async def _room(self) -> int:
-        """Wait until at least one message may be handed over; how many may."""
+        """Wait until at least one message may be sent; returns how many may."""
         while True:
             await self.standing.usable()
             room = min(self.link_credit, self._unsettled_max - self.unsettled, RUN_MESSAGES_MAX)
@@ -243,7 +244,7 @@ class Sender:
             await self.standing.change()
 
     async def _hand_over(self, run: list[bytes], receipt: Receipt) -> None:
-        """Give messages to the link. They were counted off before; only a loss in between makes them wait again."""
+        """Send messages for which :meth:`_room` has returned room; they wait again only after a loss in between."""
         while run:
             room = await self._room()
             self._give(run[:room], receipt)
@@ -251,7 +252,7 @@ class Sender:
             await trio.lowlevel.checkpoint()
 
     def _give(self, run: list[bytes], receipt: Receipt) -> None:
-        """Give the link what there is room for."""
+        """Give these messages to the link, which has room for them."""
         assert self._link is not None
         try:
             self._link.send_run(self._next_number, run, b"")
@@ -266,7 +267,7 @@ class Sender:
         self.standing.ended(reason)
 
     def _give_up(self, reason: ClientError, link: SenderLink | None) -> None:
-        """No outcome will come any more for what was handed over."""
+        """Give all messages without an outcome a fate, because no outcome will come for them any more."""
         self.waiting_reason = None
         for first, last in [] if link is None else link.unsent:
             self._receipts.note(first, last, Unsent(str(reason)))

@@ -1,10 +1,10 @@
 """A session: the senders and receivers that share one window and one order of frames [2.5].
 
-Links on one session can hold each other up: while the user leaves too much untaken in one receiver, the session's
-window is closed for all of them. Traffic that must keep moving belongs on a session of its own.
+Links on one session can delay each other: while too many deliveries of one receiver wait to be taken, the session's
+window is closed for all links. Open a separate session for traffic that must not be delayed.
 
-A session outlives connections: when a connection is made anew, the session begins again on it and attaches its links
-again, all at once and without waiting for answers.
+A session survives a reconnect: it begins again on the new connection and attaches its links again, all at once and
+without waiting for answers.
 """
 
 from collections.abc import Mapping
@@ -17,32 +17,32 @@ from amqp10.client.receiver import Receiver, ReceiverOptions
 from amqp10.client.sender import Sender
 from amqp10.client.settings import ClientSettings
 from amqp10.client.standing import Standing
-from amqp10.connection import Connection
 from amqp10.errors import ConnectionFault
-from amqp10.lifecycle import LinkState
-from amqp10.messaging import Error
-from amqp10.receiver_link import ReceiverLink
-from amqp10.sender_link import SenderLink
-from amqp10.session import Session, SessionLimits
+from amqp10.protocol.connection import Connection
+from amqp10.protocol.lifecycle import LinkState
+from amqp10.protocol.receiver_link import ReceiverLink
+from amqp10.protocol.sender_link import SenderLink
+from amqp10.protocol.session import Session, SessionLimits
+from amqp10.wire.messaging import Error
 
 
 class SessionConnection(Protocol):
-    """What a session asks of its connection."""
+    """The part of a connection that its sessions use."""
 
     settings: ClientSettings
 
     def wake(self) -> None:
-        """There is something to send."""
+        """Wake the background task: there is output."""
 
     def new_link_name(self) -> str:
         """A name that no other link has."""
 
     def forget_session(self, session: "ClientSession") -> None:
-        """The session is not to begin again."""
+        """Drop a session that must not begin again."""
 
 
 class ClientSession:
-    """A session with its links. Made by ``begin_session``."""
+    """A session with its links, made by ``begin_session``."""
 
     def __init__(self, connection: SessionConnection) -> None:
         self.standing = Standing()
@@ -87,7 +87,7 @@ class ClientSession:
     async def open_receiver(
         self, address: str | None, *, options: ReceiverOptions | None = None, name: str | None = None
     ) -> Receiver:
-        """Attach a receiver from an address, or from a queue that the broker makes for it (None).
+        """Attach a receiver from an address, or from a queue that the broker declares for it (None).
 
         Raises LinkClosed when the broker refuses.
         """
@@ -105,7 +105,7 @@ class ClientSession:
         return receiver
 
     def close(self) -> None:
-        """End the session and every link on it. Outcomes that are open become uncertain."""
+        """End the session and every link on it. Messages without an outcome become uncertain."""
         self.settle()
         self._connection.forget_session(self)
         if self._session is not None:
@@ -138,11 +138,11 @@ class ClientSession:
             receiver.attach(session)
 
     def begun(self) -> None:
-        """The broker answered."""
+        """The broker answered our begin."""
         self.standing.came_up()
 
     def lost(self, reason: ClientError) -> None:
-        """The connection is gone, for now."""
+        """The connection is lost for now."""
         self._session = None
         for sender in self._senders:
             sender.lost(reason)
@@ -152,7 +152,7 @@ class ClientSession:
         self.standing.went_away(reason)
 
     def ended_by_peer(self, error: Error | None) -> None:
-        """The broker ended the session, or we did for a fault of its."""
+        """The broker ended the session, or we did because of a mistake of the broker."""
         self._connection.forget_session(self)
         self._over(SessionClosed(*told("the broker ended the session", error)))
 
@@ -161,32 +161,32 @@ class ClientSession:
         self._over(reason)
 
     def settle(self) -> None:
-        """Something is about to be sent: settle what receivers have noted."""
+        """Call this before output: receivers settle the deliveries that they have noted as accepted."""
         if self._settling:
             settling, self._settling = self._settling, {}
             for receiver in settling:
                 receiver.settle_accepted()
 
     def look_at_closing(self) -> None:
-        """Tell those who wait for the answer to their detach: the engine's state has it, there is no event for it."""
+        """Wake the tasks whose detach has been answered: the engine has no event for it, only a state."""
         for link in [link for link in self._closing if link.end.state is LinkState.GONE]:
             self._closing.pop(link).set()
 
     # --- the links' side -------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """There is something to send."""
+        """Wake the background task: there is output."""
         if self._session is not None:
             self._session.connection.flush_later(self._session)
         self._connection.wake()
 
     def settle_later(self, receiver: Receiver) -> None:
-        """Have the receiver settle what it has noted, before anything is sent."""
+        """Have the receiver settle the deliveries that it has noted as accepted, before the next output."""
         self._settling[receiver] = None
         self._connection.wake()
 
     def buffered(self, messages: int, size: int) -> None:
-        """Count what waits for the user; close the window above the limit, and open it below half of it."""
+        """Count deliveries that wait for the user; close the window above the limit, and open it below half of it."""
         self._buffered_messages += messages
         self._buffered_bytes += size
         session, settings = self._session, self._connection.settings
@@ -203,7 +203,7 @@ class ClientSession:
             self._connection.wake()
 
     async def close_link(self, link: SenderLink | ReceiverLink | None) -> None:
-        """Detach, and wait for the answer for a limited time."""
+        """Detach, and wait a limited time for the answer."""
         if link is None or self._session is None or not link.end.attached:
             return
         self._session.detach(link)
@@ -217,17 +217,17 @@ class ClientSession:
             self._closing.pop(link, None)
 
     def forget_sender(self, sender: Sender) -> None:
-        """The sender is not to be attached again."""
+        """Drop a sender that must not be attached again."""
         self._senders.pop(sender, None)
 
     def forget_receiver(self, receiver: Receiver) -> None:
-        """The receiver is not to be attached again."""
+        """Drop a receiver that must not be attached again."""
         self._receivers.pop(receiver, None)
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
     async def _attached(self, link: Sender | Receiver) -> None:
-        """Wait until the broker has attached too; who gives up waiting gives up the link."""
+        """Wait until the broker has attached too; a caller that is cancelled gives up the link."""
         self._connection.wake()
         try:
             await link.standing.usable()

@@ -1,6 +1,6 @@
-"""What can be chosen about a connection, and the bounds of everything that the client keeps.
+"""The options of a connection, and the bounds of everything that the client keeps.
 
-Durations are seconds and end in ``_s``, except the one that goes out in the open, which is the specification's.
+Durations are in seconds and end in ``_s``, except the one that is sent in the open, whose unit the specification sets.
 """
 
 import random
@@ -13,23 +13,23 @@ import trio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """How long to wait before connecting again: twice as long each time, and never quite the same.
+    """The delay before connecting again: twice as long each time, and partly random.
 
-    The second half of each delay is random, so that many clients that lost the same broker do not come back as one.
+    The second half of each delay is random, so that many clients of the same broker do not reconnect all at once.
     """
 
     first_s: float = 0.1
     longest_s: float = 10.0
     attempts_max: int | None = None
-    """After so many failures in a row the connection is given up. None: never."""
+    """The connection is given up after so many failures in a row. None: never."""
 
     def delay_s(self, attempt: int, fraction: float) -> float:
-        """Before attempt 0, 1, 2 …; ``fraction`` is random, from 0 to 1."""
+        """The delay in seconds before attempt 0, 1, 2 …; ``fraction`` is random, from 0 to 1."""
         whole = min(self.longest_s, self.first_s * 2.0 ** min(attempt, 32))
         return whole * (1 + fraction) / 2
 
     def allows(self, attempt: int) -> bool:
-        """Whether there is an attempt of this number."""
+        """Whether an attempt with this number is allowed."""
         return self.attempts_max is None or attempt < self.attempts_max
 
 
@@ -44,26 +44,26 @@ class ClientSettings:
     reconnect: Backoff | None = field(default_factory=Backoff)
     """None: a connection that is lost stays lost. The first attempt is never repeated."""
     connect_time_out_s: float = 10.0
-    """From the name's look-up to the broker's open, in all. A broker may take 3 s to refuse a password."""
+    """The time from the look-up of the host name to the broker's open. A broker may take 3 s to refuse a password."""
     write_time_out_s: float = 60.0
-    """A broker that takes nothing from us for so long is gone."""
+    """The connection ends when the broker accepts no bytes for so long."""
     close_time_out_s: float = 5.0
-    """How long the broker's answer to a close or a detach is waited for."""
+    """How long to wait for the broker's answer to a close or a detach."""
     request_time_out_s: float = 30.0
-    """How long the answer to a management request is waited for."""
+    """How long to wait for the answer to a management request."""
     idle_time_out_ms: int = 30_000
-    """Announced; a broker that is silent for twice as long is gone [2.4.5]."""
+    """Announced to the broker; a broker that sends nothing for twice as long is considered gone [2.4.5]."""
     max_frame_size: int = 131_072
     """Bytes of the largest frame that we take."""
     incoming_window: int = 2048
-    """Transfers that the broker may send on a session before it hears from us again; topped up at half."""
+    """Transfers that the broker may send on a session before it needs our next flow; topped up at half."""
     buffered_messages_max: int = 20_000
     buffered_bytes_max: int = 64 * 1024 * 1024
-    """When more than so much waits in the receivers of a session for the user to take it, the session's window is
-    closed, until half of it is taken. What is on its way comes on top: at most one window."""
+    """When more messages or bytes than these wait in the receivers of a session for the user, the session's window is
+    closed, until half of them are taken. Transfers in flight come on top: at most one window."""
     unsettled_max: int = 10_000
-    """Messages of one sender whose outcome is open; the next one waits, whatever link credit there is."""
+    """Messages of one sender without an outcome; the next one waits, whatever link credit there is."""
     open_stream: Callable[[str, int], Awaitable[trio.abc.Stream]] = trio.open_tcp_stream
     """How to reach a host and port."""
     random_fraction: Callable[[], float] = random.random
-    """From 0 to 1, for the back-off."""
+    """Returns a random number from 0 to 1, for the back-off."""

@@ -1,7 +1,7 @@
-"""Whether a thing on the connection can be used now, and who waits for that to change.
+"""Whether a connection, session or link can be used now, with a place to wait for changes.
 
-Connection, sessions, senders and receivers each have one. The engine's events change it; tasks of the user wait
-on it. A thing that is *away* will come back (the connection is being made anew), a thing that is *over* will not.
+Connection, sessions, senders and receivers have one each. The engine's events change it; tasks of the user wait on it.
+An object that is *away* will come back (the connection is being opened again); an object that is *over* will not.
 """
 
 from enum import Enum
@@ -12,7 +12,7 @@ from amqp10.client.errors import ClientError
 
 
 class State(Enum):
-    """Where the thing is in its life."""
+    """Whether the object can be used."""
 
     AWAY = "away"
     UP = "up"
@@ -20,16 +20,16 @@ class State(Enum):
 
 
 class Standing:
-    """The state of one thing, the reason why it is not up, and a place to wait."""
+    """The state of one object, the reason why it is not up, and a place to wait."""
 
     __slots__ = ("_waiters", "losses", "reason", "state")
 
     def __init__(self) -> None:
         self.state = State.AWAY
         self.reason: ClientError | None = None
-        """Why it was lost last, or why it is over."""
+        """Why it was lost the last time, or why it is over."""
         self.losses = 0
-        """How often it went away after being up."""
+        """How many times it went away after being up."""
         self._waiters = trio.lowlevel.ParkingLot()
 
     @property
@@ -43,7 +43,7 @@ class Standing:
         return self.state is State.OVER
 
     def came_up(self) -> None:
-        """It can be used."""
+        """It can be used from now on."""
         if self.state is not State.OVER:
             self.state = State.UP
         self.changed()
@@ -65,11 +65,11 @@ class Standing:
         self.changed()
 
     def changed(self) -> None:
-        """Something about the thing changed: those who wait look again."""
+        """Wake the waiting tasks, which then check their conditions again."""
         self._waiters.unpark_all()
 
     def check(self, losses: int | None = None) -> None:
-        """Raise the reason when it is over, or was lost since there were so many losses."""
+        """Raise the reason when it is over, or when ``losses`` is given and it has been lost since."""
         if self.state is State.OVER or losses not in (None, self.losses):
             assert self.reason is not None
             raise type(self.reason)(self.reason.text, self.reason.condition)

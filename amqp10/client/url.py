@@ -1,7 +1,7 @@
-"""Where a broker is and who connects: ``amqp://USER:PASSWORD@HOST:PORT/VIRTUAL-HOST``.
+"""The URL of a broker with the credentials for it: ``amqp://USER:PASSWORD@HOST:PORT/VIRTUAL-HOST``.
 
 User, password and virtual host are percent-encoded. Without a user, the client connects as ANONYMOUS. The default port
-is 5672. A virtual host that is named is asked for in the open, as ``vhost:NAME``, the form that RabbitMQ has for it.
+is 5672. A virtual host is sent in the open as the hostname ``vhost:NAME``, which is RabbitMQ's form.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote, urlsplit
 from amqp10.client.errors import BadUrl
 
 PORT = 5672
-"""IANA's number for AMQP without TLS."""
+"""The port that IANA has assigned to AMQP without TLS."""
 FORM = "amqp://USER:PASSWORD@HOST:PORT"
 
 
@@ -50,12 +50,12 @@ class Url:
 
     @property
     def hostname(self) -> str:
-        """What the open says as its hostname [2.7.1]."""
+        """The hostname for the open [2.7.1]."""
         return self.host if self.virtual_host is None else f"vhost:{self.virtual_host}"
 
     @property
     def place(self) -> str:
-        """Host and port, as an error text shows them."""
+        """Host and port, in the form for error texts."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def __str__(self) -> str:

@@ -1,23 +1,22 @@
-"""A message that came, decoded only where it is looked at.
+"""A received message, of which only the parts that are read are decoded.
 
-A request or a reply is told by one or two of its properties, and much of the rest is never asked for. Making a view and
-reading its properties and its body takes a third of the time that :meth:`Message.decode` takes.
+A request or a reply is identified by one or two of its properties, and most other parts are never read. Making a view
+and reading its properties and its body takes a third of the time that :meth:`Message.decode` takes.
 """
 
 from amqp10.client.message import decode_body, decode_items
-from amqp10.codec import format_codes as codes
-from amqp10.sections import DATA, Header, PropertyFields, decode_header, decode_property_fields, scan
+from amqp10.wire.codec import format_codes as codes
+from amqp10.wire.sections import DATA, Header, PropertyFields, decode_header, decode_property_fields, scan
 
 _NO_PROPERTIES = PropertyFields()
 _DATA_8_LEAD = bytes((codes.DESCRIBED, codes.SMALL_ULONG, DATA, codes.BINARY_8))
 
 
 class MessageView:
-    """An encoded message. Making it finds its sections; each is decoded, anew, when it is asked for.
+    """An encoded message. Making it finds its sections; each access decodes one section.
 
-    Making it raises DecodeError for sections that are wrong, cut or out of order, and so does every property for what
-    is wrong inside its section. Delivery annotations and footer, which are asked for rarely, are for
-    :meth:`Message.decode`.
+    Making it raises DecodeError for sections that are wrong, cut or out of order. Each property raises DecodeError for
+    errors inside its section. Delivery-annotations and footer are seldom read; use :meth:`Message.decode` for them.
     """
 
     __slots__ = ("_bounds", "encoded")
@@ -28,13 +27,13 @@ class MessageView:
 
     @property
     def properties(self) -> PropertyFields:
-        """The properties; those of a message that has none are all None [3.2.4]."""
+        """The properties; all None for a message without properties [3.2.4]."""
         bounds = self._bounds.properties
         return _NO_PROPERTIES if bounds is None else decode_property_fields(self.encoded, *bounds)
 
     @property
     def body(self) -> object:
-        """The body as :class:`Message` has it: bytes of data, a list of a sequence, else a value; None for none."""
+        """The body as in :class:`Message`: bytes of data, a list of a sequence, else a value; None without a body."""
         bounds = self._bounds.body
         if bounds is not None and self.encoded.startswith(_DATA_8_LEAD, bounds[0]):
             size = self.encoded[bounds[0] + len(_DATA_8_LEAD)]

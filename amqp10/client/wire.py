@@ -1,8 +1,8 @@
-"""One network connection while it lasts: a byte stream, the sans-IO engine behind it, and the time.
+"""Runs one network connection: a byte stream, the sans-IO engine behind it, and the engine's deadlines.
 
-Two tasks: one reads, one writes and keeps the engine's deadlines. They decide nothing. Events of the engine go to
-``take_event`` as they come, and ``after_events`` hears when those at hand are taken; ``before_output`` hears when
-something may be sent. Whoever gives the engine something to send calls :meth:`Wire.wake`.
+There are two tasks: one reads, the other writes and keeps the engine's deadlines. They make no decisions. Each event of
+the engine goes to ``take_event``. ``after_events`` is called when the pending events are processed, ``before_output``
+before output is taken from the engine. A caller that gives the engine output calls :meth:`Wire.wake`.
 
 Bounds: the reader takes one read at a time, and the engine holds deliveries back while more than its
 ``unsent_bytes_max`` waits for the stream.
@@ -12,16 +12,16 @@ from collections.abc import Callable
 
 import trio
 
-from amqp10.connection import Connection
-from amqp10.events import Event
-from amqp10.lifecycle import ConnectionState
+from amqp10.protocol.connection import Connection
+from amqp10.protocol.events import Event
+from amqp10.protocol.lifecycle import ConnectionState
 
 READ_BYTES = 65_536
-"""As much as a socket's buffer usually holds."""
+"""The usual size of a socket's buffer."""
 
 
 class Wire:
-    """A stream and its engine. ``run`` once; it returns when the connection is over, whyever."""
+    """A stream and its engine. Call ``run`` once; it returns when the connection is over for any reason."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Wire:
         self._woken = trio.Event()
 
     def wake(self) -> None:
-        """There is something to send, or to look at."""
+        """Wake the writing task: there is output, or a changed state."""
         self._woken.set()
 
     async def run(self) -> None:
@@ -94,7 +94,7 @@ class Wire:
             pass
 
     async def _idle(self) -> None:
-        """Wait until somebody wakes us, or for the engine's deadline."""
+        """Wait until :meth:`wake` is called, or for the engine's deadline."""
         deadline = self._engine.deadline()
         with trio.move_on_at(float("inf") if deadline is None else deadline) as scope:
             await self._woken.wait()

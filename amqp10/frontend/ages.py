@@ -1,21 +1,22 @@
-"""How long consumers have held what they have not settled, without a note for each delivery.
+"""How long consumers have held their oldest unsettled deliveries, without a record for each delivery.
 
-Delivery-ids of a session count up. Now and then it is noted how far they have come; what is unsettled was sent before
-the first note that is beyond it. An age is right to the distance between two notes.
+Delivery-ids of a session count up. From time to time a note records the next delivery-id; an unsettled delivery was
+sent before the first note whose number is above its id. An age is exact to the distance between two notes.
 
-Bound: :data:`NOTES_MAX` notes. When there are more, every second one goes: what is very old is told less exactly.
+Bound: :data:`NOTES_MAX` notes. When there are more, every second one is dropped, so the age of very old deliveries gets
+less exact.
 """
 
 from bisect import bisect_right
 
-from amqp10.sender_link import SenderLink
-from amqp10.session import Session
+from amqp10.protocol.sender_link import SenderLink
+from amqp10.protocol.session import Session
 
 NOTES_MAX = 64
 
 
 class Ages:
-    """Of one session's deliveries to consumers, as long as some are unsettled. Times are monotonic seconds."""
+    """Ages of one session's deliveries to consumers while some are unsettled. Times are monotonic seconds."""
 
     __slots__ = ("_below", "_times")
 
@@ -24,7 +25,7 @@ class Ages:
         self._times: list[float] = []
 
     def note(self, session: Session, now: float) -> None:
-        """See how far the delivery-ids have come."""
+        """Record how far the delivery-ids have come."""
         below = session.next_delivery_id
         if self._below and self._below[-1] == below:
             return
@@ -34,7 +35,7 @@ class Ages:
         self._times.append(now)
 
     def oldest(self, session: Session, now: float) -> dict[SenderLink, float]:
-        """How long each link has held the oldest delivery that it has not settled, in seconds."""
+        """How long each link has held its oldest unsettled delivery, in seconds."""
         ages: dict[SenderLink, float] = {}
         for record in session.outgoing.ranges():
             if record.owner not in ages:

@@ -1,17 +1,17 @@
-"""What an alarm does on one connection: sessions that publish close their window, and a drain holds consumers."""
+"""The effects of an alarm on one connection: sessions that publish close their window; a drain stops deliveries too."""
 
-from amqp10.connection import Connection
 from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.outgoing import ConsumerLink
 from amqp10.frontend.reasons import BlockWatches, reason_of_alarms
 from amqp10.frontend.session_watches import SessionWatches
-from amqp10.session import Session
+from amqp10.protocol.connection import Connection
+from amqp10.protocol.session import Session
 from core.clock import Now
 from core.interface import FlowReason
 
 
 class AlarmEffects:
-    """Of one connection. ``on`` is what is on, as the engine has said last."""
+    """Applies alarms to one connection. ``on`` holds the alarms that the engine reported last."""
 
     def __init__(self, connection: Connection, sessions: SessionWatches, blocks: BlockWatches) -> None:
         self.on: frozenset[str] = frozenset()
@@ -20,8 +20,8 @@ class AlarmEffects:
         self._blocks = blocks
 
     def changed(self, alarms: frozenset[str], now: Now) -> None:
-        """An alarm stops publishing and nothing else: only sessions that publish close their window. A drain stops
-        deliveries too."""
+        """The alarms changed. An alarm stops publishing: sessions that publish close their window, and no others. A
+        drain stops deliveries too."""
         self.on = alarms
         for session in self._connection.sessions:
             self._hold_consumers(session, wanted=FlowReason.DRAIN_MODE in alarms)
@@ -36,7 +36,7 @@ class AlarmEffects:
                 self._blocks.look_at(publisher)
 
     def close_window(self, session: Session, now: Now) -> None:
-        """The session publishes while an alarm is on."""
+        """Close the window of a session that publishes while an alarm is on."""
         session.close_incoming_window()
         self._sessions.observe(session, reason_of_alarms(self.on), direction="in", now=now)
 

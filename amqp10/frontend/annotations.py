@@ -1,20 +1,20 @@
-"""Message annotations on the way to a consumer [3.2.3].
+"""The changes to message annotations for a consumer [3.2.3].
 
-Three changes are made to them, and none to the bare message: what another consumer has added with the modified outcome
-is merged [3.4.5]; a number of the queue, its own for each message, goes before the others; and a message that has none
-gets an empty section. RabbitMQ adds annotations of its own to every message, and its client libraries look for a key
-among them without asking first whether there are any.
+There are three changes, and none to the bare message. Annotations that another consumer added with the modified outcome
+are merged in [3.4.5]. A number that a stream gives to each message is put before the others. A message without
+annotations gets an empty section, because RabbitMQ adds annotations to every message, and its client libraries look for
+a key among them without checking that there are any.
 """
 
 from collections.abc import Mapping, Sequence
 from struct import Struct
 
-from amqp10.codec import format_codes as code
-from amqp10.codec.composite import read_descriptor
-from amqp10.codec.decode import DEPTH_MAX
-from amqp10.codec.encode import encode_value
-from amqp10.sections import MESSAGE_ANNOTATIONS, WITHOUT_ANNOTATIONS, decode_map_section, encode_section, scan
-from amqp10.types import Symbol, ULong
+from amqp10.wire.codec import format_codes as code
+from amqp10.wire.codec.composite import read_descriptor
+from amqp10.wire.codec.decode import DEPTH_MAX
+from amqp10.wire.codec.encode import encode_value
+from amqp10.wire.sections import MESSAGE_ANNOTATIONS, WITHOUT_ANNOTATIONS, decode_map_section, encode_section, scan
+from amqp10.wire.types import Symbol, ULong
 
 EMPTY_ANNOTATIONS = encode_section(MESSAGE_ANNOTATIONS, {})
 
@@ -23,17 +23,17 @@ _SMALL_ANNOTATIONS = _ANNOTATIONS_LEAD + bytes((code.MAP_8,))
 _UINT64 = Struct(">Q")
 _ULONG = bytes((code.ULONG,))
 _MAP_8_CONTENT_MAX = 255
-"""A size of one byte covers the count, too [1.6.23]."""
+"""The size is one byte, and it covers the count, too [1.6.23]."""
 _MAP_8_COUNT_MAX = 255
 
 
 def with_annotations(
     header: bytes, entries: list[bytes], sequences: Sequence[int] | None = None, sequence_key: str = ""
 ) -> tuple[bytes, list[bytes]]:
-    """What goes before every message of a batch, and the messages: none is without annotations after it.
+    """The bytes that go before every message of a batch, and the messages; after it every message has annotations.
 
     ``entries`` have no header section and no delivery-annotations, and are valid. ``sequences`` is a number for each
-    of them, which it tells under ``sequence_key``.
+    of them, which becomes the annotation ``sequence_key``.
     """
     if sequences is not None:
         return header, _numbered(entries, sequences, sequence_key)
@@ -43,7 +43,7 @@ def with_annotations(
 
 
 def _numbered(entries: list[bytes], sequences: Sequence[int], key: str) -> list[bytes]:
-    """The messages, each with its number before its own annotations. 0.2 µs a message where none has any."""
+    """The messages, each with its number before its own annotations; 0.2 µs a message where none has annotations."""
     pair = encode_value(Symbol(key)) + _ULONG
     lead = _ANNOTATIONS_LEAD + bytes((code.MAP_8, 1 + len(pair) + 8, 2)) + pair
     pack = _UINT64.pack
@@ -56,8 +56,8 @@ def _numbered(entries: list[bytes], sequences: Sequence[int], key: str) -> list[
 
 
 def _with_pair(entry: bytes, pair: bytes, key: str, number: int) -> bytes:
-    """The message with one more annotation, encoded, before those that it has."""
-    if entry.startswith(_SMALL_ANNOTATIONS):  # no need to look at the other sections
+    """The message with one more encoded annotation in front of its own."""
+    if entry.startswith(_SMALL_ANNOTATIONS):  # the other sections need no scan
         at, end = len(_ANNOTATIONS_LEAD), len(_SMALL_ANNOTATIONS) + 1 + entry[len(_SMALL_ANNOTATIONS)]
     else:
         start, end = scan(entry).message_annotations or (0, 0)
@@ -66,7 +66,7 @@ def _with_pair(entry: bytes, pair: bytes, key: str, number: int) -> bytes:
         count, content = entry[at + 2], entry[at + 3 : end]
     else:
         count, content = int.from_bytes(entry[at + 5 : at + 9], "big"), entry[at + 9 : end]
-    if key.encode() in content:  # it came from a stream already, or its publisher put it there
+    if key.encode() in content:  # the message came from a stream before, or its publisher set the key
         return merge_message_annotations(entry, {key: ULong(number)})
     size, count = len(pair) + len(content), count + 2
     if size < _MAP_8_CONTENT_MAX and count <= _MAP_8_COUNT_MAX:
@@ -81,7 +81,7 @@ def _annotated(entry: bytes) -> bool:
 
 
 def merge_message_annotations(entry: bytes, added: Mapping[object, object]) -> bytes:
-    """The message with annotations replaced key by key; ``entry`` has no header and no delivery-annotations."""
+    """The message with these annotations set key by key; ``entry`` has no header and no delivery-annotations."""
     bounds = scan(entry)
     annotations: dict[object, object] = {}
     rest = entry

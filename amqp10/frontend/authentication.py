@@ -1,35 +1,35 @@
-"""The broker's SASL mechanisms, which know users, in the shape that the SASL layer knows."""
+"""Adapts the SASL mechanisms of the broker, which know the users, to the interface of the SASL layer."""
 
 from dataclasses import dataclass
 
-from amqp10.sasl import OUTCOME_SYS_TEMP, Challenge, Failure, Success, Waiting
+from amqp10.protocol.sasl import OUTCOME_SYS_TEMP, Challenge, Failure, Success, Waiting
 from core.access import exchange
 
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """A mechanism of :mod:`core.access` as :class:`amqp10.sasl.SaslMechanism`."""
+    """A mechanism of :mod:`core.access` as a :class:`amqp10.protocol.sasl.SaslMechanism`."""
 
     inner: exchange.SaslMechanism
 
     @property
     def name(self) -> str:
-        """As registered with IANA."""
+        """The name as registered with IANA."""
         return self.inner.name
 
     def start(self) -> "Exchange":
-        """A fresh attempt."""
+        """Begin an attempt."""
         return Exchange(self.inner.start())
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One attempt, with its replies as classes."""
+    """One attempt; its replies become the classes of the SASL layer."""
 
     inner: exchange.SaslExchange
 
     def respond(self, response: bytes) -> Challenge | Success | Failure | Waiting:
-        """Answer a response of the peer's."""
+        """Answer a response of the peer."""
         kind, data = self.inner.respond(response)
         match kind:
             case "success":

@@ -1,13 +1,14 @@
-"""What became of link credit, link by link: shown while the link is there, and in the totals of the protocol after."""
+"""What became of link credit, for each link: in its row while it exists, and in the totals of the protocol
+afterwards."""
 
-from amqp10.sender_link import SenderLink
-from amqp10.session import Link
+from amqp10.protocol.sender_link import SenderLink
+from amqp10.protocol.session import Link
 from core.interface import Snapshot
 from core.server.flow_totals import FlowTotals
 
 
 def balance_row(link: Link) -> Snapshot:
-    """Of a link that is in use."""
+    """The balance of a link that is in use."""
     balance = link.credit.balance
     return {
         "granted": balance.granted,
@@ -19,7 +20,7 @@ def balance_row(link: Link) -> Snapshot:
 
 
 def count_gone(link: Link, totals: FlowTotals) -> None:
-    """The link is over, and will not be shown any more."""
+    """Add the balance of a link that is over to the totals."""
     balance = link.credit.balance
     totals.transfers_over_credit += balance.exceeded
     totals.link_credit["out" if isinstance(link, SenderLink) else "in"].add(

@@ -1,4 +1,4 @@
-"""The one table from what the engine refuses to AMQP 1.0 error conditions [2.8.15].
+"""The only table from engine errors to AMQP 1.0 error conditions [2.8.15].
 
 It is total: every kind of engine error has an entry, so an engine error never becomes an internal error by
 accident.
@@ -34,5 +34,5 @@ CONDITIONS: Mapping[type[EngineError], ErrorCondition] = {
 
 
 def link_fault(error: EngineError) -> LinkFault:
-    """The detach that tells a peer about an engine error."""
+    """The link fault that reports an engine error to the peer."""
     return LinkFault(CONDITIONS[type(error)], cut(str(error)))

@@ -1,10 +1,10 @@
-"""What peers send and nobody understands, counted: a client with a bug, a fuzzer, or another protocol on the port."""
+"""Counts input that cannot be understood: from a client with a bug, a fuzzer, or another protocol on the port."""
 
 from collections.abc import Mapping
 
-from amqp10.connection import Connection
 from amqp10.errors import ErrorCondition, LinkFault
-from amqp10.events import ConnectionClosed
+from amqp10.protocol.connection import Connection
+from amqp10.protocol.events import ConnectionClosed
 from core.server.flow_totals import FlowTotals
 
 COUNTED: Mapping[str, str] = {
@@ -13,11 +13,11 @@ COUNTED: Mapping[str, str] = {
     ErrorCondition.INVALID_FIELD: "invalid-field",
     ErrorCondition.NOT_IMPLEMENTED: "not-implemented",
 }
-"""The conditions that say so, and how metrics call them."""
+"""The conditions of such input, with their names in the metrics."""
 
 
 def connection_closed(event: ConnectionClosed, connection: Connection, totals: FlowTotals) -> None:
-    """A connection is over."""
+    """Count the error of a connection that is over, if it is one of these."""
     condition = None if event.by_peer or event.error is None else COUNTED.get(event.error.condition)
     if condition is None:
         return
@@ -29,6 +29,6 @@ def connection_closed(event: ConnectionClosed, connection: Connection, totals: F
 
 
 def message_refused(fault: LinkFault, totals: FlowTotals) -> None:
-    """A message has ended its link."""
+    """Count a message that could not be decoded and ended its link."""
     if fault.condition == ErrorCondition.DECODE_ERROR:
         totals.decode_errors["message", COUNTED[ErrorCondition.DECODE_ERROR]] += 1

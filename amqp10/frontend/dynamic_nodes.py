@@ -2,18 +2,18 @@
 
 from collections.abc import Callable
 
-from amqp10.connection import Connection
 from amqp10.frontend import termini
-from amqp10.receiver_link import ReceiverLink
-from amqp10.sender_link import SenderLink
+from amqp10.protocol.connection import Connection
+from amqp10.protocol.receiver_link import ReceiverLink
+from amqp10.protocol.sender_link import SenderLink
 from core.interface import Topology
 
 
 class DynamicNodes:
-    """Of one connection, whose queues are its ``owner``'s."""
+    """The dynamic nodes of one connection; its ``owner`` owns their queues."""
 
     def __init__(self, connection: Connection, topology: Topology, *, owner: object, unique: Callable[[], str]) -> None:
-        """``unique`` gives the part of a name that no peer can guess."""
+        """``unique`` returns the part of a name that no peer can guess."""
         self._connection = connection
         self._topology = topology
         self._owner = owner
@@ -21,7 +21,7 @@ class DynamicNodes:
         self._names: dict[SenderLink | ReceiverLink, str] = {}
 
     def make(self, link: SenderLink | ReceiverLink, link_name: str, address: object) -> str:
-        """A queue for this link; returns its name. Raises EngineError, LinkFault."""
+        """Declare a queue for this link; returns its name. Raises EngineError, LinkFault."""
         remote = self._connection.remote
         container_id = remote.container_id if remote is not None else ""
         name = termini.dynamic_name(container_id, link_name, self._unique(), address=address)
@@ -30,7 +30,7 @@ class DynamicNodes:
         return name
 
     def delete(self, link: SenderLink | ReceiverLink) -> None:
-        """The link is over, and its queue with it, if it had one."""
+        """Delete the queue of a link that is over, if it had one."""
         name = self._names.pop(link, None)
         if name is not None:
             self._topology.delete_queue(name, self._owner)

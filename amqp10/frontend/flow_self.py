@@ -1,32 +1,33 @@
-"""The flow of one connection: reported to who records it, and given to its own client at the address ``/flow/self``.
+"""Flow events of one connection: reported to the recorder, and sent to its own client at the address ``/flow/self``.
 
-A receiver attached to that address gets packets of flow events of its own connection (docs/flow-events.md): each a
-message with one data section, settled when it is sent. It needs link credit like any other; what waits while there is
-none is bounded by the feed, which drops the oldest and says how many. So a client that grants nothing holds no more
-memory than one feed. There is one such receiver in a connection at most.
+A receiver attached to that address gets packets of flow events of its own connection (docs/flow-events.md). Each is a
+message with one data section, and it is settled when it is sent. The receiver needs link credit like any other. Without
+link credit the events wait in the feed, which is bounded: it drops the oldest ones and reports how many. So a client
+that gives no link credit uses no more memory than one feed. A connection has at most one such receiver.
 
-Links report per run, to the recorder that each holds; it is None while nobody wants to know. Session windows are looked
-at before each output. The receiver's own link, and links to and from the stream of flow events, are not reported.
+Links report each run to the recorder that they hold; the recorder is None while the events are not wanted. Session
+windows are checked before each output. The receiver's own link, and links to and from the stream of flow events, are
+not reported.
 
-It decides nothing about flow control, and must not know what a packet is made of.
+This module decides nothing about flow control, and must not know the format of a packet.
 """
 
 from collections.abc import Callable
 from functools import partial
 
-from amqp10.connection import Connection
 from amqp10.errors import ErrorCondition, LinkFault
-from amqp10.events import CreditReceived
 from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.outgoing import ConsumerLink
 from amqp10.frontend.snapshots import address_of, link_identity, session_identity
 from amqp10.frontend.stream_filters import check_unfiltered
 from amqp10.frontend.termini import check_distribution_mode
-from amqp10.messaging import Source, Target
-from amqp10.performatives import Attach
-from amqp10.sections import DATA, Properties, encode_properties, encode_section
-from amqp10.sender_link import SETTLED, SenderLink
-from amqp10.session import Link, Session
+from amqp10.protocol.connection import Connection
+from amqp10.protocol.events import CreditReceived
+from amqp10.protocol.sender_link import SETTLED, SenderLink
+from amqp10.protocol.session import Link, Session
+from amqp10.wire.messaging import Source, Target
+from amqp10.wire.performatives import Attach
+from amqp10.wire.sections import DATA, Properties, encode_properties, encode_section
 from core.clock import Now
 from core.flow_facts import (
     FLOW_STREAM,
@@ -45,7 +46,7 @@ from core.server.frontends import PeerInfo
 FLOW_SELF = "/flow/self"
 PROTOCOL = "amqp-1.0"
 BROKER, CLIENT = "broker", "client"
-"""Whose incoming-window."""
+"""The side to which an incoming-window belongs."""
 
 
 def packet_message(packet: bytes, wall: float) -> bytes:
@@ -55,21 +56,21 @@ def packet_message(packet: bytes, wall: float) -> bytes:
 
 
 def earlier(one: float | None, other: float | None) -> float | None:
-    """The first of two deadlines, each of which may never come."""
+    """The earlier of two deadlines; None is a deadline that never comes."""
     if one is None or (other is not None and other < one):
         return other
     return one
 
 
 def refuse_sender() -> LinkFault:
-    """What a client is told that wants to send to ``/flow/self``."""
+    """The error for a client that attaches a sender to ``/flow/self``."""
     return LinkFault(
         ErrorCondition.NOT_ALLOWED, f"{FLOW_SELF} is a source of messages only; attach a receiver to get flow events"
     )
 
 
 class SelfReceiver:
-    """The client's receiver of its own connection's events: our sending end of the link."""
+    """The client's receiver of the events of its own connection: our sending end of the link."""
 
     __slots__ = ("_next_number", "feed", "link")
 
@@ -79,17 +80,18 @@ class SelfReceiver:
         self._next_number = 0
 
     def deadline(self) -> float | None:
-        """The monotonic time at which there is something to send; None while nothing can be sent."""
+        """The monotonic time at which the next packet is due; None while nothing can be sent."""
         return self.feed.due if self._may_send else None
 
     def send(self, now: Now) -> None:
-        """Send the next packet if it is time."""
+        """Send the next packet if it is due."""
         due = self.deadline()
         if due is not None and due <= now.monotonic:
             self._send_next(now)
 
     def credit_received(self, event: CreditReceived, now: Now) -> None:
-        """The client gave link credit; with drain, it wants what there is and the rest of its link credit back."""
+        """The client gave link credit. With drain it wants all packets that there are, and the rest of its link
+        credit used up."""
         link = self.link
         link.take_back()
         if link.credit.drain:
@@ -109,7 +111,7 @@ class SelfReceiver:
             return False
         try:
             self.link.send_run(self._next_number, [packet_message(packet, now.wall)], b"")
-        except LinkFault as fault:  # it is larger than the client takes
+        except LinkFault as fault:  # the packet is larger than the client takes
             assert isinstance(self.link.channel, Session)
             self.link.channel.fail_link(self.link, fault)
             return False
@@ -118,14 +120,14 @@ class SelfReceiver:
 
 
 class ConnectionFlow:
-    """What is reported of one connection, and to whom."""
+    """The recorder of one connection's flow events, and the client's receiver of them."""
 
     __slots__ = ("_closed_windows", "_connection", "_flow", "_info", "_wake", "_wanted", "receiver", "recorder")
 
     def __init__(
         self, flow: FlowRecorder | None, info: PeerInfo, connection: Connection, wake: Callable[[], None]
     ) -> None:
-        """Without ``flow`` nothing is recorded, and nobody can follow. ``wake`` asks for a turn of this connection."""
+        """Without ``flow`` no event is recorded or sent to the client. ``wake`` asks for a turn of this connection."""
         self.recorder: ConnectionRecorder | None = None
         self.receiver: SelfReceiver | None = None
         self._flow = flow
@@ -133,17 +135,17 @@ class ConnectionFlow:
         self._connection = connection
         self._wake = wake
         self._wanted = False
-        """It is recorded, whether its client follows or not."""
+        """The connection is recorded even if its client has no receiver."""
         self._closed_windows: dict[tuple[Session, str], None] = {}
 
     def opened(self) -> None:
-        """The connection is open."""
+        """The connection is open: begin to record it if the recorder wants it."""
         if self._flow is not None:
             self.recorder = self._flow.connection(self._who())
             self._wanted = self.recorder is not None
 
     def recorder_of(self, user: PublisherLink | ConsumerLink) -> LinkRecorder | None:
-        """For a link that was attached; None when it is not reported."""
+        """The recorder for a link that was attached; None when the link is not reported."""
         if self.recorder is None or _is_about_flow_events(user):
             return None
         link = user.link
@@ -157,7 +159,8 @@ class ConnectionFlow:
         return self.recorder.link_attached(facts, partial(_standing, link))
 
     def report(self, now: Now) -> None:
-        """Before output: see which incoming-windows are closed, and send the client what is due."""
+        """Call this before each output: report windows that closed or opened, and send the client packets that are
+        due."""
         if self.recorder is not None:
             self._look_at_windows(self.recorder)
         if self.receiver is not None:
@@ -183,7 +186,7 @@ class ConnectionFlow:
                 recorder.session_ended(session_identity(self._info, session))
 
     def closed(self) -> None:
-        """The connection is over."""
+        """The connection is over: end the recording."""
         if self.recorder is not None:
             self.recorder.closed()
             self.recorder = None
@@ -191,7 +194,7 @@ class ConnectionFlow:
     # --- /flow/self ------------------------------------------------------------------------------------------------
 
     def receiver_attached(self, link: SenderLink, attach: Attach) -> None:
-        """The client wants its own events. Raises LinkFault."""
+        """The client attached a receiver of its own events. Raises LinkFault."""
         if self._flow is None:
             raise LinkFault(ErrorCondition.NOT_IMPLEMENTED, "this broker records no flow events")
         assert isinstance(attach.source, Source)
@@ -216,7 +219,7 @@ class ConnectionFlow:
         )
 
     def receiver_released(self) -> None:
-        """Its link is over."""
+        """The link of the receiver is over."""
         receiver, self.receiver = self.receiver, None
         if receiver is None:
             return

@@ -1,34 +1,34 @@
-"""Finding the frames of AMQP 1.0 in one direction's bytes, for who looks at a connection [2.3].
+"""Finds the frames of AMQP 1.0 in the bytes of one direction, for the trace of a connection [2.3].
 
-Of a frame its header and its performative are kept, :data:`KEPT_BYTES_MAX` at most; of what stands behind the
-performative, which is a message or a part of one, nothing is. Of SASL frames only the header is kept.
+Of a frame its header and its performative are kept, :data:`KEPT_BYTES_MAX` at most. The bytes behind the performative,
+which are a message or a part of one, are dropped. Of SASL frames only the header is kept.
 """
 
 import struct
 from collections.abc import Iterator
 
-from amqp10.codec import format_codes as code
-from amqp10.framing import AMQP_FRAME, FRAME_HEADER_BYTES
+from amqp10.wire.codec import format_codes as code
+from amqp10.wire.framing import AMQP_FRAME, FRAME_HEADER_BYTES
 from core.server.frame_tap import Cut
 
 KEPT_BYTES_MAX = 1024
-"""An attach with long names and a few filters is below that."""
+"""Bytes kept of one frame; an attach with long names and a few filters is smaller."""
 _DESCRIPTOR_BYTES = {code.SMALL_ULONG: 2, code.ULONG: 9}
-"""Of smallulong and ulong: the constructor and the value."""
+"""Sizes of smallulong and ulong: the constructor and the value."""
 
 
 class FrameCutter:
-    """One direction, from the beginning of a frame or of the connection on."""
+    """Cuts one direction, beginning at the start of a frame or of the connection."""
 
     __slots__ = ("_lost", "_rest", "_skip")
 
     def __init__(self) -> None:
         self._rest = b""
-        """The beginning of a frame that is not enough to tell it: below :data:`KEPT_BYTES_MAX`."""
+        """The beginning of a frame that is not complete enough to be returned: below :data:`KEPT_BYTES_MAX`."""
         self._skip = 0
-        """Bytes still to come of a frame that has been told. Then there is no rest."""
+        """Bytes still to come of a frame that has been returned. While there are any, ``_rest`` is empty."""
         self._lost = False
-        """What came cannot be frames; nobody can tell where the next one would begin."""
+        """The bytes cannot be frames, so the beginning of the next frame is unknown."""
 
     def cut(self, data: bytes) -> Iterator[Cut]:
         """See :class:`core.server.frame_tap.FrameCutter`."""
@@ -54,7 +54,7 @@ class FrameCutter:
 
 
 def _kept_until(data: bytes, start: int) -> int:
-    """Where header and performative of a frame end, if they do so within what is kept."""
+    """Where header and performative of a frame end; the end of the header if the performative cannot be read."""
     position = start + 4 * data[start + 4]
     if data[start + 5] != AMQP_FRAME or position < start + FRAME_HEADER_BYTES:
         return start + FRAME_HEADER_BYTES

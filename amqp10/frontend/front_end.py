@@ -1,34 +1,17 @@
-"""AMQP 1.0 on one accepted connection: events to engine verbs, actions to link calls.
+"""AMQP 1.0 on one accepted connection: turns events into engine calls, and the engine's actions into link calls.
 
-This object joins a :class:`~amqp10.connection.Connection` and the engine, and decides nothing about flow control
-itself. Publishing is in ``incoming``, consuming in ``outgoing``, the management node in ``management_links``; here is
-only who is who: which link is which publisher or consumer, and what ends with what.
+This object joins a :class:`~amqp10.protocol.connection.Connection` and the engine, and makes no decisions about flow
+control. Publishing is in ``incoming``, consuming in ``outgoing``, the management node in ``management_links``. This
+module maps each link to its publisher or consumer, and ends them with each other.
 
-Within one call, waiting actions go before new bytes: what was handed out counts before a flow changes the link credit.
+Within one call, waiting actions come before new bytes: a delivery is counted before a flow changes the link credit.
 """
 
 from collections.abc import Callable, Iterator
 from functools import partial
 
 from amqp10.addresses import MANAGEMENT_ADDRESS
-from amqp10.connection import Connection
 from amqp10.errors import AmqpError, ConnectionFault, ErrorCondition, LinkFault
-from amqp10.events import (
-    ConnectionClosed,
-    ConnectionOpened,
-    CreditReceived,
-    DeliveriesReceived,
-    DeliveriesSent,
-    DeliveriesSettled,
-    Event,
-    IncomingSettled,
-    LinkDetached,
-    ReceiverAttached,
-    SenderAttached,
-    SenderFlowReceived,
-    SessionBegun,
-    SessionEnded,
-)
 from amqp10.frontend import decode_errors, termini
 from amqp10.frontend.alarm_effects import AlarmEffects
 from amqp10.frontend.balances import count_gone
@@ -46,11 +29,28 @@ from amqp10.frontend.session_watches import SessionWatches
 from amqp10.frontend.settings import FrontEndSettings
 from amqp10.frontend.snapshots import link_identity, parts_of, stall_subject
 from amqp10.frontend.stream_filters import check_unfiltered, stream_filters
-from amqp10.management import ManagementNode
-from amqp10.performatives import Attach, Open
-from amqp10.receiver_link import ReceiverLink
-from amqp10.sender_link import SenderLink
-from amqp10.session import Session
+from amqp10.management.node import ManagementNode
+from amqp10.protocol.connection import Connection
+from amqp10.protocol.events import (
+    ConnectionClosed,
+    ConnectionOpened,
+    CreditReceived,
+    DeliveriesReceived,
+    DeliveriesSent,
+    DeliveriesSettled,
+    Event,
+    IncomingSettled,
+    LinkDetached,
+    ReceiverAttached,
+    SenderAttached,
+    SenderFlowReceived,
+    SessionBegun,
+    SessionEnded,
+)
+from amqp10.protocol.receiver_link import ReceiverLink
+from amqp10.protocol.sender_link import SenderLink
+from amqp10.protocol.session import Session
+from amqp10.wire.performatives import Attach, Open
 from core.clock import Now
 from core.errors import EngineError
 from core.flow_facts import FlowRecorder
@@ -82,11 +82,11 @@ from core.server.traffic import Traffic
 from core.work import Work
 
 EVENT_WORK, ACTION_WORK = 15, 15
-"""What a frame or a run costs at least, in units of :mod:`core.work`, and what an action does."""
+"""The least work of a frame or run, and that of an action, in units of :mod:`core.work`."""
 ACTIONS_AT_ONCE = 16
 
 HOST_PREFIX = "vhost:"
-"""A hostname in the open selects a virtual host when it begins so; other names are just the machine's."""
+"""A hostname in the open that begins so selects a virtual host; other hostnames only name the machine."""
 
 
 class Amqp10FrontEnd:
@@ -110,9 +110,9 @@ class Amqp10FrontEnd:
         flow: FlowRecorder | None = None,
         work: Work | None = None,
     ) -> None:
-        """``unique`` gives the part of a dynamic node's name that nobody can guess; ``wake`` asks for another turn.
-        ``traffic`` is what all connections of the protocol count in, ``flow`` who records flow events, ``work`` where
-        everything that is done in the event loop is counted."""
+        """``unique`` returns the part of a dynamic node's name that no peer can guess; ``wake`` asks for another turn.
+        ``traffic`` holds the counters of all connections of the protocol, ``flow`` records flow events, ``work`` counts
+        all work in the event loop."""
         self.info = info
         self.traffic = traffic or Traffic()
         self.connection = connection
@@ -120,7 +120,7 @@ class Amqp10FrontEnd:
         self._mailbox = mailbox
         self._work = work or Work()
         self._until = 0
-        """Of the work: when this turn is over."""
+        """This turn is over when the work counter reaches this value."""
         self._engine = engine
         self._topology = topology
         self._converter = converter
@@ -141,7 +141,7 @@ class Amqp10FrontEnd:
         self._eof = False
         self._lost = False
         self._releasing: Iterator[None] | None = None
-        """What is left of the end."""
+        """The remaining steps of the release when the connection ends."""
         self._now = Now(0.0, 0.0)
 
     # --- the server's side -------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ class Amqp10FrontEnd:
             self._take_some_actions()
         self.connection.receive_data(data, now.monotonic)
         if self._mailbox.actions:
-            self.connection.end_turn()  # a flow must not come before what was handed out under the link credit before
+            self.connection.end_turn()  # deliveries under the earlier link credit count before a flow changes it
         self._answer_events(now)
 
     def receive_eof(self, now: Now) -> None:
@@ -161,7 +161,7 @@ class Amqp10FrontEnd:
         self._read_to_the_end(now)
 
     def _read_to_the_end(self, now: Now) -> None:
-        """What the peer sent before it closed is taken still: at most what one read brought, a turn at a time."""
+        """Take bytes that the peer sent before it closed, a turn at a time: at most the bytes of one read."""
         if self.connection.input_left:
             self.connection.go_on()
             self._answer_events(now)
@@ -209,7 +209,7 @@ class Amqp10FrontEnd:
     def deadline(self) -> float | None:
         deadline, telling = self.connection.deadline(), self._blocks.deadline()
         if self.connection.backlog_bytes:
-            return deadline  # nothing can be told before the socket has taken what waits
+            return deadline  # no reason can be sent before the socket has taken the waiting output
         if self._flow.receiver is not None:
             telling = earlier(telling, self._flow.receiver.deadline())
         return earlier(deadline, telling)
@@ -222,7 +222,7 @@ class Amqp10FrontEnd:
     def shut_down(self, reason: str, now: Now) -> None:
         self._now = now
         self.connection.close(ConnectionFault(ErrorCondition.CONNECTION_FORCED, reason), monotonic=now.monotonic)
-        self._release_all()  # nothing can be sent to it or settled by it any more
+        self._release_all()  # no delivery can be sent to the peer or settled by it any more
 
     def last_words(self) -> bytes:
         return self.connection.close_for_a_bug()
@@ -272,7 +272,7 @@ class Amqp10FrontEnd:
     # --- stalls ----------------------------------------------------------------------------------------------------
 
     def look(self, now: Now) -> Iterator[int]:
-        """See which consuming links wait for their client; yields after each session, with its number of links."""
+        """Check which consuming links wait for their client; yields after each session, with its number of links."""
         for session in self.connection.sessions:
             self._sessions.look(session, now)
             links = session.links
@@ -328,7 +328,7 @@ class Amqp10FrontEnd:
                 decode_errors.connection_closed(event, self.connection, self.traffic.flow)
                 self._release_all()
             case SenderFlowReceived() | IncomingSettled():
-                pass  # a publisher's available and its settling tell the broker nothing that it acts upon
+                pass  # the broker does not use a publisher's available count or its settling
 
     def _opened(self, remote: Open, now: Now) -> None:
         hostname = remote.hostname or ""
@@ -481,7 +481,7 @@ class Amqp10FrontEnd:
         user.flow = self._flow.recorder_of(user)
 
     def _check_welcome(self) -> None:
-        """Raises LinkFault while the broker is being drained: then there is the management node and nothing else."""
+        """Raises LinkFault while the broker is being drained: then only the management node can be attached to."""
         if FlowReason.DRAIN_MODE in self._alarms.on:
             raise LinkFault(ErrorCondition.DETACH_FORCED, DRAINED)
 
@@ -551,7 +551,7 @@ class Amqp10FrontEnd:
         self._release(link)
 
     def _release(self, link: SenderLink | ReceiverLink) -> None:
-        """The link is over: the engine hears of it once."""
+        """The link is over: release its publisher or consumer in the engine, once."""
         user, link.reference = link.reference, None
         if user is not None:
             count_gone(link, self.traffic.flow)
@@ -579,7 +579,7 @@ class Amqp10FrontEnd:
         self._go_on_releasing()
 
     def _releases(self) -> Iterator[None]:
-        """End everything that this connection has in the engine, a link at each step."""
+        """Release all that this connection has in the engine, one link at each step."""
         for session in self.connection.all_sessions:
             for link in session.links:
                 self._release(link)

@@ -1,20 +1,20 @@
-"""Header sections to and from what the engine knows of a message [3.2.1].
+"""Converts header sections to the attributes that the engine knows, and back [3.2.1].
 
-Both directions are cached by value: publishers repeat the same few headers for ever, and so do we. The caches are
-bounded and simply begin anew when full.
+Both directions are cached by value, because publishers repeat the same few headers, and so do we. The caches are
+bounded and are emptied when full.
 """
 
 from amqp10.errors import DecodeError, ErrorCondition, LinkFault
-from amqp10.sections import Header, decode_header, encode_header
+from amqp10.wire.sections import Header, decode_header, encode_header
 from core.interface import Delivered
 from core.message import DEFAULT_PRIORITY, Attributes, Origin
 
 CACHED_MAX = 256
-"""More distinct headers than this on one broker means that they hold something like a timestamp: caching is no use."""
+"""More distinct headers on one broker mean that they hold something like a timestamp, and then a cache is no use."""
 
 
 class AttributesByHeader:
-    """From a publisher's encoded header section to the attributes of a run."""
+    """Gives the attributes of a run for a publisher's encoded header section."""
 
     __slots__ = ("_cache",)
 
@@ -22,7 +22,7 @@ class AttributesByHeader:
         self._cache: dict[bytes, Attributes] = {b"": Attributes()}
 
     def of(self, header: bytes) -> Attributes:
-        """The attributes that a header section gives; b"" is a message without one. Raises LinkFault decode-error."""
+        """The attributes of a header section; b"" stands for a message without one. Raises LinkFault decode-error."""
         attributes = self._cache.get(header)
         if attributes is None:
             try:
@@ -43,12 +43,12 @@ class AttributesByHeader:
         return attributes
 
     def _shared(self, attributes: Attributes) -> Attributes:
-        """The object that stands for these attributes already, so that runs can be compared by identity."""
+        """An equal object that is cached already, if any, so that runs can be compared by identity."""
         return next((known for known in self._cache.values() if known == attributes), attributes)
 
 
 class HeaderByAttributes:
-    """From what the engine delivers to the encoded header section of each message."""
+    """Gives the encoded header section of each message for a delivery of the engine."""
 
     __slots__ = ("_cache",)
 
@@ -77,7 +77,8 @@ class HeaderByAttributes:
 
 
 def _priority(attributes: Attributes) -> int:
-    """0.9.1 has no default priority: a message that names none counts as 0 there, and names none here."""
+    """The priority for the header. 0.9.1 has no default: a message without a priority counts as 0 there, and has the
+    default of AMQP 1.0 here."""
     if attributes.origin is Origin.AMQP091 and not attributes.priority:
         return DEFAULT_PRIORITY
     return attributes.priority

@@ -1,9 +1,9 @@
-"""Publishing: deliveries of a receiving link become runs for the engine, its answers become dispositions.
+"""Publishing: deliveries of a receiving link become runs for the engine, and its answers become dispositions.
 
-The engine gets entries without header section and delivery-annotations: the one is rewritten for every delivery to a
-consumer, the others are for this hop only [3.2.1, 3.2.2]. What the fast path has not proven is looked at here, message
-by message: sections in order, no annotation that is reserved, a user-id that is the peer's own. Neighbours that are
-alike in header, target and routing keys go on as one run.
+The engine gets entries without header section and delivery-annotations: the header is rewritten for every delivery to a
+consumer, and delivery-annotations are for this hop only [3.2.1, 3.2.2]. Messages that the fast path has not checked are
+checked here one by one: sections in order, no reserved annotations, and a user-id that is the peer's own. Consecutive
+messages with the same header, target and routing keys become one run.
 """
 
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 from amqp10.addresses import NAME_BYTES_MAX, AddressError, parse_target
 from amqp10.errors import AmqpError, DecodeError, ErrorCondition, LinkFault
-from amqp10.events import DeliveriesReceived
+from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.frontend.conditions import link_fault
 from amqp10.frontend.headers import AttributesByHeader
 from amqp10.frontend.reasons import OPERATOR, reason_of_alarms
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.link import error_from
-from amqp10.link_credit import ReceiverCredit
-from amqp10.messaging import ACCEPTED, RELEASED, DeliveryState, Rejected, Source
-from amqp10.receiver_link import ReceiverLink
-from amqp10.sections import (
+from amqp10.protocol.events import DeliveriesReceived
+from amqp10.protocol.link import error_from
+from amqp10.protocol.receiver_link import ReceiverLink
+from amqp10.wire.messaging import ACCEPTED, RELEASED, DeliveryState, Rejected, Source
+from amqp10.wire.sections import (
     SectionBounds,
     are_plain_annotations,
     check_annotations,
@@ -28,8 +28,8 @@ from amqp10.sections import (
     decode_property_fields,
     scan,
 )
-from amqp10.serial import MASK
-from amqp10.types import Symbol
+from amqp10.wire.serial import MASK
+from amqp10.wire.types import Symbol
 from core.clock import Now
 from core.errors import EngineError
 from core.flow_facts import LinkRecorder, Settled
@@ -48,26 +48,26 @@ from core.server.arrivals import Arrivals
 from core.server.traffic import Traffic
 
 LOOKED_INTO_BYTES_MAX = 65_536
-"""Of a section that has to be decoded: at 0.2 µs a byte that is 13 ms in which nobody else is served, and a maximum
-message of annotations would be 3 s. Sections that only pass through may have any size."""
+"""Size of the largest section that is decoded: at 0.2 µs a byte that takes 13 ms, in which no other connection is
+served; a maximum message of annotations would take 3 s. Sections that are not decoded may have any size."""
 CC = "x-cc"
 """Message annotation with more routing keys: a list of strings."""
 CC_BYTES = CC.encode()
 CC_KEYS_MAX = 256
 REJECTED_SYMBOL = "amqp:rejected:list"
-"""The descriptor of rejected, as a source names it among its outcomes [3.4.3]."""
+"""The descriptor of rejected, as a source lists it among its outcomes [3.4.3]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unrouted:
-    """A message that cannot be routed for a reason of its own, and what its publisher is told."""
+    """A message that cannot be routed for a reason of its own, with the error for its publisher."""
 
     fault: LinkFault
 
 
 @dataclass(slots=True)
 class Looked:
-    """One message after a look inside: what the engine needs to know of it."""
+    """One message after the check, with the values that the engine needs."""
 
     entry: bytes
     attributes: Attributes
@@ -76,7 +76,7 @@ class Looked:
 
 
 class PublisherLink:
-    """A publishing link: the peer's sender, our receiving end, the engine's publisher."""
+    """A publishing link: joins the peer's sender, our receiving end, and the engine's publisher."""
 
     __slots__ = (
         "_arrivals",
@@ -114,7 +114,7 @@ class PublisherLink:
         self.link = link
         self.publisher = publisher
         self.flow: LinkRecorder | None = None
-        """Who records flow events of this link; None when nobody does."""
+        """Records flow events of this link; None while they are not wanted."""
         self._engine = engine
         self._identity = identity
         self._attributes = attributes
@@ -123,21 +123,21 @@ class PublisherLink:
         self._traffic = traffic
         self._arrivals = Arrivals(traffic.flow.settle_seconds)
         self._unasked = 0
-        """Messages that came settled and the engine has not answered: the next answers are counted as theirs."""
+        """Messages that came settled and that the engine has not answered; the next answers are counted for them."""
         self._held_up: FlowReason | None = None
-        """Why the engine wants no more for the target; None when it does."""
+        """Why the engine wants no more messages for the target; None when it takes them."""
         self._bound_by: int | None = None
-        """The policy's bound that the link credit keeps to."""
+        """The bound of the policy that the link credit keeps to."""
         self.paused = False
-        """An operator lets nothing more come."""
+        """An operator has paused the link."""
         self.bound_by_operator: int | None = None
-        """The most link credit that an operator lets it have; None for no such bound."""
+        """The most link credit that an operator allows; None without such a bound."""
 
     def __str__(self) -> str:
         return self.name
 
     def blocked_by(self, alarms: frozenset[str]) -> FlowReason | None:
-        """Why this publisher can send nothing now; None when it can."""
+        """Why this publisher cannot send now; None when it can."""
         if alarms:
             return reason_of_alarms(alarms)
         if self.link.credit.link_credit > 0:
@@ -151,7 +151,7 @@ class PublisherLink:
         return FlowReason.STORE_SLOW if self.publisher.unsynced else FlowReason.UNCONFIRMED_LIMIT
 
     def culprit(self, reason: FlowReason) -> str:
-        """What has to change before it can publish."""
+        """What has to change before it can publish, for this reason."""
         match reason:
             case FlowReason.MEMORY | FlowReason.DISK:
                 return f"alarm {reason.value}"
@@ -165,7 +165,7 @@ class PublisherLink:
 
     @property
     def _operator_binds(self) -> bool:
-        """No other bound is as low as the operator's."""
+        """The operator's bound is lower than all other bounds."""
         return self.link.credit.ceiling < self.link.credit.maximum
 
     @property
@@ -179,11 +179,11 @@ class PublisherLink:
 
     @property
     def oldest_unconfirmed(self) -> float | None:
-        """When the oldest message that has no answer came (monotonic seconds)."""
+        """When the oldest unanswered message came (monotonic seconds)."""
         return self._arrivals.oldest
 
     def held_up(self, reason: str | None) -> None:
-        """The engine wants no more for the target, for this reason, or (None) again."""
+        """The engine wants no more messages for the target, for this reason; with None it takes them again."""
         if self.flow is not None:
             self.flow.changed()
         self._held_up = None if reason is None else FlowReason(reason)
@@ -191,12 +191,12 @@ class PublisherLink:
         self.link.channel.refill_later(self.link)
 
     def pause(self, *, paused: bool) -> None:
-        """Take back its link credit, and give none; or give it again. What is on its way is still taken."""
+        """Take back the link credit and give none, or give it again. Messages in flight are still accepted."""
         self.paused = paused
         self._apply_ceiling()
 
     def bound(self, most: int | None) -> None:
-        """Give it no more than so much link credit, 1 at least, whatever the rule says; None for as much as that."""
+        """Limit the link credit to ``most``, at least 1, whatever the rule says; None removes the limit."""
         self.bound_by_operator = most
         self._apply_ceiling()
 
@@ -208,7 +208,7 @@ class PublisherLink:
         self.link.channel.refill_later(self.link)
 
     def link_credit_rule(self) -> ReceiverCredit:
-        """What the link begins with: the configured rule, within what the target's policy allows."""
+        """The link credit rule at the attach: the configured rule, within the policy of the target."""
         credit = ReceiverCredit(unconfirmed_limit=self._settings.unconfirmed_limit)
         self._bound(credit, self.publisher.link_credit_max)
         return credit
@@ -220,13 +220,13 @@ class PublisherLink:
         credit.top_up_at = min(settings.link_credit_top_up, credit.maximum // 2)
 
     def tell(self, properties: Mapping[str, object]) -> None:
-        """Say why, or that it is over."""
+        """Send the peer a reason, or its end, in a flow."""
         self.link.write_flow(properties=properties)
 
     def release(self) -> None:
-        """The link is over: what was published stays."""
+        """The link is over; messages that were published stay."""
         self._engine.retire(self.publisher)
-        del self.publisher  # which refers to this: so both go at once, without a look for cycles
+        del self.publisher  # it refers to this link: breaking the cycle frees both at once
 
     def deliveries_received(self, event: DeliveriesReceived, now: Now) -> None:
         """Publish a run. Raises LinkFault for a message that ends the link; those before it are published."""
@@ -238,11 +238,11 @@ class PublisherLink:
         self._publish_one_by_one(event, now)
 
     def confirmed(self, action: Confirmed, now: Now) -> None:
-        """Pass the engine's answer on to the publisher."""
+        """Settle deliveries with the engine's answer."""
         self._arrivals.answered(action.first, action.last, now.monotonic)
         self._count_answered(action.last - action.first + 1, action.outcome)
         if self.link.reference is not self:
-            return  # the link is over: its peer is told nothing more
+            return  # the link is over: the peer gets no answer any more
         if action.publisher.link_credit_max != self._bound_by:
             self._bound(self.link.credit, action.publisher.link_credit_max)
         self._settle(action.first, action.last, self._state_of(action))
@@ -323,7 +323,7 @@ class PublisherLink:
                 self._unrouted(number, unrouted, event)
 
     def _look(self, payload: bytes, event: DeliveriesReceived) -> Looked | Unrouted:
-        """Look inside one message. Raises LinkFault for one that must not be."""
+        """Check one message. Raises LinkFault for one that must end the link."""
         if event.checked:
             # one body section and nothing else: no `to`, so only the anonymous terminus comes here
             return Unrouted(LinkFault(ErrorCondition.PRECONDITION_FAILED, "the message has no properties with a 'to'"))
@@ -387,7 +387,7 @@ class PublisherLink:
             return Unrouted(LinkFault(ErrorCondition.PRECONDITION_FAILED, str(error)))
 
     def _unrouted(self, number: int, unrouted: Unrouted, event: DeliveriesReceived) -> None:
-        """Reject the message; one that cannot be rejected takes the link with it [anonymous terminus 2.2.2]."""
+        """Reject the message. If it cannot be rejected, raise LinkFault to end the link [anonymous terminus 2.2.2]."""
         fault = unrouted.fault
         if event.settled or not self._may_be_rejected():
             self.link.confirmed(1)
@@ -396,21 +396,21 @@ class PublisherLink:
         self._settle(number, number, Rejected(error=error_from(fault)))
 
     def _may_be_rejected(self) -> bool:
-        """False for a source that names its outcomes, and rejected is not one of them [3.5.3]."""
+        """False for a source that lists its outcomes without rejected [3.5.3]."""
         remote = self.link.end.remote
         source = remote.source if remote is not None else None
         return not isinstance(source, Source) or not source.outcomes or REJECTED_SYMBOL in source.outcomes
 
 
 def _settled_as(state: DeliveryState) -> Settled:
-    """What the broker has answered, for flow events."""
+    """The broker's answer, for flow events."""
     if state is ACCEPTED:
         return Settled.ACCEPTED
     return Settled.RELEASED if state is RELEASED else Settled.REJECTED
 
 
 def check_sizes(bounds: SectionBounds) -> None:
-    """Raises LinkFault for a message whose sections cannot be looked into without holding up everybody else."""
+    """Raises LinkFault for a message with sections so large that decoding them would delay all other connections."""
     for looked_into in (bounds.header, bounds.message_annotations, bounds.properties):
         if looked_into is not None and looked_into[1] - looked_into[0] > LOOKED_INTO_BYTES_MAX:
             raise LinkFault(
@@ -421,5 +421,5 @@ def check_sizes(bounds: SectionBounds) -> None:
 
 
 def fault_of(error: EngineError | AmqpError) -> AmqpError:
-    """A fault of the link for whatever refused its attach."""
+    """The link fault for the error that refused an attach."""
     return link_fault(error) if isinstance(error, EngineError) else error

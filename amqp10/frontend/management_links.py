@@ -1,14 +1,14 @@
-"""The link pair of the management node: requests come on one link, answers go on the other [HTTP over AMQP].
+"""The link pair of the management node: requests come on one link, responses go on the other [HTTP over AMQP].
 
-Both links have the same name, both say ``paired``, and either may attach first. Requests are answered one at a time, in
-order, and an answer needs link credit that the client has given before. A client that breaks these rules loses the
-pair's link, not its session.
+Both links have the same name and the property ``paired``, and either may attach first. Requests are answered one at a
+time, in order, and an answer needs link credit that the client has given before. A client that breaks these rules loses
+the link of the pair, not its session.
 
-A request counts against the link credit for requests until its answer has gone to the socket. So a client that asks and
-does not listen is soon not listened to either, and what waits for it is bounded: requests as well as answers.
+A request uses the link credit for requests until its answer has been written to the socket. So the broker soon reads no
+more requests from a client that does not read its answers, and both waiting requests and waiting answers are bounded.
 
-An answer may take long to make: it is a walk, of which each turn of the connection takes some steps. A half that goes
-takes along the walk and the requests that wait behind it: what has not been answered may not have been done.
+An answer may take long to make: it is a walk, and each turn of the connection does some of its steps. When one half of
+the pair is detached, the walk and the waiting requests end: requests without an answer may not have been executed.
 """
 
 from collections import OrderedDict, deque
@@ -17,25 +17,25 @@ from typing import NamedTuple
 
 from amqp10.addresses import MANAGEMENT_ADDRESS
 from amqp10.errors import ErrorCondition, LinkFault
-from amqp10.events import CreditReceived, DeliveriesReceived, DeliveriesSent
+from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.frontend.settings import FrontEndSettings
 from amqp10.frontend.stream_filters import check_unfiltered
 from amqp10.frontend.termini import check_distribution_mode
-from amqp10.link_credit import ReceiverCredit
-from amqp10.management import ManagementNode, RequestError
-from amqp10.messaging import ACCEPTED, RELEASED, Source, Target
-from amqp10.performatives import Attach
-from amqp10.receiver_link import ReceiverLink
-from amqp10.sender_link import SETTLED, SenderLink
-from amqp10.session import Session
+from amqp10.management.node import ManagementNode, RequestError
+from amqp10.protocol.events import CreditReceived, DeliveriesReceived, DeliveriesSent
+from amqp10.protocol.receiver_link import ReceiverLink
+from amqp10.protocol.sender_link import SETTLED, SenderLink
+from amqp10.protocol.session import Session
+from amqp10.wire.messaging import ACCEPTED, RELEASED, Source, Target
+from amqp10.wire.performatives import Attach
 from core.slices import Walk
 from core.work import Work
 
 STEP_WORK = 50
-"""Of a step of a walk, in units of :mod:`core.work`: a row of a queue takes 25 us to make and 30 to encode, a link that
-is asked why it waits takes 200."""
+"""Work of one step of a walk, in units of :mod:`core.work`: a row of a queue takes 25 us to make and 30 us to encode, a
+link that is asked why it waits takes 200 us."""
 REQUEST_WORK = 100
-"""Of a request beside its steps: to decode it, and to encode its answer."""
+"""Work of a request besides its steps: to decode it, and to encode its answer."""
 
 
 class Asked(NamedTuple):
@@ -43,14 +43,14 @@ class Asked(NamedTuple):
 
     link: ReceiverLink
     number: int
-    """Of its delivery."""
+    """The number of its delivery."""
     message: bytes
     fault: LinkFault | None
-    """Why it must not be answered. It waits all the same: what came before it is answered."""
+    """Why it must not be answered. It waits nevertheless, so that the requests before it are answered."""
 
 
 class Pair:
-    """The two links of one name, as far as they are attached."""
+    """The two links of one name; each is None while it is not attached."""
 
     __slots__ = ("_flow_wanted", "_walk", "answers", "asked", "receiver", "sender", "unsent")
 
@@ -58,18 +58,18 @@ class Pair:
         self.receiver: ReceiverLink | None = None
         self.sender: SenderLink | None = None
         self.answers = 0
-        """Answers so far: the delivery number of the next."""
+        """The number of answers so far, which is the delivery number of the next one."""
         self.unsent: dict[int, ReceiverLink] = {}
-        """Answers that have not gone to the socket, and the link that each one's request came on."""
+        """Answers that have not been written to the socket, with the link on which each one's request came."""
         self.asked: deque[Asked] = deque()
-        """The first is being answered."""
+        """The waiting requests; the first one is being answered."""
         self._walk: Walk[bytes] | None = None
-        """What is left of its answer; None before the first step."""
+        """The rest of the walk for the first request; None before its first step."""
         self._flow_wanted = False
-        """The client drains the link for answers, or wants to know its state: it is told behind the answers."""
+        """The client drains the link for answers, or asked for its state: a flow is sent behind the answers."""
 
     def ask(self, link: ReceiverLink, number: int, message: bytes) -> None:
-        """A request has come."""
+        """Add a request that has come."""
         self.asked.append(Asked(link, number, message, self._fault()))
 
     def _fault(self) -> LinkFault | None:
@@ -84,7 +84,7 @@ class Pair:
         return None
 
     def answer_some(self, node: ManagementNode, owner: object) -> int:
-        """One step towards the answer to the first request. Returns its work, in units of :mod:`core.work`.
+        """Do one step towards the answer to the first request. Returns its work, in units of :mod:`core.work`.
 
         Raises LinkFault for a request that cannot be answered.
         """
@@ -107,19 +107,19 @@ class Pair:
 
     def _send(self, asked: Asked, answer: bytes) -> None:
         sender = self.sender
-        assert sender is not None  # else the request would be forgotten
+        assert sender is not None  # otherwise the request would have been dropped
         if sender.credit.link_credit > sender.waiting:
             sender.send_run(self.answers, [answer], b"")
             self.unsent[self.answers] = asked.link
             self.answers += 1
-        else:  # the client has lowered the link credit since it asked: it wants no answer
+        else:  # the client has lowered the link credit since the request: it wants no answer
             asked.link.confirmed(1)
         asked.link.settle(asked.number, asked.number, ACCEPTED)
         if not self.asked:
             self._tell_flow()
 
     def forget_requests(self) -> None:
-        """None of the requests is answered any more. A link for requests that stays gets its link credit back."""
+        """Drop all requests. A link for requests that stays attached gets its link credit back."""
         self._walk = None
         asked, self.asked = self.asked, deque()
         for one in asked:
@@ -129,7 +129,7 @@ class Pair:
         self._tell_flow()
 
     def flow_wanted(self) -> None:
-        """Tell the state of the link for answers, behind the answer to what has been asked."""
+        """Send a flow for the link for answers, behind the answers to all requests so far."""
         self._flow_wanted = True
         if not self.asked:
             self._tell_flow()
@@ -140,16 +140,16 @@ class Pair:
         self._flow_wanted = False
 
     def answers_gone(self, first: int, last: int) -> None:
-        """These answers were sent, or never will be."""
+        """These answers were sent, or will not be sent."""
         for number in [number for number in self.unsent if first <= number <= last]:
             self.unsent.pop(number).confirmed(1)
 
 
 class ManagementRequests:
-    """The pairs of one connection that have asked for something: each gets one step, then the next has its turn."""
+    """The pairs of one connection that have requests: each gets one step in turn."""
 
     def __init__(self, node: ManagementNode, owner: object, settings: FrontEndSettings, work: Work) -> None:
-        """``owner`` is whose exclusive queues may be used."""
+        """``owner`` is the connection whose exclusive queues the requests may use."""
         self._node = node
         self._owner = owner
         self._settings = settings
@@ -163,13 +163,13 @@ class ManagementRequests:
         return session.reference
 
     def join(self, pair: Pair) -> None:
-        """The pair has requests."""
+        """Add a pair that has requests."""
         self._waiting[pair] = None
 
     def go_on(self, until: int, fail: Callable[[ReceiverLink, LinkFault], None]) -> bool:
-        """Answer until so much work is done, as it is counted in ``work``. Returns True when there is more.
+        """Answer requests until the work counter reaches ``until``. Returns True when there is more to do.
 
-        ``fail`` ends a link of which a request cannot be answered.
+        ``fail`` ends a link with a request that cannot be answered.
         """
         work = self._work
         while self._waiting and work.spent < until:
@@ -236,7 +236,7 @@ class ManagementLinks:
         )
 
     def requests_received(self, event: DeliveriesReceived) -> None:
-        """Take requests, to be answered in their turn."""
+        """Add requests, to be answered in their turn."""
         link = event.link
         pair = self._pairs[link.end.name]
         for index, entry in enumerate(event.entries):
@@ -244,13 +244,13 @@ class ManagementLinks:
         self._requests.join(pair)
 
     def sent(self, event: DeliveriesSent) -> None:
-        """Answers have gone to the socket."""
+        """Answers have been written to the socket."""
         pair = self._pairs.get(event.link.end.name)
         if pair is not None:
             pair.answers_gone(event.first, event.last)
 
     def credit_received(self, event: CreditReceived) -> None:
-        """The client gave link credit for answers, or asks for what is left of it."""
+        """The client gave link credit for answers, or drains what is left of it."""
         link = event.link
         pair = self._pairs[link.end.name]
         for first, last in link.take_back():

@@ -1,16 +1,16 @@
-"""An operator's orders on the links and sessions of one connection: see :mod:`core.server.orders`.
+"""Executes an operator's orders on the links and sessions of one connection: see :mod:`core.server.orders`.
 
-A paused publisher loses its link credit, and what it has sent before it hears of that is still taken [2.6.7]. A paused
-consumer gets nothing for its link credit; a drain of it is answered at once, with nothing. Links to the broker itself
-are left alone: through them an operator undoes it all.
+A paused publisher loses its link credit; messages that it sent before it learns of that are still accepted [2.6.7]. A
+paused consumer gets no messages for its link credit, and a drain of it is answered at once. Links to the broker's own
+nodes cannot be paused, because an operator uses them to undo an order.
 """
 
-from amqp10.connection import Connection
 from amqp10.errors import ErrorCondition, LinkFault, SessionFault
 from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.outgoing import ConsumerLink
 from amqp10.frontend.snapshots import link_identity, session_identity
-from amqp10.session import Link, Session
+from amqp10.protocol.connection import Connection
+from amqp10.protocol.session import Link, Session
 from core.errors import EngineError, Invalid, NotFound
 from core.interface import FlowReason
 from core.server.frontends import PeerInfo
@@ -18,7 +18,7 @@ from core.server.orders import BoundLink, CloseLink, CloseSession, Order, PauseL
 
 
 class Operating:
-    """Finds what an order is about."""
+    """Finds the link or session of an order, and executes it."""
 
     __slots__ = ("_connection", "_info")
 
@@ -27,7 +27,7 @@ class Operating:
         self._connection = connection
 
     def check(self, order: Order) -> None:
-        """Raises NotFound, Invalid."""
+        """Check that the order can be executed. Raises NotFound, Invalid."""
         match order:
             case CloseSession(identity):
                 self._session(identity)
@@ -42,11 +42,11 @@ class Operating:
                 self._user(identity)
 
     def obey(self, order: Order) -> PublisherLink | ConsumerLink | None:
-        """Do it. Returns the link that may be blocked for another reason now, if there is one."""
+        """Execute the order. Returns the link whose reason to wait may have changed, if there is one."""
         try:
             self.check(order)
         except EngineError:
-            return None  # it was right when it was given
+            return None  # the order was valid when it was given
         match order:
             case CloseSession(identity, reason):
                 self._session(identity).fail(SessionFault(ErrorCondition.DETACH_FORCED, reason))

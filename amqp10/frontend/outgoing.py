@@ -1,22 +1,22 @@
-"""Consuming: the client's link credit becomes queue grants, the engine's deliveries become transfers.
+"""Consuming: the client's link credit becomes queue grants, and the engine's deliveries become transfers.
 
-Two ledgers meet here: what the client allows (``link.credit``) and what the engine holds of it (``link.grant``). The
-engine gets the link credit in batches of at most 256; the next batch when the previous one is used up and has gone to
-the socket, and none while too much waits there. What the client asked to hear of (echo, drain) is answered when no
-batch is due any more, behind the transfers that it brought.
+There are two ledgers: the link credit of the client (``link.credit``), and how much of it the engine holds
+(``link.grant``). The engine gets the link credit in batches of at most 256. The next batch follows when the previous
+one is used up and written to the socket, and while not too much output waits there. An echo or a drain of the client is
+answered when no batch is due any more, behind the transfers of the batches.
 """
 
 from collections.abc import Callable, Mapping
 
-from amqp10.codec.encode import encode_value
 from amqp10.errors import ErrorCondition, LinkFault
-from amqp10.events import CreditReceived, DeliveriesSent, DeliveriesSettled
+from amqp10.flow.link_credit import QueueGrant
 from amqp10.frontend.annotations import merge_message_annotations, with_annotations
 from amqp10.frontend.headers import HeaderByAttributes
 from amqp10.frontend.reasons import OPERATOR, first_reason
-from amqp10.link_credit import QueueGrant
-from amqp10.messaging import Accepted, DeliveryState, Modified, Rejected
-from amqp10.sender_link import SenderLink
+from amqp10.protocol.events import CreditReceived, DeliveriesSent, DeliveriesSettled
+from amqp10.protocol.sender_link import SenderLink
+from amqp10.wire.codec.encode import encode_value
+from amqp10.wire.messaging import Accepted, DeliveryState, Modified, Rejected
 from core.flow_facts import LinkRecorder, Settled
 from core.interface import (
     Consumer,
@@ -35,11 +35,12 @@ UNSENT = Return(unsent=True)
 ACTIVE_KEY = "rabbitmq:active"
 """A property of link flows, a boolean: the consumer is the single active one. RabbitMQ's name, for its clients."""
 ADDED_ANNOTATIONS_BYTES_MAX = 4096
-"""Of one modified: room for a reason and a stack trace's head, not for growing every message of a queue."""
+"""Size of the annotations of one modified outcome: room for a reason and the head of a stack trace, but too small to
+enlarge every message of a queue."""
 
 
 def disposal_of(state: DeliveryState | None) -> Disposal | Return:
-    """What an outcome means to the engine. Settling without one means the default outcome: released [3.5.3]."""
+    """The engine's form of an outcome. Settling without one means the default outcome: released [3.5.3]."""
     match state:
         case Accepted():
             return Disposal.ACCEPTED
@@ -57,7 +58,7 @@ def disposal_of(state: DeliveryState | None) -> Disposal | Return:
 
 
 def check_added_annotations(state: DeliveryState | None) -> None:
-    """Raises LinkFault for a modified with annotations that are too large: they are kept for every message."""
+    """Raises LinkFault for a modified outcome with too large annotations, because they are kept for every message."""
     if not isinstance(state, Modified) or not state.message_annotations:
         return
     size = len(encode_value(state.message_annotations))
@@ -69,7 +70,7 @@ def check_added_annotations(state: DeliveryState | None) -> None:
 
 
 def _settled_as(state: DeliveryState | None) -> Settled:
-    """What the client has answered, for flow events."""
+    """The client's answer, for flow events."""
     match state:
         case Accepted():
             return Settled.ACCEPTED
@@ -82,7 +83,7 @@ def _settled_as(state: DeliveryState | None) -> Settled:
 
 
 class ConsumerLink:
-    """A consuming link: the peer's receiver, our sending end, the engine's consumer."""
+    """A consuming link: joins the peer's receiver, our sending end, and the engine's consumer."""
 
     __slots__ = (
         "_available",
@@ -115,11 +116,12 @@ class ConsumerLink:
         self.link = link
         self.consumer: Consumer | None = None
         self.flow: LinkRecorder | None = None
-        """Who records flow events of this link; None when nobody does."""
+        """Records flow events of this link; None while they are not wanted."""
         self.of_stream = False
-        """Its queue keeps what it has handed out; what there is for this consumer comes with the answers to grants."""
+        """Its queue is a stream, which keeps delivered messages; answers to grants tell what is available to this
+        consumer."""
         self.holds: frozenset[FlowReason] = frozenset()
-        """Why it gets nothing, whatever link credit its client gives."""
+        """Why it gets no messages, whatever link credit its client gives."""
         self.grant = QueueGrant(batch)
         link.grant = self.grant
         self._batch = batch
@@ -134,11 +136,12 @@ class ConsumerLink:
 
     @property
     def available(self) -> int:
-        """What the queue said to be ready when it answered the last grant."""
+        """The ready messages that the queue reported with its answer to the last grant."""
         return self._available
 
     def blocked_by(self, alarms: frozenset[str]) -> FlowReason | None:
-        """We hold it up, or another consumer is the single active one, while this one has given link credit."""
+        """Why we hold the link although it has link credit: a hold of ours, or another consumer is the single active
+        one."""
         if self.consumer is None or not self.link.credit.link_credit:
             return None
         if self.holds:
@@ -147,11 +150,11 @@ class ConsumerLink:
 
     @property
     def held_up(self) -> bool:
-        """Its client's link credit may bring it nothing."""
+        """The link may get no messages for the link credit of its client."""
         return bool(self.holds) or (self.consumer is not None and not self.consumer.active)
 
     def waits_for_client(self, *, backlog_bytes: int, ready: Callable[[str], int]) -> FlowReason | None:
-        """Why nothing can be sent that is there, where the client decides it; None when that is not so."""
+        """Why waiting messages cannot be sent, if the client is the cause; otherwise None."""
         link = self.link
         if not link.idle:
             if not link.channel.window.remote_incoming_window:
@@ -163,40 +166,40 @@ class ConsumerLink:
         return FlowReason.LINK_CREDIT if waiting else None
 
     def culprit(self, reason: FlowReason) -> str:
-        """What has to change before it gets something."""
+        """What has to change before it gets messages, for this reason."""
         if reason is FlowReason.INACTIVE and self.consumer is not None:
             return f"active consumer of queue {self.consumer.queue_name}"
         return OPERATOR if reason in self.holds else "client"
 
     def hold(self, reason: FlowReason) -> None:
-        """Send nothing more. What waits goes back to the queue; a message that is partly sent is sent whole."""
+        """Send nothing more. Waiting deliveries go back to the queue; a message that is partly sent is sent whole."""
         if reason not in self.holds:
             self.holds |= {reason}
             self._return_unsent()
             self._request(self.grant.request(0))
 
     def let_go(self, reason: FlowReason) -> None:
-        """This reason holds it no more."""
+        """Remove one reason to hold the link."""
         if reason in self.holds:
             self.holds -= {reason}
             self.go_on()
 
     @property
     def _allowed(self) -> int:
-        """The link credit that counts."""
+        """The link credit in force: 0 while the link is held."""
         return 0 if self.holds else self.link.credit.link_credit
 
     def tell(self, properties: Mapping[str, object]) -> None:
-        """Say why, or that it is over."""
+        """Send the peer a reason, or its end, in a flow."""
         self.link.write_flow(properties=properties)
 
     def activity_changed(self, *, active: bool) -> None:
-        """This consumer became the single active one, or stopped being it: the peer hears of it before deliveries."""
+        """This consumer became the single active one, or stopped being it: tell the peer before any deliveries."""
         if self.link.end.attached:
             self.tell({ACTIVE_KEY: active})
 
     def release(self) -> None:
-        """The link is over: everything that is not settled goes back to the queue, in order."""
+        """The link is over: all unsettled deliveries go back to the queue, in order."""
         if self.consumer is None:
             return
         for first, last in self.link.unsent:
@@ -205,7 +208,7 @@ class ConsumerLink:
         self.consumer = None
 
     def credit_received(self, event: CreditReceived) -> None:
-        """The client set its link credit: take back what is above it, and pass it on to the queue."""
+        """The client set its link credit: take back deliveries above it, and pass it on to the queue."""
         if self.flow is not None:
             self.flow.changed()
         self._return_unsent()
@@ -218,7 +221,7 @@ class ConsumerLink:
         self._request(self.grant.request(self._allowed))
 
     def delivered(self, action: Delivered) -> None:
-        """Send what the queue handed out. Raises LinkFault when the client does not take messages of that size."""
+        """Send messages that the queue delivered. Raises LinkFault if one is larger than the client takes."""
         self.grant.delivered(len(action.entries))
         self._count(len(action.entries), redelivered=not action.first_acquirer)
         entries = action.entries
@@ -242,7 +245,7 @@ class ConsumerLink:
             traffic.messages_redelivered += n
 
     def taken_back(self, action: TakenBack) -> None:
-        """The queue has taken deliveries back because they were held too long: those that were sent are released."""
+        """The queue has taken back deliveries that were held too long: release those that were sent."""
         self.link.release(action.first, action.last)
         self.go_on()
 
@@ -259,7 +262,7 @@ class ConsumerLink:
         self.go_on()
 
     def sent(self, event: DeliveriesSent) -> None:
-        """Deliveries have gone to the socket; on a settled link that is the end of them."""
+        """Deliveries were written to the socket; on a settled link this settles them."""
         if self.link.settled and self.consumer is not None:
             self._engine.settle(self.consumer, event.first, event.last, Disposal.ACCEPTED)
         if self.flow is not None:
@@ -267,7 +270,7 @@ class ConsumerLink:
         self.go_on()
 
     def settled(self, event: DeliveriesSettled) -> None:
-        """The client disposed of deliveries. Raises LinkFault for more annotations than a message may be given."""
+        """The client disposed of deliveries. Raises LinkFault for added annotations that are too large."""
         if self.consumer is not None:
             check_added_annotations(event.state)
             if isinstance(event.state, Accepted):
@@ -277,7 +280,7 @@ class ConsumerLink:
             self._engine.settle(self.consumer, event.first, event.last, disposal_of(event.state))
 
     def go_on(self) -> None:
-        """Ask for the next batch when it is time, or give the answers that are due when none is to come."""
+        """Ask for the next batch when it is due; when none will come, send the answers that are due."""
         if self.grant.requested or self.consumer is None:
             return
         self._bound_batch()
@@ -296,7 +299,7 @@ class ConsumerLink:
             self._echo_due = False
 
     def _bound_batch(self) -> None:
-        """A policy may bound the queue grant below the front end's own batch, and change while the link is there."""
+        """Apply the policy's bound on the queue grant, which may be below the front end's own batch and may change."""
         limit = self.consumer.link_credit_max if self.consumer is not None else None
         self.grant.batch = self._batch if limit is None else min(self._batch, limit)
 

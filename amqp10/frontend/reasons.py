@@ -1,48 +1,48 @@
-"""Why a link waits, told to its peer and to the ledger of stalls.
+"""Why a link waits: reported to its peer and to the ledger of stalls.
 
-A publishing link is *blocked* while it can send nothing: its link credit is 0, or its session's window is closed. A
-consuming link is blocked by us while another consumer is the single active one. The first reason of the closed list
-that holds is told, in the properties of a link flow, once when the block has lasted a while, and once when it ends. A
-short block is nobody's business: it is how flow control works.
+A publishing link is *blocked* while it cannot send: its link credit is 0, or its session's window is closed. A
+consuming link is blocked by us while another consumer is the single active one, or while it is held. The peer gets the
+first applicable reason of the closed list in the properties of a link flow: once when the block has lasted a while, and
+once when it ends. A short block is not reported, because it is normal flow control.
 
-The ledger hears of every such block, also where peers are told nothing, and of consuming links that wait for their own
-client. Those are found by looking at them now and then; one that has sent something since the last look is none.
+The ledger gets every such block, even if peers get no reasons, and also consuming links that wait for their own client.
+Those are found by checking them from time to time; a link that has sent something since the last check does not count.
 
-This is a state machine over the time that it is handed; it sends nothing itself.
+This is a state machine over the times that its caller gives; it sends nothing itself.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from amqp10.session import Link
-from amqp10.types import Symbol, Timestamp
+from amqp10.protocol.session import Link
+from amqp10.wire.types import Symbol, Timestamp
 from core.clock import Now
 from core.interface import FlowReason, StallSubject, StallWatch
 
 REASON_KEY = "headgate:reason"
 SINCE_KEY = "headgate:since"
 OPERATOR = "operator"
-"""The culprit of what a person did."""
+"""The culprit when a person caused the block."""
 
 
 _RANKS = {reason: rank for rank, reason in enumerate(FlowReason)}
-"""The lower is told where several hold."""
+"""Where several reasons hold, the one with the lowest rank is reported."""
 
 
 def first_reason(reasons: Iterable[FlowReason]) -> FlowReason | None:
-    """The one that is told, of all that hold."""
+    """The reason that is reported, of all that hold."""
     return min(reasons, key=_RANKS.__getitem__, default=None)
 
 
 def reason_of_alarms(alarms: frozenset[str]) -> FlowReason:
-    """The reason that a set of alarms gives; it is not empty."""
+    """The reason of a set of alarms, which must not be empty."""
     return min((FlowReason(alarm) for alarm in alarms), key=_RANKS.__getitem__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telling:
-    """When a block is told. Seconds."""
+    """When a block is reported to the peer, in seconds."""
 
     after_s: float
     interval_s: float
@@ -53,20 +53,20 @@ class Waiting(Protocol):
 
     @property
     def link(self) -> Link:
-        """What it is on the wire."""
+        """Its link on the wire."""
 
     def blocked_by(self, alarms: frozenset[str]) -> FlowReason | None:
-        """Why it is blocked by us now; None when it is not."""
+        """Why we block it now; None when we do not."""
 
     def culprit(self, reason: FlowReason) -> str:
-        """What has to change before it can go on, for one of its reasons."""
+        """What has to change before it can go on, for this reason."""
 
     def tell(self, properties: Mapping[str, object]) -> None:
         """Send a link flow with these properties."""
 
 
 class BlockWatch:
-    """One link: blocked or not, since when, and what its peer has been told."""
+    """One link: whether and since when it is blocked, and the last reason that its peer got."""
 
     __slots__ = ("_next_telling", "_since", "_told", "reason")
 
@@ -78,18 +78,18 @@ class BlockWatch:
         self._next_telling = 0.0
 
     def observe(self, reason: FlowReason | None, now: Now) -> None:
-        """The link is blocked for this reason, or not (None)."""
+        """Note that the link is blocked for this reason, or not blocked (None)."""
         if self.reason is None and reason is not None:
             self._since = now
         self.reason = reason
 
     @property
     def settled(self) -> bool:
-        """The link is not blocked, and its peer has not been told otherwise."""
+        """The link is not blocked, and its peer has got the end of every block that was reported."""
         return self.reason is None and self._told is None
 
     def deadline(self, telling: Telling) -> float | None:
-        """The monotonic time at which ``due`` may have something to tell; None when there is nothing to come."""
+        """The monotonic time at which ``due`` may have properties to send; None when there are none to come."""
         if self.reason is self._told:
             return None
         if self.reason is None or self._told is not None:
@@ -97,7 +97,7 @@ class BlockWatch:
         return max(self._since.monotonic + telling.after_s, self._next_telling)
 
     def due(self, telling: Telling, now: Now) -> Mapping[str, object] | None:
-        """The properties to send now, or None. What is returned counts as told."""
+        """The properties to send now, or None. The caller must send them."""
         deadline = self.deadline(telling)
         if deadline is None or now.monotonic < deadline:
             return None
@@ -112,7 +112,7 @@ class BlockWatch:
 
 
 class Glimpse(NamedTuple):
-    """What was seen when a consuming link was last looked at and waited for its client."""
+    """The state of a consuming link that waited for its client at the last check."""
 
     reason: FlowReason
     delivery_count: int
@@ -120,43 +120,43 @@ class Glimpse(NamedTuple):
 
 
 class BlockWatches:
-    """The links of one connection that are blocked, or have been told so."""
+    """The links of one connection that are blocked, or whose peers have not got the end of a block."""
 
     __slots__ = ("_glimpses", "_reported", "_stalls", "_subject_of", "_subjects", "_telling", "_watches")
 
     def __init__(self, telling: Telling | None, stalls: StallWatch, subject_of: Callable[[Link], StallSubject]) -> None:
-        """Without ``telling`` the ledger is told, and no peer."""
+        """Without ``telling`` only the ledger gets reasons, and no peer."""
         self._telling = telling
         self._stalls = stalls
         self._subject_of = subject_of
         self._watches: dict[Waiting, BlockWatch] = {}
         self._glimpses: dict[Waiting, Glimpse] = {}
         self._subjects: dict[Waiting, StallSubject] = {}
-        """Of each link that was ever blocked: a busy publisher is, a thousand times a second."""
+        """Of each link that was ever blocked; kept because a busy publisher is blocked a thousand times a second."""
         self._reported: dict[Waiting, StallSubject] = {}
-        """Those that the ledger holds as blocked, and under which name."""
+        """The links that are blocked in the ledger, with the subjects under which they are."""
 
     def look_at(self, link: Waiting) -> None:
-        """Something changed on this link: see with the next ``tell`` whether it is blocked."""
+        """A change on this link: the next ``tell`` checks whether it is blocked."""
         if link not in self._watches:
             self._watches[link] = BlockWatch()
 
     def forget(self, link: Waiting, now: Now) -> None:
-        """The link is over."""
+        """Drop a link that is over."""
         self._watches.pop(link, None)
         self._glimpses.pop(link, None)
         self._report(link, None, now)
         self._subjects.pop(link, None)
 
     def deadline(self) -> float | None:
-        """The monotonic time at which there may be something to tell."""
+        """The monotonic time at which a reason may be due."""
         if self._telling is None or not self._watches:
             return None
         deadlines = (watch.deadline(self._telling) for watch in self._watches.values())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def tell(self, alarms: frozenset[str], now: Now) -> bool:
-        """See which links are blocked, and tell those to whom it is due. True when something was said."""
+        """Check which links are blocked, and send the reasons that are due. True when one was sent."""
         if not self._watches:
             return False
         said = False
@@ -174,10 +174,10 @@ class BlockWatches:
         return said
 
     def looked(self, link: Waiting, reason: FlowReason | None, *, delivery_count: int, now: Now) -> None:
-        """A consuming link was looked at: why it waits for its client, if it does, and what it has sent so far."""
+        """Note the check of a consuming link: why it waits for its client, if it does, and its delivery-count."""
         watch = self._watches.get(link)
         if watch is not None and watch.reason is not None:
-            self._glimpses.pop(link, None)  # blocked by us, which is told elsewhere
+            self._glimpses.pop(link, None)  # blocked by us, which ``tell`` reports
             return
         glimpse = self._glimpses.pop(link, None)
         if reason is None:

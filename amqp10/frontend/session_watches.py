@@ -1,34 +1,34 @@
-"""Sessions that somebody looks at now and then: how long their windows are closed, and how old what they hold is.
+"""Watches sessions, for the metrics: how long their windows are closed, and how old their unsettled deliveries are.
 
-Nothing of this is told to anybody: it is for the metrics. The broker closes its windows while an alarm is on; both
-ends of that are seen. That a client has closed one, while something waits to be sent, is found by looking. The window
-of a busy consumer closes and opens many times between two looks; what is counted of that is right on the average.
+The broker closes its windows while an alarm is on; the begin and the end of that are observed exactly. A window that a
+client has closed while output waits is found by checking from time to time. The window of a busy consumer closes and
+opens many times between two checks, so its times are right only on average.
 """
 
 from collections.abc import Mapping
 
 from amqp10.frontend.ages import Ages
-from amqp10.sender_link import SenderLink
-from amqp10.session import Session
+from amqp10.protocol.sender_link import SenderLink
+from amqp10.protocol.session import Session
 from core.clock import Now
 from core.interface import FlowReason
 from core.server.standing import StandingTimes
 
 
 class SessionWatches:
-    """Of one connection."""
+    """The sessions of one connection."""
 
     __slots__ = ("_ages", "_closed", "_times")
 
     def __init__(self, times: StandingTimes[tuple[str, str]]) -> None:
-        """``times`` are of all connections, by direction and reason."""
+        """``times`` are those of all connections, by direction and reason."""
         self._times = times
         self._closed: dict[tuple[Session, str], FlowReason] = {}
         self._ages: dict[Session, Ages] = {}
-        """Of sessions on which something is unsettled."""
+        """The ages of sessions that have unsettled deliveries."""
 
     def look(self, session: Session, now: Now) -> None:
-        """See whether the client's window holds something up, and how far the deliveries have come."""
+        """Check whether the client's window delays output, and note how far the delivery-ids have come."""
         if session.outgoing.count:
             if session not in self._ages:
                 self._ages[session] = Ages()
@@ -40,7 +40,8 @@ class SessionWatches:
             self.observe(session, FlowReason.SESSION_WINDOW if held_up else None, direction="out", now=now)
 
     def oldest(self, session: Session, now: Now) -> Mapping[SenderLink, float]:
-        """How long consumers have held what they have not settled, in seconds; links with nothing are left out."""
+        """How long consumers have held their oldest unsettled deliveries, in seconds; links without any are left
+        out."""
         ages = self._ages.get(session)
         return {} if ages is None else ages.oldest(session, now.monotonic)
 
@@ -57,12 +58,12 @@ class SessionWatches:
             self._times.begin((direction, reason), now.monotonic)
 
     def forget(self, session: Session, now: Now) -> None:
-        """The session is over."""
+        """Drop a session that is over."""
         self._ages.pop(session, None)
         for direction in ("in", "out"):
             self.observe(session, None, direction=direction, now=now)
 
     def forget_all(self, now: Now) -> None:
-        """The connection is over."""
+        """The connection is over: end the times of all closed windows."""
         for session, direction in list(self._closed):
             self.observe(session, None, direction=direction, now=now)

@@ -1,9 +1,9 @@
-"""The numbers of the AMQP 1.0 front end. Filled from the configuration where the process is put together."""
+"""The settings of the AMQP 1.0 front end. :mod:`amqp10.serve` fills them from the configuration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from amqp10.session import SessionLimits
+from amqp10.protocol.session import SessionLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,15 +22,15 @@ class FrontEndSettings:
     max_message_size: int = 16 * 1024 * 1024
     partial_delivery_bytes_max: int = 64 * 1024 * 1024
     frames_per_turn_max: int = 128
-    """Frames of one connection (a run counts as one) before the others get their turn. At 10 µs each, a peer that sends
-    the dearest frames it can holds up the others for 5 ms."""
+    """Frames of one connection (a run counts as one) before the other connections get their turn. At 10 µs each, a peer
+    that sends the most expensive frames delays the others by 5 ms."""
     work_per_turn_max: int = 2_000
-    """Units of :mod:`core.work` that one connection may cause before the others get their turn."""
+    """Units of :mod:`core.work` that one connection may cause before the other connections get their turn."""
     unsent_bytes_max: int = 1024 * 1024
     max_link_credit: int = 170
-    """Link credit of a publisher. 170 + 85 messages of one publisher are in the broker at most: below 256."""
+    """Link credit of a publisher. At most 170 + 85 messages of one publisher are in the broker: below 256."""
     link_credit_top_up: int = 85
-    """A publisher gets link credit again when no more than this is left: half."""
+    """A publisher gets link credit again when at most this is left: half."""
     unconfirmed_limit: int = 170
     """No top-up while so many messages of the link wait for the engine's answer."""
     management_link_credit: int = 8
@@ -41,7 +41,7 @@ class FrontEndSettings:
     reasons: bool = True
     """Tell peers why they wait, in the properties of link flows."""
     reason_after_ms: int = 50
-    """A block is worth telling when it has lasted this long."""
+    """A block is reported when it has lasted this long."""
     reason_interval_ms: int = 500
     """No more than two reasons a second on one link."""
     properties: Mapping[str, object] = field(default_factory=dict)

@@ -1,21 +1,21 @@
-"""The state of a connection, its sessions and links, as plain values for whoever looks."""
+"""The state of a connection, its sessions and links, as plain values for the control plane and the metrics."""
 
 from collections.abc import Iterator, Mapping
 
-from amqp10.connection import Connection
 from amqp10.frontend.balances import balance_row
 from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.outgoing import ConsumerLink
 from amqp10.frontend.session_watches import SessionWatches
-from amqp10.sender_link import SenderLink
-from amqp10.session import Link, Session
+from amqp10.protocol.connection import Connection
+from amqp10.protocol.sender_link import SenderLink
+from amqp10.protocol.session import Link, Session
 from core.clock import Now
 from core.interface import ExchangeTarget, FlowReason, QueueTarget, Snapshot, StallSubject
 from core.server.frontends import PeerInfo
 
 
 def connection_snapshot(info: PeerInfo, connection: Connection, alarms: frozenset[str]) -> Snapshot:
-    """One connection: who, where, how much."""
+    """One connection: its peer, its state and its counters."""
     remote = connection.remote
     return {
         "identity": info.identity,
@@ -44,7 +44,7 @@ def link_identity(info: PeerInfo, session: Session, link: Link) -> str:
 
 
 def address_of(link: Link) -> str | None:
-    """Where the link publishes to or consumes from, as it was attached."""
+    """The address to which the link publishes or from which it consumes, as it was attached."""
     local = link.end.local
     terminus = None if local is None else local.source if isinstance(link, SenderLink) else local.target
     address = getattr(terminus, "address", None)
@@ -52,7 +52,7 @@ def address_of(link: Link) -> str | None:
 
 
 def stall_subject(info: PeerInfo, connection: Connection, link: Link) -> StallSubject:
-    """What the ledger of stalls is told of a link."""
+    """The description of a link for the ledger of stalls."""
     session = link.channel
     assert isinstance(session, Session)
     return StallSubject(
@@ -67,7 +67,7 @@ def stall_subject(info: PeerInfo, connection: Connection, link: Link) -> StallSu
 
 
 def _direction(link: Link) -> str:
-    """As seen from the broker."""
+    """The direction as seen from the broker."""
     return "out" if isinstance(link, SenderLink) else "in"
 
 
@@ -133,8 +133,8 @@ def _link_snapshot(info: PeerInfo, session: Session, link: Link) -> Snapshot:
 
 
 def link_figures(session: Session, *, watches: SessionWatches, now: Now) -> list[Snapshot]:
-    """Of every link of a session what metrics are made of, and nothing else: there may be ten thousand. ``address`` is
-    the queue of a consumer, and what a publisher named."""
+    """The values of every link of a session that the metrics need, and no others, because there may be ten thousand
+    links. ``address`` is the queue of a consumer, and the address that a publisher attached to."""
     rows: list[Snapshot] = []
     ages = watches.oldest(session, now)
     for link in session.links:
@@ -152,7 +152,7 @@ def link_figures(session: Session, *, watches: SessionWatches, now: Now) -> list
 
 
 def _age(link: Link, of_consumers: Mapping[SenderLink, float], now: Now) -> Snapshot:
-    """How long the oldest message has waited to be settled; None where there is none."""
+    """How long the oldest message has waited to be settled; None if there is none."""
     age = None
     if isinstance(link, SenderLink):
         age = of_consumers.get(link)
@@ -162,7 +162,7 @@ def _age(link: Link, of_consumers: Mapping[SenderLink, float], now: Now) -> Snap
 
 
 def _publisher(user: PublisherLink) -> Snapshot:
-    """Where it publishes to, and what decides whether it gets more link credit."""
+    """The target of a publisher, and what decides whether it gets more link credit."""
     publisher, credit = user.publisher, user.link.credit
     target = publisher.fixed_target
     return {
@@ -177,8 +177,8 @@ def _publisher(user: PublisherLink) -> Snapshot:
 
 
 def _consumer(user: ConsumerLink) -> Snapshot:
-    """Where it consumes from, and what decides whether it gets anything. ``available`` is what a stream has for it;
-    None for a queue, whose own row tells."""
+    """The queue of a consumer, and what decides whether it gets messages. ``available`` is the number of messages that
+    a stream has for it; None for a queue, whose own row shows that."""
     consumer = user.consumer
     return {
         "queue": None if consumer is None else consumer.queue_name,
@@ -191,7 +191,7 @@ def _consumer(user: ConsumerLink) -> Snapshot:
 
 
 def _paused(link: Link) -> bool:
-    """By an operator."""
+    """Whether an operator has paused the link."""
     user = link.reference
     if isinstance(user, ConsumerLink):
         return FlowReason.PAUSED in user.holds
@@ -201,8 +201,8 @@ def _paused(link: Link) -> bool:
 def parts_of(
     kind: str, info: PeerInfo, connection: Connection, *, alarms: frozenset[str], watches: SessionWatches, now: Now
 ) -> Iterator[list[Snapshot]]:
-    """The rows of a connection of this kind, none for kinds that AMQP 1.0 does not have; those of links session by
-    session, of the sessions that there were at the beginning."""
+    """The rows of one kind for a connection; none for kinds that AMQP 1.0 does not have. Rows of links come session by
+    session, for the sessions that existed at the beginning."""
     match kind:
         case "connections":
             yield [connection_snapshot(info, connection, alarms)]

@@ -1,18 +1,18 @@
-"""How a consumer of a stream says where to begin and what it wants: the filters of its source [3.5.8].
+"""The filters with which a consumer of a stream chooses its position and its messages [3.5.8].
 
 Three filters are known, under the names that RabbitMQ's clients use. A filter is a described value whose descriptor
 names it; a plain value under that name means the same.
 
 Every other filter is refused, and on other queues every filter that would hold messages back. The specification
-would also have it left out of the answer [3.5.3]; but JMS clients and RabbitMQ's never look there, and their users
-would get, and settle, messages that they did not ask for. A filter that is null is none.
+allows instead to leave such a filter out of the answer [3.5.3]. But JMS clients and RabbitMQ's do not check the answer,
+and their users would get, and settle, messages that they did not ask for. A filter that is null counts as absent.
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from amqp10.errors import ErrorCondition, LinkFault, quote
-from amqp10.types import Array, Described, Symbol, Timestamp, ULong, plain
+from amqp10.wire.types import Array, Described, Symbol, Timestamp, ULong, plain
 from core.interface import AGE_SECONDS, StreamOptions, StreamPosition
 
 OFFSET_SPEC = "rabbitmq:stream-offset-spec"
@@ -23,7 +23,7 @@ MATCH_UNFILTERED = "rabbitmq:stream-match-unfiltered"
 """A boolean: with filter values, also messages that have none."""
 
 OF_STREAMS = (OFFSET_SPEC, FILTER, MATCH_UNFILTERED)
-"""All there are."""
+"""All filters of streams."""
 NAMES = {
     0x0000_468C_0000_0003: "apache.org:no-local-filter:list",
     0x0000_468C_0000_0004: "apache.org:selector-filter:string",
@@ -31,18 +31,18 @@ NAMES = {
     0x173: "amqp:properties-filter",
     0x174: "amqp:application-properties-filter",
 }
-"""Filters that clients name by number, for the text of a refusal."""
+"""Filters that clients name by number, with their names for the text of a refusal."""
 
 VALUES_MAX = 256
 """Filter values of one consumer: each chunk that it reads is compared with all of them."""
 
 
 class StreamFilters(NamedTuple):
-    """What the filters of a source come to."""
+    """The result of reading the filters of a source."""
 
     options: StreamOptions
     effective: dict[str, object]
-    """Those that are in force, as they came."""
+    """The filters in force, unchanged."""
 
 
 def stream_filters(given: Mapping[str, object] | None, wall: float) -> StreamFilters:
@@ -72,10 +72,10 @@ def stream_filters(given: Mapping[str, object] | None, wall: float) -> StreamFil
 
 
 def check_unfiltered(given: Mapping[str, object] | None) -> None:
-    """Raises LinkFault not-implemented for a filter of a node that is no stream and has none.
+    """Raises LinkFault not-implemented for a filter of a node that is not a stream.
 
-    Where to begin, and whether to have messages without filter value, holds nothing back: clients of RabbitMQ may say
-    it of any queue, and it is left out of the answer.
+    The filters for the position, and for messages without filter value, hold no message back: clients of RabbitMQ may
+    send them for any queue, and they are left out of the answer.
     """
     for key, described in (given or {}).items():
         name, _ = _named(key, described)
@@ -89,7 +89,7 @@ def _not_implemented(name: str, hint: str) -> LinkFault:
 
 
 def _named(key: str, value: object) -> tuple[str, object]:
-    """What the filter is, by its descriptor where it has one, and its value."""
+    """The name of the filter, from its descriptor if it has one, and its value."""
     if not isinstance(value, Described):
         return key, value
     match value.descriptor:
@@ -105,7 +105,7 @@ def _position(value: object, wall: float) -> StreamPosition | float:
         return value.value / 1000
     bare = plain(value)
     if isinstance(bare, int) and not isinstance(bare, bool):
-        return max(0, bare)  # clients that go on from before the first message ask for -1
+        return max(0, bare)  # clients that continue from before the first message ask for -1
     if isinstance(bare, str):
         if bare in {"first", "last", "next"}:
             return StreamPosition(bare)

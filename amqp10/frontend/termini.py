@@ -1,48 +1,48 @@
-"""What the broker answers to an attach: the source or target as it really is [3.5.3, 3.5.4].
+"""The broker's answer to an attach: the source or target that is in force [3.5.3, 3.5.4].
 
-A terminus names a queue or an exchange by its address, asks for a dynamic one, or (a target only) names nothing: then
-every message says where it goes. Everything else is refused here, on the link, with a reason.
+A terminus names a queue or an exchange by its address, asks for a dynamic one, or (only a target) has no address: then
+every message has its own address. All other termini are refused here, on the link, with a reason.
 
-The answer says what is in force and nothing else, so a client that looks sees what it did not get. Where known clients
-do not look, and would lose messages or get those of others, what is asked for and not there is refused:
+The answer holds only what is in force, so a client that checks it sees what it did not get. Known clients do not check
+some fields, and would lose messages or get those of other consumers: unsupported values of these fields are refused.
 ``docs/protocol/fields.md`` has each field.
 """
 
 from amqp10.addresses import AddressError, dynamic_queue_name, parse_source, parse_target, queue_address
 from amqp10.errors import ErrorCondition, LinkFault, quote
 from amqp10.frontend.stream_filters import StreamFilters
-from amqp10.messaging import RELEASED, Source, Target
-from amqp10.performatives import Attach
-from amqp10.types import Array, Described, Symbol, ULong
+from amqp10.wire.messaging import RELEASED, Source, Target
+from amqp10.wire.performatives import Attach
+from amqp10.wire.types import Array, Described, Symbol, ULong
 from core.interface import Target as EngineTarget
 
 OUTCOMES = ("amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list")
 """The outcomes that a consumer may use [3.4]."""
 DYNAMIC_EXPIRY, PLAIN_EXPIRY = "link-detach", "session-end"
-"""A dynamic node goes with its link; of any other terminus nothing is kept, which is the default's meaning [3.5.6]."""
+"""A dynamic node is deleted with its link. Of any other terminus no state is kept, as the default says [3.5.6]."""
 MOVE, COPY = "move", "copy"
-"""Distribution modes [3.5.7]: a message goes to one consumer, or each consumer has a copy."""
+"""Distribution modes [3.5.7]: a message goes to one consumer, or each consumer gets a copy."""
 QUEUE, TOPIC, SHARED = "queue", "topic", "shared"
 TEMPORARY_QUEUE, TEMPORARY_TOPIC = "temporary-queue", "temporary-topic"
-"""Capabilities of termini, as JMS clients ask for them."""
+"""Capabilities of termini that JMS clients ask for."""
 LIFETIME_POLICY, DIST_MODES = "lifetime-policy", "supported-dist-modes"
 DELETE_ON_CLOSE = Described(ULong(0x2B), [])
-"""What becomes of a dynamic node here: it goes with the link that made it [3.5.10]."""
+"""The lifetime of every dynamic node here: it is deleted with the link that made it [3.5.10]."""
 _LIFETIME_POLICIES = {
     0x2B: "amqp:delete-on-close:list",
     0x2C: "amqp:delete-on-no-links:list",
     0x2D: "amqp:delete-on-no-messages:list",
     0x2E: "amqp:delete-on-no-links-or-messages:list",
 }
-"""All there are [3.5.10 to 3.5.13], by descriptor."""
+"""All lifetime policies of the specification [3.5.10 to 3.5.13], by descriptor."""
 
 QUEUE_IDENTITY = "headgate:queue-identity"
 """A property of the attach to a consumer: the identity of the queue's declaration. A queue that was deleted and
-declared again has another one, and neither offsets nor sequence numbers of the former mean anything in it."""
+declared again has another one, and offsets and sequence numbers of the former queue are invalid for it."""
 
 
 def check_fresh(attach: Attach) -> None:
-    """Raises LinkFault for an attach that wants to resume deliveries: there is nothing to resume here yet."""
+    """Raises LinkFault for an attach that wants to resume deliveries, which is not supported."""
     if attach.unsettled or attach.incomplete_unsettled:
         raise LinkFault(ErrorCondition.NOT_IMPLEMENTED, "deliveries are not resumed; attach without unsettled ones")
 
@@ -80,9 +80,9 @@ def requested_source(attach: Attach) -> Source:
 
 
 def check_distribution_mode(source: Source, *, copies: bool) -> None:
-    """Raises LinkFault for the mode that the node does not have; ``copies``: each of its consumers has a copy.
+    """Raises LinkFault for a mode that the node does not have; ``copies``: each of its consumers gets a copy.
 
-    The subscriber of a topic says copy too, and means that its messages are kept for it, which a queue does.
+    The subscriber of a topic asks for copy too, and means that its messages are kept for it, which a queue does.
     """
     if source.distribution_mode == COPY and not copies and TOPIC not in source.capabilities:
         raise LinkFault(
@@ -97,13 +97,13 @@ def check_distribution_mode(source: Source, *, copies: bool) -> None:
 
 
 def consumes_alone(source: Source) -> bool:
-    """Whether the consumer of a queue asked for the subscription of a topic, which has all messages to itself. One that
-    may be shared, and a consumer of a queue, get their part of them."""
+    """Whether the consumer of a queue asked for the subscription of a topic that is not shared, which gets all
+    messages. Shared subscriptions, and consumers that ask for a queue, get a part of them each."""
     return TOPIC in source.capabilities and SHARED not in source.capabilities
 
 
 def _check_dynamic(terminus: Source | Target) -> None:
-    """Raises LinkFault for a dynamic node that is to be what a queue is not: nothing but a queue is made [3.5.9]."""
+    """Raises LinkFault for a dynamic node that asks for properties that no queue has: only queues are made [3.5.9]."""
     if not terminus.dynamic:
         return
     for topic in (TEMPORARY_TOPIC, TOPIC):
@@ -145,7 +145,7 @@ def _check_supported_modes(given: object) -> None:
 
 
 def engine_target(address: str) -> EngineTarget:
-    """Raises LinkFault invalid-field for an address that is none."""
+    """The target for the engine. Raises LinkFault invalid-field for an address that cannot be parsed."""
     try:
         return parse_target(address)
     except AddressError as error:
@@ -168,7 +168,7 @@ def dynamic_name(container_id: str, link_name: str, unique: str, *, address: obj
 
 
 def effective_source(source: Source, queue_name: str, stream: StreamFilters | None = None) -> Source:
-    """The source as it is: messages are moved, an unsettled message is released, and nothing of the terminus outlives
+    """The source in force: messages are moved, the default outcome is released, and no state of the terminus survives
     its link. From a stream messages are copied, and some filters may be in force."""
     is_topic = stream is not None or consumes_alone(source)
     held = {QUEUE: True, TOPIC: is_topic, TEMPORARY_QUEUE: source.dynamic}
@@ -186,7 +186,7 @@ def effective_source(source: Source, queue_name: str, stream: StreamFilters | No
 
 
 def effective_target(target: Target, queue_name: str | None) -> Target:
-    """The target as it is: nothing of the terminus outlives its link. ``queue_name`` is that of a dynamic one."""
+    """The target in force: no state of the terminus survives its link. ``queue_name`` is that of a dynamic target."""
     dynamic = queue_name is not None
     address = target.address if queue_name is None else queue_address(queue_name)
     is_queue = dynamic or (isinstance(address, str) and address.startswith("/queues/"))
@@ -201,7 +201,7 @@ def effective_target(target: Target, queue_name: str | None) -> Target:
 
 
 def consumer_priority(attach: Attach) -> int:
-    """The priority among consumers that link properties ask for; 0 when they do not."""
+    """The priority among consumers that the link properties ask for; 0 by default."""
     properties = attach.properties or {}
     value = properties.get("rabbitmq:priority", properties.get("priority", 0))
     number = getattr(value, "value", value)
@@ -211,7 +211,7 @@ def consumer_priority(attach: Attach) -> int:
 
 
 def consumer_timeout_ms(attach: Attach) -> int | None:
-    """How long deliveries may stay unsettled, as link properties ask for it; None when they do not."""
+    """How long deliveries may stay unsettled, in milliseconds, as the link properties ask for it; None by default."""
     value = (attach.properties or {}).get("rabbitmq:consumer-timeout")
     number = getattr(value, "value", value)
     if number is None or (isinstance(number, int) and not isinstance(number, bool) and number > 0):

@@ -1,6 +1,8 @@
-"""A messaging kit for services: call, cast, multicast and broadcast over one connection. Its public names.
+"""A messaging kit for services: call, cast, multicast and broadcast over one connection. These are its public names.
 
-:meth:`Service.open` is where to begin; :mod:`amqp10.services.errors` says what an error means for what was called.
+Begin with :meth:`Service.open`. :mod:`amqp10.services.errors` explains what each error means for the command.
+
+It imports ``amqp10.client`` and ``amqp10.wire``, and nothing of ``core``. Begin reading with ``service.py``.
 """
 
 from amqp10.services.calls import Answer

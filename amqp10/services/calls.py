@@ -1,12 +1,12 @@
-"""What is in flight: calls until they are answered, casts and answers until the broker has taken them. Sans-IO.
+"""Messages in flight: calls until they are answered, casts and answers until the broker has accepted them. Sans-IO.
 
-Each entry ends exactly once: by its answer, by acceptance, by an error, or when its time is over. There is one table,
-by identity, and one heap of deadlines; no task and no event object for any of them. What ended leaves its deadline in
-the heap until that comes up, or until such leftovers are the greater part of it. The heap has identities and not
-entries: an entry has a request with its message behind it, and a thousand of these kept the garbage collector busy for
-an eighth of a host's time.
+Each entry ends exactly once: by its answer, by acceptance, by an error, or at its deadline. One table holds the entries
+by identity, and one heap their deadlines; an entry has no task and no event object. An entry that has ended leaves its
+deadline in the heap until that comes up, or until such leftovers are the greater part of the heap. The heap holds
+identities and not entries, because an entry refers to a request with its message: a thousand of these kept the garbage
+collector busy for an eighth of a host's time.
 
-Bound: ``in_flight_max`` entries of calls and casts. Answers count with the requests that they answer.
+Bound: ``in_flight_max`` entries of calls and casts. Answers are bounded by the requests that they answer.
 """
 
 import heapq
@@ -17,7 +17,7 @@ from enum import Enum
 from amqp10.services.errors import Busy, CallTimedOut, NotSent, ServiceError, Unroutable
 
 HEAP_SLACK = 1000
-"""Leftovers in the heap that are not worth a clean-up."""
+"""Leftovers in the heap that do not cause a clean-up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Answer:
     error: ServiceError | None = None
 
     def get(self) -> object:
-        """The body. Raises the error."""
+        """The body. Raises the error if there is one."""
         if self.error is not None:
             raise self.error
         return self.body
@@ -38,11 +38,11 @@ class Stage(Enum):
     """How far an entry has got."""
 
     WAITING = "waiting"
-    """It stands in the outbox."""
+    """It is in the outbox."""
     SENT = "sent"
-    """It was handed to the link; the broker has not said what became of it."""
+    """It was given to the link; the broker has not reported an outcome."""
     ACCEPTED = "accepted"
-    """The broker has it."""
+    """The broker has accepted it."""
     OVER = "over"
 
 
@@ -64,23 +64,23 @@ class InFlight:
     ) -> None:
         self.identity = identity
         self.target = target
-        """The address that it goes to."""
+        """The address to which it is sent."""
         self.encoded = encoded
         self.deadline = deadline
         self.answered = answered
-        """It ends with an answer; else when the broker has accepted it."""
+        """True if it ends with an answer, False if it ends when the broker has accepted it."""
         self.on_end = on_end
         self.stage = Stage.WAITING
         self.resent = False
-        """It carries the mark that it may be there twice."""
+        """It carries the mark that it may have been delivered before."""
         self.uncertain = False
-        """It left once without an outcome."""
+        """It was sent once without an outcome."""
         self.unroutable = False
-        """No queue took it when it was tried last."""
+        """No queue took it at the last attempt."""
 
 
 class CallTable:
-    """Everything that is in flight. Times are seconds of one clock that does not go back."""
+    """All entries in flight. Times are seconds of one monotonic clock."""
 
     __slots__ = ("_entries", "_heap", "_in_flight_max")
 
@@ -93,7 +93,7 @@ class CallTable:
         return len(self._entries)
 
     def check_room(self) -> None:
-        """Raise Busy when there is no room for another one."""
+        """Raise Busy when there is no room for another entry."""
         if len(self._entries) >= self._in_flight_max:
             raise Busy(
                 f"{len(self._entries)} calls are in flight, and in_flight_max allows {self._in_flight_max}: "
@@ -101,7 +101,7 @@ class CallTable:
             )
 
     def begin(self, entry: InFlight) -> bool:
-        """Take an entry on. True when its deadline is the next one of all."""
+        """Add an entry. True when its deadline is the earliest of all."""
         if entry.identity in self._entries:
             raise ValueError(f"{entry.identity!r} is in flight already")
         self._entries[entry.identity] = entry
@@ -113,7 +113,7 @@ class CallTable:
         return self._heap[0] == mark
 
     def answer(self, identity: bytes, body: object, error: ServiceError | None = None) -> bool:
-        """An answer came. False when nobody waits for it (any more): it is late, or came twice."""
+        """An answer came. False when no call waits for it: it is late, or came twice."""
         entry = self._entries.get(identity)
         if entry is None or not entry.answered:
             return False
@@ -121,7 +121,7 @@ class CallTable:
         return True
 
     def end(self, entry: InFlight, body: object, error: ServiceError | None = None) -> None:
-        """It is over, with this. Nothing happens when it was before."""
+        """End an entry with a body or an error. An entry that is over stays as it is."""
         if entry.stage is Stage.OVER:
             return
         entry.stage = Stage.OVER
@@ -129,13 +129,13 @@ class CallTable:
         entry.on_end(body, error)
 
     def withdraw(self, entry: InFlight) -> None:
-        """Nobody wants to know any more; what is in the outbox does not leave."""
+        """Drop an entry whose caller has stopped waiting; an entry that is still in the outbox is not sent."""
         if entry.stage is not Stage.OVER:
             entry.stage = Stage.OVER
             del self._entries[entry.identity]
 
     def next_deadline(self) -> float | None:
-        """When to call :meth:`expire`; None for never."""
+        """The time at which to call :meth:`expire`; None for never."""
         while self._heap:
             deadline, identity = self._heap[0]
             entry = self._entries.get(identity)
@@ -145,7 +145,10 @@ class CallTable:
         return None
 
     def expire(self, now: float, reason_of: Callable[[str], str | None]) -> int:
-        """End what is over its time; ``reason_of`` knows why the broker makes an address wait. Returns how many."""
+        """End the entries whose deadline has passed. Returns how many there were.
+
+        ``reason_of`` returns why the broker makes messages to an address wait, or None.
+        """
         count = 0
         while (deadline := self.next_deadline()) is not None and deadline <= now:
             entry = self._entries[heapq.heappop(self._heap)[1]]
@@ -154,7 +157,7 @@ class CallTable:
         return count
 
     def end_all(self, error_of: Callable[[InFlight], ServiceError]) -> None:
-        """Nothing will come any more."""
+        """End all entries with an error each; no answer and no outcome can come any more."""
         for entry in list(self._entries.values()):
             self.end(entry, None, error_of(entry))
         self._heap.clear()

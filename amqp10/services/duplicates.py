@@ -1,8 +1,8 @@
-"""A window of message ids: what was executed, and what is being executed. Sans-IO; time is handed in.
+"""A window of message ids: the commands that were executed, and those being executed. Sans-IO; the caller gives times.
 
 A message comes a second time when its sender or the broker could not know that it had arrived. Within the window the
-second one is known by its id. The window is bounded in count and in time, and both bounds have names in the options:
-``duplicates_max`` and ``duplicates_kept_s``. It survives a reconnect, not a restart of the process.
+id shows that it is a duplicate. The window is bounded in count and in time, by the options ``duplicates_max`` and
+``duplicates_kept_s``. It survives a reconnect, but not a restart of the process.
 """
 
 from collections import OrderedDict
@@ -18,7 +18,7 @@ class Seen(Enum):
 
 
 class DuplicateWindow:
-    """Ids in the order in which they were done. What is running is kept as long as it runs, and counts too."""
+    """Ids in the order in which they were done. Ids of running commands are kept while these run, and count too."""
 
     __slots__ = ("_done", "_ids_max", "_kept_s", "_running")
 
@@ -27,26 +27,26 @@ class DuplicateWindow:
         self._kept_s = kept_s
         self._running: set[bytes] = set()
         self._done: OrderedDict[bytes, float] = OrderedDict()
-        """When each was done; in that order. In a plain dict the search for the first one passes over the places of all
-        that were deleted before it: with 100,000 ids that is longer than a call takes."""
+        """When each was done, in that order. A plain dict would be slow here: its search for the first key passes over
+        the slots of all keys deleted before it, which with 100,000 ids takes longer than a call."""
 
     def __len__(self) -> int:
         return len(self._running) + len(self._done)
 
     def look(self, identity: bytes, now: float) -> Seen:
-        """What is known about an id at this time, in seconds."""
+        """The state of an id at this time, in seconds."""
         if identity in self._running:
             return Seen.RUNNING
         done = self._done.get(identity)
         return Seen.NEW if done is None or now - done >= self._kept_s else Seen.DONE
 
     def begin(self, identity: bytes) -> None:
-        """The command is being executed."""
+        """Note that the command with this id is being executed."""
         self._done.pop(identity, None)
         self._running.add(identity)
 
     def end(self, identity: bytes, now: float) -> None:
-        """It was executed, at this time. Times do not go back."""
+        """Note that it was executed at this time. Times must not decrease."""
         self._running.discard(identity)
         self._done.pop(identity, None)
         self._done[identity] = now

@@ -1,23 +1,23 @@
-"""The form of messages between services: requests, answers, errors; written from templates and read by comparison.
+"""The form of messages between services: requests, answers, errors. Templates write it, and comparison reads it.
 
 ====================  ==============================================================================================
 field [3.2]           meaning
 ====================  ==============================================================================================
-``durable``, ``ttl``  of the header: what the options say, and the time-out of the caller, rounded up to a second. It is
+``durable``, ``ttl``  of the header: as in the options, and the time-out of the caller, rounded up to a second. It is
                       a duration and no point in time, because the clocks of two hosts need not agree
-``message-id``        of a request: 24 characters, unique; the window of duplicates knows it by that
+``message-id``        of a request: 24 characters, unique; the window of duplicates recognizes it by them
 ``subject``           of a request: the command; of an error: its condition
-``reply-to``          of a call: where its answer goes; a cast has none
+``reply-to``          of a call: the address for its answer; a cast has none
 ``correlation-id``    of an answer and an error: the ``message-id`` of the request
 body                  one data section for bytes, else an amqp-value; of an error: its text
 ====================  ==============================================================================================
 
-Two flags are application properties, written only when they are true: ``idempotent`` (executing it twice does no harm)
-and ``resent`` (it may be there twice).
+Two flags are application-properties, written only when they are true: ``idempotent`` (executing it twice does no harm)
+and ``resent`` (it may have been delivered before).
 
-Any AMQP 1.0 client can call a service with these fields; message-ids of other types and lengths are echoed as they
-came. Encoding and decoding properties is most of what a small message costs its ends, so what repeats is done once: a
-message is a template around its id, and is read by looking up the bytes that surround the id.
+Any AMQP 1.0 client can call a service with these fields; message-ids of other types and lengths are returned
+unchanged. Encoding and decoding properties is most of the cost of a small message, so repeated parts are processed
+once: a message is written as a template around its id, and is read by looking up the bytes that surround the id.
 """
 
 from collections.abc import Callable
@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from amqp10.client.view import MessageView
-from amqp10.codec import format_codes as code
-from amqp10.codec.decode import DEPTH_MAX, decode_value
 from amqp10.errors import DecodeError
-from amqp10.sections import (
+from amqp10.wire.codec import format_codes as code
+from amqp10.wire.codec.decode import DEPTH_MAX, decode_value
+from amqp10.wire.sections import (
     AMQP_SEQUENCE,
     AMQP_VALUE,
     APPLICATION_PROPERTIES,
@@ -46,9 +46,10 @@ from amqp10.sections import (
 )
 
 IDENTITY_CHARACTERS = 24
-"""Of our own message ids: 12 hexadecimal digits of the process (48 random bits), 12 of a count."""
+"""Length of our own message ids: 12 hexadecimal digits of the process (48 random bits), 12 of a count."""
 CACHED_MAX = 1000
-"""Templates, and forms of headers and properties, that are known at a time; then they are learnt anew."""
+"""Templates, and forms of headers and properties, that are kept; when there are more, all are dropped and learnt
+anew."""
 
 IDEMPOTENT = encode_section(APPLICATION_PROPERTIES, {"idempotent": True})
 RESENT = encode_section(APPLICATION_PROPERTIES, {"resent": True})
@@ -66,7 +67,7 @@ _VALUE = bytes((code.DESCRIBED, code.SMALL_ULONG, AMQP_VALUE))
 _IDENTITY_8 = bytes((code.STRING_8, IDENTITY_CHARACTERS))
 _REQUEST_START = _IDENTITY_8
 _ANSWER_START = bytes((code.NULL,) * 5) + _IDENTITY_8
-"""The fields of properties in front of an answer's correlation-id are empty."""
+"""An answer's properties up to the value of correlation-id: the five fields before it are null."""
 _BODIES = {bytes((code.DESCRIBED, code.SMALL_ULONG, section)) for section in (DATA, AMQP_SEQUENCE, AMQP_VALUE)}
 _DESCRIPTOR_BYTES = 3
 _FIELDS_AT = len(_PROPERTIES_8) + 2
@@ -75,9 +76,9 @@ _UNFLAGGED = (False, False)
 
 
 class Envelope(NamedTuple):
-    """A message that came, read as far as it takes to know what to do with it.
+    """A received message, decoded as far as needed to dispatch it.
 
-    It is a tuple because there is one for every message, and a frozen dataclass costs four times as much.
+    It is a tuple because there is one for every message, and a frozen dataclass takes four times as long to make.
     """
 
     identity: bytes
@@ -86,16 +87,16 @@ class Envelope(NamedTuple):
     answers: bool
     """It is an answer."""
     command: str
-    """Of an error: its condition. Empty for an answer."""
+    """The command of a request, or the condition of an error. Empty for an answer."""
     reply_to: str | None
     idempotent: bool
     marked: bool
-    """It may have been delivered before: the broker says so [3.2.1, first-acquirer], or its sender."""
+    """It may have been delivered before, according to the broker [3.2.1, first-acquirer] or to its sender."""
     ttl_s: float | None
     message_id: object
-    """As another client has written it; None for an id of our own form, and for none."""
+    """The id as another client has written it; None for an id of our own form, and for none."""
     body_at: int
-    """Where the body begins; below 0 when only the generic decoder knows."""
+    """Where the body begins; below 0 when only the generic decoder can find it."""
 
     @property
     def body(self) -> object:
@@ -128,7 +129,7 @@ def encode_body(body: object) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A message without its id and its body."""
+    """The bytes of a message around its id, without its body."""
 
     before: bytes
     after: bytes
@@ -141,27 +142,27 @@ class Template:
 def request_template(
     command: str, *, reply_to: str | None, idempotent: bool, durable: bool, ttl_s: float | None
 ) -> Template:
-    """What calls (and without ``reply_to``, casts) of one command have in common."""
+    """The template for calls of one command, or for casts if ``reply_to`` is None."""
     header = encode_header(Header(durable=durable, ttl=_ttl_ms(ttl_s)))
     properties = encode_properties(Properties(message_id=_PLACEHOLDER, subject=command, reply_to=reply_to))
     return _split(header, properties, IDEMPOTENT if idempotent else b"")
 
 
 def answer_template(*, condition: str | None, durable: bool, ttl_s: float | None) -> Template:
-    """What answers, or with a condition errors, have in common."""
+    """The template for answers, or for errors with this condition."""
     header = encode_header(Header(durable=durable, ttl=_ttl_ms(ttl_s)))
     return _split(header, encode_properties(Properties(correlation_id=_PLACEHOLDER, subject=condition)), b"")
 
 
 def encode_answer(message_id: object, body: object, *, condition: str | None, durable: bool, ttl_s: float) -> bytes:
-    """The same whole, to a message-id of whatever form."""
+    """An answer encoded without a template, for a message-id of any form."""
     header = encode_header(Header(durable=durable, ttl=_ttl_ms(ttl_s)))
     properties = encode_properties(Properties(correlation_id=message_id, subject=condition))
     return header + properties + encode_body(body)
 
 
 def as_resent(encoded: bytes) -> bytes:
-    """A request of ours with the mark that it may be there twice."""
+    """A request of ours with the mark that it may have been delivered before."""
     bounds = scan(encoded)
     assert bounds.body is not None
     flags = b"" if bounds.application_properties is None else encoded[slice(*bounds.application_properties)]
@@ -176,7 +177,8 @@ def _split(header: bytes, properties: bytes, flags: bytes) -> Template:
 
 
 def _ttl_ms(ttl_s: float | None) -> int | None:
-    """Whole seconds: messages with the same time to live travel in one run, and the broker knows their header."""
+    """A time to live in milliseconds, as whole seconds: messages with the same one travel in one run, and the broker
+    knows their header."""
     return None if ttl_s is None else min(-int(-ttl_s // 1), 4_000_000) * 1000
 
 
@@ -189,25 +191,26 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Messages that are alike but for their id and their body: what surrounds the id, and what all of them say."""
+    """Messages that differ only in their id and body: the bytes around the id, and the fields that all of them have."""
 
     before: bytes
     after: bytes
-    """With the descriptor of the body: else there may be flags in front of it, and one of them is ``resent``."""
+    """The bytes behind the id, up to the descriptor of the body. The descriptor belongs to it because there may be
+    flags in front of it, and one of them is ``resent``."""
     after_at: int
     alike: tuple[bool, str, str | None, bool, bool, float | None, object, int]
-    """Every field of an envelope but its first two."""
+    """Every field of an envelope except its first two."""
 
     @classmethod
     def of(cls, envelope: Envelope, identity_at: int) -> "Form":
-        """The form of a message whose id begins there."""
+        """The form of a message whose id begins at ``identity_at``."""
         encoded, after_at = envelope.encoded, identity_at + IDENTITY_CHARACTERS
         after_end = envelope.body_at + _DESCRIPTOR_BYTES
         return cls(encoded[:identity_at], encoded[after_at:after_end], after_at, envelope[2:])
 
 
 class EnvelopeReader:
-    """Reads messages, and remembers the forms that it has met."""
+    """Reads messages, and remembers the forms of those that it has read."""
 
     __slots__ = ("_headers", "_latest", "_requests")
 
@@ -216,17 +219,17 @@ class EnvelopeReader:
         self._requests: dict[bytes, tuple[str, str | None]] = {}
         """Command and reply-to by the bytes behind the id."""
         self._latest: Form | None = None
-        """The form of the message before: most come in runs, and to see that the next one is alike takes half of the
-        time that it takes to read it (0.7 of 1.5 µs)."""
+        """The form of the last message. Most messages come in runs, and comparing with it takes half of the time of
+        reading (0.7 of 1.5 µs)."""
 
     def read(self, encoded: bytes) -> Envelope:
-        """What a message is. Raises DecodeError for one that its sender encoded wrongly."""
+        """The envelope of a message. Raises DecodeError for one that its sender encoded wrongly."""
         form = self._latest
         if form is not None and encoded.startswith(form.before) and encoded.startswith(form.after, form.after_at):
             return Envelope(encoded[len(form.before) : form.after_at], encoded, *form.alike)
         try:
             known = self._read_known(encoded)
-        except IndexError:  # it is cut: let the generic decoder say where
+        except IndexError:  # the message is cut: the generic decoder finds where
             known = None
         return known or _read_any(encoded)
 
@@ -237,7 +240,7 @@ class EnvelopeReader:
         at = 5 + encoded[4]
         header = _learnt(self._headers, encoded[:at], lambda known: decode_header(known, 0, len(known)))
         if encoded[at : at + 4] == _ANNOTATIONS_8:
-            at += 5 + encoded[at + 4]  # the broker's: exchange and key, which the kit has no use for
+            at += 5 + encoded[at + 4]  # the broker's annotations: exchange and key, which the kit does not need
         if encoded[at : at + 4] != _PROPERTIES_8:
             return None
         body_at = at + 5 + encoded[at + 4]
@@ -250,7 +253,7 @@ class EnvelopeReader:
                 return None
             (idempotent, resent), body_at = flags, end
         if encoded[body_at : body_at + _DESCRIPTOR_BYTES] not in _BODIES:
-            return None  # flags in a larger map, or whatever else
+            return None  # flags in a larger map, or other sections
         marked = resent or header.delivery_count > 0 or not header.first_acquirer
         ttl_s = None if header.ttl is None else header.ttl / 1000
         if fields.startswith(_REQUEST_START):
@@ -288,7 +291,7 @@ def _command_and_reply_to(encoded: bytes, at: int) -> tuple[str, str | None]:
 
 
 def _read_any(encoded: bytes) -> Envelope:
-    """Any message of any client. Raises DecodeError."""
+    """The envelope of a message of any form, from any client. Raises DecodeError."""
     view = MessageView(encoded)
     header, properties = view.header or Header(), view.properties
     answers = properties.correlation_id is not None and properties.reply_to is None
@@ -309,7 +312,7 @@ def _read_any(encoded: bytes) -> Envelope:
 
 
 def _as_bytes(name: object) -> bytes:
-    """Two ids are the same when type and value are."""
+    """An id as bytes; two ids are equal when their types and values are."""
     if name is None:
         return b""
     if isinstance(name, str):

@@ -1,24 +1,24 @@
-"""What can go wrong between services. Everything that the kit raises for what happens outside it is here.
+"""The errors of the services kit: all that it raises for causes outside of it.
 
-The classes answer the one question that counts after a failure: *can it have been executed?*
+The classes answer the most important question after a failure: can the command have been executed?
 
 =====================  ================================================================================
 error                  the command
 =====================  ================================================================================
-:class:`NotSent`       was not executed: it never left
+:class:`NotSent`       was not executed: it was never sent
 :class:`Unroutable`    was not executed: no queue takes it
-:class:`Busy`          was not executed: the target, its queue or this service has too much in hand
-:class:`RemoteError`   was executed, or refused, by a host, and this is what the host says
-:class:`Uncertain`     may have been executed, perhaps in part, and nobody will say more
+:class:`Busy`          was not executed: the target, its queue or this service has too many requests
+:class:`RemoteError`   was executed, or refused, by a host, and this is the error that the host reports
+:class:`Uncertain`     may have been executed, perhaps in part, and no answer will come
 :class:`CallTimedOut`  may have been executed, and the answer may still come: it will be dropped
 =====================  ================================================================================
 
-Mistakes in using the kit (a negative time-out, say) are ValueError as everywhere.
+Mistakes in using the kit (for example a negative time-out) are ValueError.
 """
 
 
 class ServiceError(Exception):
-    """Something that the caller has to know; one of the subclasses."""
+    """An error that the caller has to handle; one of the subclasses."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -37,9 +37,9 @@ class DeclaredDifferently(ServiceError):
 
 
 class NotSent(ServiceError):
-    """The message did not leave in time. ``reason`` is why the broker made the sender wait, in its own words, or None.
+    """The message was not sent in time. ``reason`` is why the broker made the sender wait, or None.
 
-    The words are those of the closed list of flow reasons, ``memory`` or ``queue-full`` for example.
+    It is a word of the closed list of flow reasons, for example ``memory`` or ``queue-full``.
     """
 
     def __init__(self, text: str, reason: str | None = None) -> None:
@@ -52,7 +52,7 @@ class Unroutable(ServiceError):
 
 
 class Busy(ServiceError):
-    """Too much is in hand: at the host, in its queue, or in this service."""
+    """There are too many requests: at the host, in its queue, or in this service."""
 
 
 class RemoteError(ServiceError):

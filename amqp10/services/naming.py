@@ -1,9 +1,9 @@
-"""How services are named, and what follows from it: keys, queues and addresses.
+"""The names of services, and the keys, queues and addresses that follow from them.
 
-A service has a *type* (``REPO``) and runs on a *host* (``host2``). The key ``REPO`` reaches one host of the type,
-whichever has room; the key ``REPO.host2`` reaches that host. The queues have the same names. A type has no dot, so the
-first dot ends it; a host may have dots, as host names do. Neither may have what is a wildcard in a binding key, or what
-would have to be escaped in an address: a name looks the same everywhere.
+A service has a *type* (``REPO``) and runs on a *host* (``host2``). The key ``REPO`` reaches one host of the type, any
+that has room; the key ``REPO.host2`` reaches that host. The queues have the same names. A type has no dot, so the first
+dot ends it; a host may have dots, as host names do. Neither may contain a wildcard of binding keys, nor a character
+that an address would have to escape: so a name looks the same everywhere.
 """
 
 import re
@@ -19,7 +19,7 @@ HOST_CHARACTERS_MAX = 190
 EXCHANGE = "services"
 """The topic exchange for messages to one receiver; its keys are TYPE and TYPE.HOST."""
 ADDRESSES_CACHED_MAX = 1000
-"""Addresses that are known at a time; checking the names and writing the address costs a tenth of a call."""
+"""Addresses that are cached; checking the names and making the address takes a tenth of a call's time."""
 GROUPS_EXCHANGE = "services.groups"
 """The direct exchange for messages to many; its keys are those of :func:`group_key`."""
 
@@ -49,12 +49,12 @@ class Place:
 
     @property
     def address(self) -> str:
-        """Where messages for it are sent."""
+        """The address to which its messages are sent."""
         return f"/exchanges/{EXCHANGE}/{self.key}"
 
     @property
     def queue_address(self) -> str:
-        """Where it receives its messages."""
+        """The address from which it receives its messages."""
         return f"/queues/{self.key}"
 
     def __str__(self) -> str:
@@ -63,18 +63,18 @@ class Place:
 
 @lru_cache(maxsize=ADDRESSES_CACHED_MAX)
 def address_of(of_type: str, host: str | None = None) -> str:
-    """Where messages for a service are sent: :attr:`Place.address`. Raises BadName."""
+    """The address to which messages for a service are sent: :attr:`Place.address`. Raises BadName."""
     return Place(of_type, host).address
 
 
 def group_key(of_type: str | None) -> str:
     """The key that reaches every host of a type, or of all types (None).
 
-    They look like patterns and are none: the exchange is direct, where a star is a character like any other.
+    The key looks like a pattern and is none: the exchange is direct, where a star has no special meaning.
     """
     return "*.*" if of_type is None else f"{of_type}.*"
 
 
 def group_address(of_type: str | None) -> str:
-    """Where messages for every host of a type, or of all types (None), are sent."""
+    """The address to which messages for every host of a type, or of all types (None), are sent."""
     return f"/exchanges/{GROUPS_EXCHANGE}/{group_key(of_type).replace('*', '%2A')}"

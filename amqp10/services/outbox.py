@@ -1,19 +1,19 @@
-"""What leaves: one link for each destination, so that a slow one makes nobody else wait.
+"""Sends messages over one link for each destination, so that a slow destination does not delay the others.
 
-Every destination has a queue of what waits for link credit, and two tasks: one hands over in runs, as far as the link
-credit goes; the other learns what became of each run. What the broker says decides:
+Every destination has a queue of messages that wait for link credit, and two tasks. One sends them in runs, as far as
+the link credit goes; the other waits for the outcome of each run. The outcome decides what happens next:
 
 ===============================  =====================================================================================
-outcome                          what is done
+outcome                          what happens
 ===============================  =====================================================================================
 accepted                         casts and answers are over; calls wait for their answer
-released, modified               no queue takes it: Unroutable, or again after ``resend_delay_s`` while it has time
+released, modified               no queue takes it: Unroutable, or again after ``resend_delay_s`` until its time-out
 rejected                         Busy: the queue is full
-none, and it never left          again, as the link is attached again
-none, and it left                again, marked ``resent``: the receiver may have it already, and knows it by its id
+none, and it was never sent      again, once the link is attached again
+none, and it was sent            again, marked ``resent``: the receiver may have it already, and checks its id
 ===============================  =====================================================================================
 
-Bounds: what waits is bounded by the table of what is in flight, the links by ``destinations_max``.
+Bounds: the table of calls in flight bounds the waiting messages, and ``destinations_max`` bounds the links.
 """
 
 from collections import deque
@@ -26,17 +26,17 @@ from amqp10.client.errors import ConnectionLost, LinkClosed, MessageTooLarge, Se
 from amqp10.client.receipt import Fate, Receipt, Uncertain, Unsent
 from amqp10.client.sender import RUN_MESSAGES_MAX, Sender
 from amqp10.client.session import ClientSession
-from amqp10.messaging import Accepted, Rejected
 from amqp10.services.calls import CallTable, InFlight, Stage
 from amqp10.services.envelope import as_resent
 from amqp10.services.errors import Busy, NotSent, Unroutable
 from amqp10.services.options import ServiceOptions
+from amqp10.wire.messaging import Accepted, Rejected
 
 Run = tuple[Receipt, list[InFlight]]
 
 
 class Destination:
-    """One address, the link to it, and what waits for it."""
+    """One address, the link to it, and the messages that wait for it."""
 
     def __init__(self, outbox: "Outbox", address: str) -> None:
         self.address = address
@@ -46,16 +46,16 @@ class Destination:
         self._runs: deque[Run] = deque()
         self._again: list[InFlight] = []
         self._again_at = 0.0
-        """Not before this time is anything sent: no queue took the last one."""
+        """No message is sent before this time, because no queue took the last one."""
         self._singly = 0
-        """So many messages go each in a run of its own: one of them is too large."""
+        """This number of messages are sent in a run each, because one of them is too large."""
         self._changed = trio.Event()
         self._posted = trio.Event()
         self.scope = trio.CancelScope()
 
     @property
     def idle(self) -> bool:
-        """Nothing waits, and nothing is without an outcome."""
+        """No message waits, and none is without an outcome."""
         return not (self.waiting or self._runs or self._again)
 
     @property
@@ -64,12 +64,12 @@ class Destination:
         return None if self.sender is None else self.sender.waiting_reason
 
     def put(self, entry: InFlight) -> None:
-        """Send this when there is link credit."""
+        """Send this as soon as there is link credit."""
         self.waiting.append(entry)
         self._changed.set()
 
     async def run(self) -> None:
-        """Hand over and learn outcomes, until the destination is closed or the session is over."""
+        """Send messages and process outcomes, until the destination is closed or the session is over."""
         with self.scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._settle)
@@ -83,7 +83,7 @@ class Destination:
                 nursery.cancel_scope.cancel()
 
     async def _something_waits(self) -> None:
-        """Wait until there is something to send."""
+        """Wait until there is a message to send."""
         while True:
             if self._again:
                 self.waiting.extendleft(reversed(self._again))
@@ -96,7 +96,7 @@ class Destination:
             await self._changed.wait()
 
     async def _send(self, sender: Sender) -> None:
-        """Hand over until the broker closes the link."""
+        """Send messages until the broker closes the link."""
         try:
             while True:
                 await self._something_waits()
@@ -108,18 +108,18 @@ class Destination:
                 else:
                     self._hand_over(sender, room if self._singly == 0 else 1)
         except LinkClosed:
-            # Somebody deleted what is behind it, or an operator closed it: not at once again.
+            # The queue behind the address was deleted, or an operator closed the link: wait before the next attempt.
             self._again_at = trio.current_time() + self._outbox.options.resend_delay_s
 
     def _hand_over(self, sender: Sender, room: int) -> None:
-        """The next run; there is link credit for it."""
+        """Send the next run, of at most ``room`` messages; there is link credit for it."""
         run = self._take(room)
         if not run:
             return
         try:
             receipt = sender.post_nowait([entry.encoded for entry in run])
         except MessageTooLarge as error:
-            # Nothing of the run was sent. Which of them it is comes out when each goes by itself.
+            # No message of the run was sent. Sending each in a run of its own shows which one is too large.
             if len(run) == 1:
                 self._outbox.table.end(run[0], None, NotSent(str(error)))
             else:
@@ -142,7 +142,7 @@ class Destination:
         return run
 
     async def _settle(self) -> None:
-        """Outcomes, run by run in their order."""
+        """Process the outcomes of the runs, in their order."""
         while True:
             while not self._runs:
                 self._posted = trio.Event()
@@ -185,7 +185,7 @@ class Destination:
         self._changed.set()
 
     def give_up(self, why: str) -> None:
-        """There is no such address: a queue of somebody who has gone."""
+        """There is no such address, for example because its queue was deleted."""
         if self._outbox.options.unroutable == "resend":
             self._again_at = trio.current_time() + self._outbox.options.resend_delay_s
             for entry in self.waiting:
@@ -214,10 +214,10 @@ class Outbox:
         self._declare_again = declare_again
         self._destinations: dict[str, Destination] = {}
         self.on_outcomes: Callable[[], None] = lambda: None
-        """Called when it is known what became of a run: once for all of it."""
+        """Called once for each run when its outcomes are known."""
 
     def put(self, entry: InFlight) -> None:
-        """Send this when there is link credit. Raises Busy when there are too many destinations that are not idle."""
+        """Send this when there is link credit. Raises Busy when ``destinations_max`` destinations are in use."""
         destination = self._destinations.get(entry.target)
         if destination is None:
             destination = self._add(entry.target)
@@ -237,9 +237,9 @@ class Outbox:
         }
 
     async def open_sender(self, destination: Destination) -> Sender | None:
-        """A link to the address, or None when there is none for it.
+        """A link to the address, or None if the broker refuses it.
 
-        What a service needs itself is declared when the broker finds it missing.
+        When the broker refuses it first, the queues and exchanges of the service are declared again.
         """
         try:
             return await self._session.open_sender(destination.address)

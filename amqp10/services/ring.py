@@ -1,15 +1,16 @@
 """Which host has a key, for services that keep state: rendezvous hashing [Thaler, Ravishankar 1998].
 
-Each host draws a number for a key, and the highest has it. So when a host comes, the keys that move are those that it
-has now; when a host goes, only its keys move. No table has to be kept or agreed upon: who knows the same hosts gets the
-same answer, in every process. A look-up costs one hash for each host, which is fine up to some hundreds.
+Each host gets a pseudo-random number for a key, and the host with the highest one has the key. So when a host comes,
+only the keys move that it then has; when a host goes, only its keys move. No table has to be kept or agreed upon: every
+process that knows the same hosts gets the same answer. A look-up costs one hash for each host, which is fast enough for
+some hundreds.
 """
 
 from collections.abc import Iterable
 from hashlib import blake2b
 
 DRAW_BYTES = 8
-"""64 bits: with a thousand hosts two draws are equal once in 10^13 keys, and then the name decides."""
+"""64 bits: with a thousand hosts two numbers are equal once in 10^13 keys, and then the name decides."""
 
 
 class Ring:

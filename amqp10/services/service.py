@@ -9,10 +9,10 @@
     async with Service.open("amqp://guest:guest@localhost", type="REPO", host="host1", commands=commands):
         await trio.sleep_forever()
 
-Three kinds of links share the session: a receiver from the queue TYPE.HOST, a receiver from the queue TYPE when there
-is something to serve, and a sender for each destination. Link credit is per link, so none of them holds up another.
+Three kinds of links share the session: a receiver from the queue TYPE.HOST, a receiver from the queue TYPE if the
+service has commands, and a sender for each destination. Link credit is per link, so none of them delays another.
 
-Durations are seconds. Trio's clock is the clock; randomness comes with the options of the connection.
+Durations are seconds of Trio's clock. The options of the connection provide the randomness.
 """
 
 import secrets
@@ -31,7 +31,6 @@ from amqp10.client.receiver import Delivery, Receiver, ReceiverOptions
 from amqp10.client.session import ClientSession
 from amqp10.client.settings import Backoff
 from amqp10.errors import DecodeError
-from amqp10.messaging import Error
 from amqp10.services.calls import Answer, CallTable, InFlight, Stage
 from amqp10.services.envelope import (
     Envelope,
@@ -48,24 +47,26 @@ from amqp10.services.options import ServiceOptions
 from amqp10.services.outbox import Outbox
 from amqp10.services.serving import BUSY, FAILED, UNCERTAIN, Commands, Request, Serving
 from amqp10.services.topology import declare
+from amqp10.wire.messaging import Error
 
 BATCH_MAX = 256
-"""Deliveries looked at before the other tasks get their turn."""
+"""Deliveries processed before the other tasks get their turn."""
 INSTANCE_BYTES = 6
-"""48 random bits tell the message ids of two processes apart."""
+"""48 random bits make the message ids of two processes different."""
 LOOK_AGAIN_S = 0.05
-"""Between two looks at what is in hand, while it is handed over: short for whoever waits, and rare for the broker."""
+"""Seconds between two checks for unfinished requests during a hand-over: a short delay for the caller, and few flows
+for the broker."""
 TEMPLATES_MAX = 1000
-"""Forms of requests that are kept encoded; then they are made anew."""
+"""Encoded forms of requests that are kept; when there are more, all are dropped and made anew."""
 
 
 class Service:
-    """One service on one host. Made by :meth:`open`."""
+    """One service on one host, made by :meth:`open`."""
 
     def __init__(self, connection: ClientConnection, place: Place, commands: Commands, options: ServiceOptions) -> None:
         self.place = place
         self.address = place.address
-        """Where answers to this host are sent."""
+        """The address for answers to this host."""
         self.options = options
         self.connection = connection
         self._commands = commands
@@ -79,9 +80,9 @@ class Service:
         self._handing_over = False
         self._ended = False
         self.answers_dropped = 0
-        """Answers that nobody waited for any more: late ones, and second ones."""
+        """Answers for which no call waited any more: late ones, and duplicates."""
         self.answers_lost = 0
-        """Answers of ours that nobody could be given: the caller had gone."""
+        """Answers of ours that could not be delivered, because the caller had gone."""
         self._type_receiver: Receiver | None = None
         self._host_receiver: Receiver | None = None
         self._nursery: trio.Nursery
@@ -103,8 +104,9 @@ class Service:
     ) -> "AsyncIterator[Service]":
         """Connect, declare what is missing, and serve ``commands`` while the block runs.
 
-        Raises BadName, DeclaredDifferently, and what :func:`amqp10.client.connect` raises; when the connection is lost
-        for good, ConnectionLost out of the block. What is in hand when the block ends goes back to the queue.
+        Raises BadName, DeclaredDifferently, and the errors of :func:`amqp10.client.connect`. The block raises
+        ConnectionLost when the connection is lost for good. Unfinished requests go back to their queue when the block
+        ends.
         """
         options = options or ServiceOptions()
         place = Place(type, host)
@@ -134,7 +136,7 @@ class Service:
         """Have a command executed by a host of a type, or by this host, and wait for its answer.
 
         ``body`` is bytes, or any value that AMQP has [1.6]; the answer is too. ``idempotent``: it may be executed again
-        by another host. Who gives up waiting (cancels) withdraws what has not left yet.
+        by another host. If the caller is cancelled, a message that has not been sent is withdrawn.
 
         Raises RemoteError, Unroutable, Busy, NotSent, CallTimedOut and Uncertain, see :mod:`amqp10.services.errors`.
         """
@@ -152,7 +154,7 @@ class Service:
         time_out_s: float | None = None,
         idempotent: bool = False,
     ) -> None:
-        """The same without waiting: ``callback`` gets the answer, or the error, once.
+        """Like :meth:`call`, but without waiting: ``callback`` gets the answer, or the error, once.
 
         An exception in it ends the service. Raises Busy when too many calls are in flight.
         """
@@ -170,7 +172,8 @@ class Service:
         time_out_s: float | None = None,
         idempotent: bool = False,
     ) -> None:
-        """Have a command executed by a host of a type, or by this host; wait until the broker has it. Nobody answers.
+        """Have a command executed by a host of a type, or by this host, without an answer; wait until the broker has
+        it.
 
         Raises Unroutable, Busy, NotSent, CallTimedOut.
         """
@@ -215,7 +218,7 @@ class Service:
         """Have a command executed by every host of every type, this one too. Raises what a cast raises."""
         await self._end_of(self._entry(group_address(None), command, body, None, time_out_s, idempotent))
 
-    # --- looking ---------------------------------------------------------------------------------------------------
+    # --- state -----------------------------------------------------------------------------------------------------
 
     @property
     def in_flight(self) -> int:
@@ -229,11 +232,11 @@ class Service:
     # --- handing over ----------------------------------------------------------------------------------------------
 
     async def hand_over(self, time_out_s: float = 30.0) -> None:
-        """Stop taking requests, finish what is in hand, and leave the queues to the next process of this name.
+        """Stop taking requests, finish those in hand, and leave the queues to the next process of this name.
 
-        The broker takes back the link credit first, so nothing is on its way when the receivers are closed: the next
+        The broker takes back the link credit first, so no message is in flight when the receivers are closed: the next
         process goes on with the next message, and none is lost or overtaken. Answers to calls of our own still come.
-        Raises CallTimedOut when something in hand takes longer; that goes back to its queue then.
+        Raises CallTimedOut when requests in hand take longer; they go back to their queue then.
         """
         self._handing_over = True
         with trio.move_on_after(time_out_s) as scope:
@@ -247,9 +250,10 @@ class Service:
             raise CallTimedOut(f"what {self.place} had in hand took longer than {time_out_s:g} s; it went back")
 
     async def _finish_in_hand(self, time_out_s: float) -> None:
-        """Until nothing is in hand, nobody waits for an answer, and nothing is on its way.
+        """Wait until no request is in hand, no call waits for an answer, and no message is in flight.
 
-        An answer comes through the queue of this host, behind what is there: as much link credit as there are calls.
+        An answer comes through the queue of this host, behind its other messages: so each call in flight gets one link
+        credit.
         """
         host_receiver = self._host_receiver
         assert host_receiver is not None
@@ -283,12 +287,13 @@ class Service:
         self._table.end_all(_lost)
 
     async def _declare_again(self) -> None:
-        """The broker does not know a queue or an exchange: somebody has deleted it, or the broker has lost its data."""
+        """Declare queues and exchanges again: the broker does not know one, because it was deleted or its data is
+        lost."""
         async with self._declaring:
             await declare(self.connection, self.place, self.options)
 
     async def _watch(self) -> None:
-        """Raise when there is no way to go on: the session is over, or the connection. The other tasks end quietly."""
+        """Raise when the session or the connection is over. The other tasks end without an error then."""
         while True:
             await self._session.standing.change()
 
@@ -300,10 +305,11 @@ class Service:
             self._sooner = trio.Event()
             self._table.expire(trio.current_time(), self._outbox.waiting_reason)
 
-    # --- what comes ------------------------------------------------------------------------------------------------
+    # --- incoming messages -----------------------------------------------------------------------------------------
 
     async def _listen_to_host(self, task_status: trio.TaskStatus[None]) -> None:
-        """Answers, requests for this host, and copies for a group; link credit is automatic, see the options."""
+        """Receive answers, requests for this host, and copies for a group; link credit is automatic, see the
+        options."""
         while not self._over():
             receiver = self._host_receiver = await self._open_receiver(self.place, ReceiverOptions())
             self._put_up_fence(self.serving.host_fence, self.place)
@@ -313,7 +319,7 @@ class Service:
                 await self._take_all(receiver, of_type=False)
 
     async def _listen_to_type(self, task_status: trio.TaskStatus[None]) -> None:
-        """Requests for any host of the type; link credit is what is left of ``type_requests_max``."""
+        """Receive requests for any host of the type; the link credit is what is left of ``type_requests_max``."""
         place = Place(self.place.type)
         while not self._over():
             receiver = self._type_receiver = await self._open_receiver(place, ReceiverOptions(automatic=False))
@@ -326,7 +332,7 @@ class Service:
                 await self._take_all(receiver, of_type=True)
 
     async def _take_all(self, receiver: Receiver, *, of_type: bool) -> None:
-        """Take what comes, until the link is over."""
+        """Process messages until the link is over."""
         place = Place(self.place.type) if of_type else self.place
         fence = self.serving.type_fence if of_type else self.serving.host_fence
         losses = receiver.standing.losses
@@ -340,14 +346,15 @@ class Service:
             for delivery in batch:
                 self._take(delivery, of_type=of_type)
             if not (looked or fence.passed):
-                # Another process was active when the fence was put up, and may have had it: now it is our turn.
+                # Another process may have consumed the queue when the fence was sent, and taken the fence: so send
+                # another.
                 self._put_up_fence(fence, place)
             looked = True
             if of_type:
                 self._grant()
 
     def _over(self) -> bool:
-        """No receiver is wanted any more."""
+        """No new receiver is needed."""
         return self._handing_over or self._session.standing.over
 
     def _take_fence(self, envelope: Envelope, *, of_type: bool) -> None:
@@ -362,7 +369,7 @@ class Service:
         self._nursery.start_soon(self._send_fence, identity, place)
 
     async def _send_fence(self, identity: bytes, place: Place) -> None:
-        """Best effort: without its fence a queue is only less certain."""
+        """Send a fence. Errors are ignored: without its fence a queue only has more uncertain requests."""
         template = request_template(FENCE, reply_to=None, idempotent=False, durable=True, ttl_s=None)
         with suppress(ClientError):
             sender = await self._session.open_sender(place.queue_address)
@@ -402,7 +409,7 @@ class Service:
         delivery.accept()
 
     def _grant(self) -> None:
-        """Top the link credit up when half of what may be in hand has come free."""
+        """Raise the link credit when half of the requests that may be in hand are finished."""
         receiver = self._type_receiver
         if receiver is None or self._handing_over or receiver.standing.over:
             return
@@ -410,10 +417,10 @@ class Service:
         if room > 0 and receiver.link_credit <= room // 2:
             receiver.grant(room)
 
-    # --- what leaves -----------------------------------------------------------------------------------------------
+    # --- outgoing messages -----------------------------------------------------------------------------------------
 
     async def _end_of(self, entry: InFlight) -> object:
-        """Begin it, and wait until it is over. A task that is cancelled already withdraws it before it can leave."""
+        """Begin an entry, and wait until it is over. A cancelled task withdraws it before it can be sent."""
         entry.on_end = partial(_wake, trio.lowlevel.current_task())
         self._begin(entry)
 
@@ -432,7 +439,8 @@ class Service:
         time_out_s: float | None,
         idempotent: bool,
     ) -> InFlight:
-        """A request. When it is answered to our own address it is over then, else as soon as the broker has it."""
+        """Make the entry of a request. It ends with its answer if that comes to our own address, else when the broker
+        has it."""
         limit_s = self.options.time_out_s if time_out_s is None else time_out_s
         if limit_s <= 0:
             raise ValueError(f"a time-out of {limit_s} s leaves no time; it must be above 0")
@@ -469,7 +477,7 @@ class Service:
             self._sooner.set()
 
     def _send_answer(self, request: Request, body: object, error: RemoteError | None) -> None:
-        """Send an answer or an error; the request is settled when the broker has it, or when it has nowhere to go."""
+        """Send an answer or an error. The request is settled when the broker has it, or when it cannot be delivered."""
         envelope = request.envelope
         assert envelope.reply_to is not None
         limit_s = envelope.ttl_s or self.options.time_out_s
@@ -497,16 +505,16 @@ class Service:
             self._answered(request, None, busy)
 
     def _answered(self, request: Request, _: object, failure: ServiceError | None) -> None:
-        """The answer is with the broker, or will never be: the command was executed either way.
+        """The broker has the answer, or the answer cannot be delivered: the command was executed either way.
 
-        When this service ends first, the request is left without an outcome, and goes to another one.
+        When this service ends first, the request is left without an outcome, and goes to another process.
         """
         if self._ended:
             return
         self.serving.settle(request)
         if failure is not None:
             self.answers_lost += 1
-            self._grant()  # else it is done once for a run of answers, when the broker has taken them
+            self._grant()  # without an error, on_outcomes does it once for a run of answers
 
     def _learn(self, form: object, template: Template) -> Template:
         if len(self._templates) >= TEMPLATES_MAX:
@@ -516,16 +524,16 @@ class Service:
 
 
 def _wake(task: trio.lowlevel.Task, answer: object, error: ServiceError | None) -> None:
-    """Let a task go on with what it has waited for."""
+    """Resume a task with the result that it waits for."""
     trio.lowlevel.reschedule(task, outcome.Value(answer) if error is None else outcome.Error(error))
 
 
 def _unheard(body: object, error: ServiceError | None) -> None:
-    """Nobody has asked yet to be told how it ends."""
+    """The ``on_end`` of an entry until the caller sets its own."""
 
 
 def _answer_in(envelope: Envelope) -> tuple[object, ServiceError | None]:
-    """The two fields of an :class:`Answer`, which only few calls need one for."""
+    """Body and error of an answer, as for an :class:`Answer`, which only few calls need."""
     try:
         body = envelope.body
     except DecodeError as fault:

@@ -1,12 +1,12 @@
-"""Who answers: the commands of a service, and the requests that are in hand.
+"""The answering side: the commands of a service, and the requests that are in hand.
 
-A handler is a function or an async function of a :class:`Request`; what it returns is the answer. An async one may call
-other services meanwhile; its caller waits, and no thread does. A request is settled only when the broker has taken its
+A handler is a function or an async function of a :class:`Request`; its return value is the answer. An async one may
+call other services meanwhile, without blocking a thread. A request is settled only when the broker has taken its
 answer, so a host that dies leaves its requests to others.
 
 A request that may have been delivered before is executed again only when that does no harm: its command or its call was
-declared idempotent. Otherwise its caller gets Uncertain. Nothing is uncertain where the window of duplicates is the
-whole truth: see :mod:`amqp10.services.fences`.
+declared idempotent. Otherwise its caller gets Uncertain. No request is uncertain where the window of duplicates knows
+all requests that were executed: see :mod:`amqp10.services.fences`.
 """
 
 from collections import deque
@@ -19,13 +19,13 @@ import trio
 
 from amqp10.client.receiver import Delivery
 from amqp10.errors import DecodeError
-from amqp10.messaging import Error
 from amqp10.services.calls import Answer
 from amqp10.services.duplicates import DuplicateWindow, Seen
 from amqp10.services.envelope import Envelope
 from amqp10.services.errors import RemoteError, ServiceError
 from amqp10.services.fences import Fence
 from amqp10.services.options import ServiceOptions
+from amqp10.wire.messaging import Error
 
 if TYPE_CHECKING:
     from amqp10.services.service import Service
@@ -37,7 +37,7 @@ UNCERTAIN = "services:uncertain"
 
 
 class Request:
-    """A command that came, and its caller, who may wait for an answer."""
+    """A command that was received, and its caller, which may wait for an answer."""
 
     __slots__ = ("_serving", "body", "deliveries", "envelope", "later", "of_type", "over", "running")
 
@@ -45,9 +45,9 @@ class Request:
         self._serving = serving
         self.envelope = envelope
         self.deliveries = [delivery]
-        """What is settled with it: this one, and any that came again meanwhile."""
+        """The messages that are settled with it: the first one, and any duplicates that came meanwhile."""
         self.of_type = of_type
-        """It came to any host of the type."""
+        """It was sent to any host of the type."""
         self.body: object = None
         self.later = False
         self.running = False
@@ -55,32 +55,32 @@ class Request:
 
     @property
     def command(self) -> str:
-        """What is to be done."""
+        """The name of the command."""
         return self.envelope.command
 
     @property
     def service(self) -> "Service":
-        """The service that has the request in hand, to call others with."""
+        """The service that executes the request; a handler can call other services with it."""
         return self._serving.service
 
     @property
     def wants_answer(self) -> bool:
-        """Somebody waits for the answer: it is a call and no cast."""
+        """The caller waits for an answer: it is a call and no cast."""
         return self.envelope.reply_to is not None
 
     def answer_later(self) -> None:
-        """What the handler returns is not the answer: :meth:`answer` or :meth:`fail` will be called.
+        """Ignore the handler's return value: :meth:`answer` or :meth:`fail` will be called.
 
-        Until then the request is in hand, and counts.
+        Until then the request is in hand, and counts in the limits.
         """
         self.later = True
 
     def answer(self, body: object = None) -> None:
-        """The answer. Only the first one counts. Raises EncodeError for a body that has no encoding."""
+        """Give the answer. Only the first one counts. Raises EncodeError for a body that has no encoding."""
         self._serving.finish(self, body, None)
 
     def fail(self, condition: str, text: str) -> None:
-        """The caller gets RemoteError with this condition and text."""
+        """Give an error: the caller gets RemoteError with this condition and text."""
         self._serving.finish(self, None, RemoteError(condition, text))
 
 
@@ -97,27 +97,28 @@ class Command:
 
 
 class Commands:
-    """What a service can do: handlers by the names of their commands."""
+    """The commands of a service: handlers by name."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, Command] = {}
         self.answer_taker: Callable[[str, Answer], None] | None = None
 
     def add(self, name: str, handler: Handler, *, idempotent: bool = False) -> None:
-        """Have a command executed by a function. ``idempotent``: executing it twice does no harm."""
+        """Register a function as the handler of a command. ``idempotent``: executing it twice does no harm."""
         if name in self.by_name:
             raise ValueError(f"the command {name!r} has a handler already")
         self.by_name[name] = Command(handler, iscoroutinefunction(handler), idempotent)
 
     def take_answers(self, taker: Callable[[str, Answer], None]) -> None:
-        """Have a function take the answers that no call of this process waits for, by the message-id of the request.
+        """Register a function for answers that no call of this process waits for; it gets the message-id of the
+        request.
 
-        They are those of :meth:`Service.ask`, to any host of the type, and such as come too late.
+        These are answers to :meth:`Service.ask`, sent to any host of the type, and answers that come too late.
         """
         self.answer_taker = taker
 
     def command(self, name: str, *, idempotent: bool = False) -> Callable[[Handler], Handler]:
-        """The same as a decorator."""
+        """The same as :meth:`add`, as a decorator."""
 
         def take(handler: Handler) -> Handler:
             self.add(name, handler, idempotent=idempotent)
@@ -151,21 +152,21 @@ class Serving:
         self.in_hand_of_type = 0
         self.in_hand_of_host = 0
         self.executed = 0
-        """Handlers that were begun."""
+        """Handlers that were started."""
         self.suppressed = 0
-        """Messages that came again and were not executed again."""
+        """Duplicate messages that were not executed again."""
         self.uncertain = 0
-        """Messages that may have been executed by somebody else, and were not here."""
+        """Messages that another process may have executed, and that were not executed here."""
         self.on_finished: Callable[[], None] = lambda: None
-        """Called when a request is over that nobody gets an answer to."""
+        """Called when a request without an answer is over."""
 
     @property
     def idle(self) -> bool:
-        """Nothing is in hand."""
+        """No request is in hand."""
         return not (self.in_hand_of_type or self.in_hand_of_host or self._waiting)
 
     def take(self, envelope: Envelope, delivery: Delivery, *, of_type: bool) -> None:
-        """A request came."""
+        """Process a request that was received."""
         if self._is_duplicate(envelope, delivery):
             self.suppressed += 1
             return
@@ -182,7 +183,7 @@ class Serving:
             self._waiting.append(request)
 
     def finish(self, request: Request, body: object, error: RemoteError | None) -> None:
-        """A request is answered, or has failed; :meth:`settle` follows when the broker has taken the answer."""
+        """Answer or fail a request; :meth:`settle` follows when the broker has taken the answer."""
         if request.over:
             return
         if request.wants_answer:
@@ -202,7 +203,7 @@ class Serving:
         return seen is not Seen.NEW
 
     def _refusal(self, request: Request) -> RemoteError | None:
-        """Why a request is not executed here; None when it is."""
+        """The error for a request that is not executed here; None when it is executed."""
         envelope, options = request.envelope, self._options
         command = self._commands.by_name.get(envelope.command)
         if command is None:
@@ -237,7 +238,10 @@ class Serving:
             self._call(request, command.handler)
 
     def _start_waiting(self) -> None:
-        """Start what waits, as far as there is room: in a loop, for a quick command is over before it returns here."""
+        """Start waiting requests as far as there is room.
+
+        It is a loop, because the end of a quick command calls this method again before ``_start`` returns.
+        """
         if self._starting:
             return
         self._starting = True
@@ -262,7 +266,7 @@ class Serving:
             self.finish(request, None, _as_remote(error))
 
     def settle(self, request: Request, error: RemoteError | None = None) -> None:
-        """A request is over: its messages are accepted, or rejected with an error, and its id is known for done."""
+        """A request is over: accept its messages, or reject them with an error, and note its id as done."""
         for delivery in request.deliveries:
             if error is None:
                 delivery.accept()
@@ -282,7 +286,7 @@ class Serving:
 
 
 def _as_remote(error: Exception) -> RemoteError:
-    """What the caller learns of an exception: a refusal as it is meant, anything else by its name and text."""
+    """The error that the caller gets for an exception: a RemoteError unchanged, any other by its text or name."""
     if isinstance(error, RemoteError):
         return error
     if isinstance(error, ServiceError):

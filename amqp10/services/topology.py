@@ -1,4 +1,4 @@
-"""What a service declares at the broker: the same every time, so that any service may be the first, and any number may.
+"""The declarations of a service at the broker. They are the same for each, so any number of services may make them.
 
 =====================  ======  ====================================================================
 exchange               type    binding keys
@@ -7,13 +7,13 @@ exchange               type    binding keys
 ``services.groups``    direct  ``TYPE.*`` and ``*.*`` → queue TYPE.HOST, literally
 =====================  ======  ====================================================================
 
-Two exchanges, because wildcards live in binding keys and not in routing keys: a message that is published with the key
-``TYPE.*`` matches no binding ``TYPE.HOST``. And a queue TYPE.HOST bound by the pattern ``TYPE.*`` would get the
-messages to every other host of its type as well.
+There are two exchanges, because wildcards work in binding keys and not in routing keys: a message that is published
+with the key ``TYPE.*`` matches no binding ``TYPE.HOST``. If a queue TYPE.HOST were bound by the pattern ``TYPE.*``,
+it would also get the messages to every other host of its type.
 
 The queue TYPE has any number of consumers. The queue TYPE.HOST has one at a time, by ``x-single-active-consumer``: a
-second process of the same name waits until the first one goes, and order is kept. A host that never comes back leaves
-no queue behind: ``x-expires``.
+second process of the same name waits until the first one goes, and order is kept. The queue of a host that never comes
+back is deleted by ``x-expires``.
 """
 
 from urllib.parse import quote
@@ -25,13 +25,13 @@ from amqp10.services.naming import EXCHANGE, GROUPS_EXCHANGE, Place, group_key
 from amqp10.services.options import ServiceOptions
 
 CONFLICT = 409
-"""The status of a declaration that does not agree with what exists."""
+"""The status of a declaration that differs from the existing queue or exchange."""
 
 
 async def declare(connection: ClientConnection, place: Place, options: ServiceOptions) -> None:
-    """Declare exchanges, queues and bindings for a host. Nothing happens to what exists and agrees.
+    """Declare exchanges, queues and bindings for a host. Existing ones that agree stay as they are.
 
-    Raises DeclaredDifferently, RequestRefused for what the user may not declare, and what the connection raises.
+    Raises DeclaredDifferently, RequestRefused for what the user may not declare, and the errors of the connection.
     """
     of_type = Place(place.type)
     await _put(connection, "exchange", EXCHANGE, {"type": "topic", "durable": True})

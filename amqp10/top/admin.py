@@ -1,4 +1,4 @@
-"""Asks the admin server: JSON over HTTP, one request on a connection, blocking. Whoever calls this does so in a thread.
+"""Asks the admin server: JSON over HTTP, one request on a connection, blocking. Call it in a thread.
 
 Every answer is bounded in bytes and every list in rows, whatever the broker has.
 """
@@ -18,7 +18,7 @@ NO_ADMIN_SERVER = "does not answer as an admin server does"
 ANSWER_BYTES_MAX = 16 * 2**20
 """Of one answer: a page of a list has about 0.5 MiB."""
 ROWS_MAX = 5000
-"""Of one kind: more than anybody looks at, and few enough to be fetched each second."""
+"""The most rows of one kind: more than a user reads, and few enough to be fetched each second."""
 
 
 class AdminError(Exception):

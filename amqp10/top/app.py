@@ -20,7 +20,7 @@ from amqp10.top.rows import LinkRow, Order
 
 REFRESH_S = 1.0
 SHOWN_MAX = 200
-"""Lines of the table. Sorted as it is, what stands below is not what anybody looks for."""
+"""Lines of the table. The table is sorted, so a user seldom looks for the rows below."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""A service of ``bench.calls``: reads its plan from standard input, and measurements behind it; reports as JSON lines.
+"""A service of ``bench.calls``: reads its plan, then measurements, from standard input, and reports in JSON lines.
 
-A caller makes each measurement and reports. A host reports what it executed whenever a line comes. Both end with their
-input.
+A caller makes each measurement and reports. A host reports what it has executed whenever a line arrives. Both end with
+their input.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from bench.calling.plan import COMMAND, Measurement, Plan
 
 
 def say(event: str, **figures: object) -> None:
-    """One line to the process that conducts."""
+    """Write one line to the parent process."""
     print(json.dumps({"event": event, **figures}), flush=True)
 
 
 async def read_line() -> str:
-    """The next line that we are told; empty at the end."""
+    """Read the next line from the parent process; empty at the end."""
     return await trio.to_thread.run_sync(sys.stdin.readline)
 
 
 def commands(plan: Plan) -> Commands:
-    """What a host does; a caller does nothing for others."""
+    """The commands of a host; a caller has none."""
     made = Commands()
     if plan.role == "caller":
         return made
@@ -45,7 +45,7 @@ def commands(plan: Plan) -> Commands:
 
 
 async def serve(plan: Plan) -> None:
-    """Be the service until the input ends."""
+    """Run the service until the input ends."""
     options = ServiceOptions(durable=plan.durable)
     async with Service.open(
         plan.url, type=plan.type, host="bench", commands=commands(plan), options=options

@@ -1,6 +1,6 @@
-"""The calling side: tasks that call, each as soon as it has its answer, and what is noted of every call.
+"""The calling side: tasks that make one call after the other, and a record of every call.
 
-Bodies differ: they begin with a count, so that the answer to another call is known for what it is.
+Each body begins with a different count, so that an answer to another call is noticed.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from amqp10.services import ServiceError
 from bench.calling.plan import COMMAND, FAST, SLOW, Calls, Measurement
 
 TIME_OUT_S = 30.0
-"""Of calls: an answer that takes longer counts as lost."""
+"""The time-out of a call: an answer that takes longer counts as lost."""
 NS_PER_MS = 1e6
 
 
 class Calling(Protocol):
-    """What is measured of a service."""
+    """The part of a service that is measured."""
 
     async def call(self, target: str, command: str, body: object = b"", *, time_out_s: float | None = None) -> object:
-        """Have a command executed, and wait for its answer."""
+        """Execute a command on the target, and wait for its answer."""
 
 
 class Caller:
-    """One measurement: the calls that are made, and what became of them."""
+    """One measurement: makes the calls, and counts their results."""
 
     def __init__(self, service: Calling, measurement: Measurement) -> None:
         self._service = service
@@ -39,11 +39,11 @@ class Caller:
         self._wrong = 0
         self._problem = ""
         self._latencies_ns: list[int] | None = None
-        """Of calls that began behind the warm-up; None until then."""
+        """Latencies of calls that began after the warm-up; None before."""
         self._over = False
 
     async def run(self) -> Calls:
-        """Make the calls and wait for every answer."""
+        """Make the calls, and wait for every answer."""
         told = self._measurement
         async with trio.open_nursery() as slow:
             for number in range(told.slow_in_flight):
@@ -87,7 +87,7 @@ class Caller:
                 self._note_wrong(f"the answer to {body!r} is {answer!r}")
 
     async def _call_slow(self, delay_s: float) -> None:
-        """Begin later than the others: else all of them would be answered, and call again, at the same moment."""
+        """Start with a delay. Without it all calls would be answered, and made again, at the same moment."""
         await trio.sleep(delay_s)
         while True:
             await self._service.call(SLOW, COMMAND, b"slow", time_out_s=60 * TIME_OUT_S)
@@ -99,7 +99,7 @@ class Caller:
 
 
 def percentile(values: Sequence[int], percent: float) -> float:
-    """The smallest value that so many percent of the values do not exceed; not a number for no values."""
+    """The smallest value that is not exceeded by so many percent of the values; NaN for no values."""
     if not values:
         return float("nan")
     ranked = sorted(values)

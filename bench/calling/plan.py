@@ -1,4 +1,4 @@
-"""What the processes of ``bench.calls`` are told, and what a caller tells of its calls."""
+"""The data that processes of ``bench.calls`` receive, and the report of a caller."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ Role: TypeAlias = Literal["caller", "host"]
 FAST, SLOW, CALLER = "FAST", "SLOW", "CALLER"
 """Types of services: the two that are called, and the one that calls them."""
 COMMAND = "echo"
-"""What hosts do: the answer is the body of the request."""
+"""The only command of hosts: the answer is the body of the request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A service to be: one that calls, or one that answers."""
+    """The plan of one service: whether it calls or answers, and how."""
 
     url: str
     role: Role
     type: str
     durable: bool
     answers_after_s: float | None = 0.0
-    """What a host waits before it answers. None: it never answers."""
+    """How long a host waits before it answers; None: it never answers."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -35,13 +35,13 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """Calls to make: ``in_flight`` at any time, each followed by the next one as soon as it is answered."""
+    """The calls to make: ``in_flight`` at any time; each answer is followed by the next call at once."""
 
     seconds: float
     warm_up_seconds: float
     in_flight: int
     slow_in_flight: int
-    """Calls to the slow service meanwhile; nobody waits for their answers in the end."""
+    """Calls in flight to the slow service at the same time; the caller does not wait for their answers at the end."""
     body_bytes: int
 
     def to_json(self) -> str:
@@ -54,18 +54,18 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calls:
-    """What a caller saw. All calls count for the time of the processor, those behind the warm-up for the rest."""
+    """A caller's counts. CPU time is per call of all calls; the other figures are for calls after the warm-up."""
 
     all_calls: int
-    """Answered, with the warm-up."""
+    """Answered calls, with those of the warm-up."""
     calls: int
-    """Answered behind the warm-up."""
+    """Answered calls after the warm-up."""
     seconds: float
     p50_ms: float
     p99_ms: float
     wrong: int
-    """Calls whose answer was not the body that they sent, or that ended in an error."""
+    """Calls whose answer was not their own body, or that ended in an error."""
     problem: str
-    """The first of these, in words."""
+    """The first of these, as a text."""
     slow_answers: int
-    """Calls to the slow service that were answered meanwhile."""
+    """Calls to the slow service that were answered during the measurement."""

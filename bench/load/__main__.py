@@ -31,16 +31,16 @@ from bench.load.plan import Plan
 from bench.load.wire import WireError
 
 QUIET_NS: Final = 2 * 10**9
-"""A consumer that does not know how many messages are left for it stops when none came for this long."""
+"""A consumer that does not know how many messages are left for it stops when none arrived for this long."""
 LINGER_NS: Final = 50 * 10**6
-"""How long a consumer that has everything waits for what should not come."""
+"""How long a consumer that has received everything waits for messages that must not come."""
 IDLE_SECONDS: Final = 0.05
 FEW_CONNECTIONS: Final = 64
-"""Up to here select(), whose time-outs are finer than epoll's milliseconds."""
+"""Up to this number select() is used, whose time-outs are finer than epoll's milliseconds."""
 
 
 class LoadProcess:
-    """The loop over all connections, and the conversation with who started us."""
+    """The loop over all connections, and the conversation with the parent process."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -106,7 +106,7 @@ class LoadProcess:
         self._input += data
 
     def _await_order(self) -> dict[str, int | None] | None:
-        """The next order; the loop goes on meanwhile. None when the input ended."""
+        """Return the next order, running the loop meanwhile; None when the input has ended."""
         while b"\n" not in self._input and not self._input_ended:
             self._turn()
         line, _, self._input = self._input.partition(b"\n")
@@ -190,7 +190,7 @@ def say(event: str, **fields: object) -> None:
 
 
 def _first_line(descriptor: int) -> str:
-    """One line, read byte by byte so that nothing behind it is taken from the loop."""
+    """Read one line, byte by byte so that later input is left for the loop."""
     line = b""
     while (byte := os.read(descriptor, 1)) not in (b"", b"\n"):
         line += byte
@@ -198,7 +198,7 @@ def _first_line(descriptor: int) -> str:
 
 
 def main() -> int:
-    """Serve one plan."""
+    """Carry out one plan."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, hard), hard))
     line = _first_line(sys.stdin.fileno())

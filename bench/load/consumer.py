@@ -1,11 +1,11 @@
-"""The receiving end: checks every delivery, settles it, keeps the link credit topped up.
+"""The receiving end of a link: checks every delivery, settles it, and tops up link credit.
 
-Link credit is set to its full amount when the link starts and again whenever less than half of it is left, as
-the brokers' documents advise for 200. A bulk consumer settles what one read brought in one range per run of
+Link credit is set to its full amount when the link starts and again whenever less than half of it is left, as the
+brokers' documents advise for 200. A bulk consumer settles the deliveries of one read with one range per run of
 delivery-ids; an unbatched one writes a disposition for each message.
 
-Checked are: the order and completeness of sequence numbers (`ledger`), the whole body, and that the broker
-never delivers beyond the link credit it was given. Sans-IO: `output` returns what the socket is to be given.
+It checks the order and completeness of sequence numbers (`ledger`), the whole body, and that the broker never delivers
+beyond the link credit. Sans-IO: `output` returns the bytes for the socket.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ONE_AFTER_ID = bytes.fromhex("40 41 00532445")
 
 
 def latency_histogram() -> HdrHistogram:
-    """From intended send to arrival, in microseconds."""
+    """A histogram of the time from intended send to arrival, in microseconds."""
     return HdrHistogram(1, LATENCY_MICROSECONDS_MAX, LATENCY_DIGITS)
 
 
@@ -61,7 +61,7 @@ class Consumer:
     # What the broker sends
 
     def transfers(self, data: bytes, at: int, now_ns: int) -> int:
-        """Take the complete transfer frame at `at` and all like it behind; the position after them."""
+        """Take the complete transfer frame at `at` and like ones behind it; returns the position after them."""
         if self._shape is not None and (run := self._shape.run(data, at)) is not None:
             self._take_run(run, settled=self._shape.settled, now_ns=now_ns)
             return at + run.deliveries * self._shape.stride
@@ -81,7 +81,7 @@ class Consumer:
             self._record(stamp, now_ns)
 
     def _take_frame(self, frame: bytes, now_ns: int) -> None:
-        """A frame of a shape not known yet, or one of several of a message."""
+        """Take a frame of an unknown shape, or one of several frames of a message."""
         self.frames += 1
         parts = take_apart(frame)
         if parts.aborted:
@@ -138,7 +138,7 @@ class Consumer:
     # What we send
 
     def output(self) -> list[bytes]:
-        """The dispositions that are due, one item per system call of an unbatched consumer."""
+        """The dispositions to send now, one item per system call of an unbatched consumer."""
         due, self._to_settle = self._to_settle, []
         if self._bulk:
             return [disposition(first, last, role=ROLE_RECEIVER) for first, last in due]
@@ -149,7 +149,7 @@ class Consumer:
         ]
 
     def top_up(self) -> int | None:
-        """The link credit to announce now, None while enough is left."""
+        """The link credit to announce now; None while enough is left."""
         if not self._started or self._link_credit >= self._top_up_below:
             return None
         self._link_credit = self._full_link_credit

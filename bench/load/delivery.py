@@ -1,10 +1,9 @@
-"""What a broker's deliveries look like on the wire, learned from one of them.
+"""The bytes of a broker's deliveries, learned from the first one.
 
-Brokers encode transfers as they like and put sections of their own before the body. So the first delivery is
-taken apart field by field (`take_apart`), and what was learned is a `DeliveryShape`: which bytes of the frame
-change from delivery to delivery (delivery-id, delivery-tag, the body's numbers) and that all others stay.
-Following frames are then checked many at a time: with the changing columns blanked out they must equal as
-many copies of the first, byte for byte.
+Brokers encode transfers in different ways and put sections of their own before the body. So the first delivery is
+parsed field by field (`take_apart`). The result is a `DeliveryShape`: which bytes of the frame change from delivery to
+delivery (delivery-id, delivery-tag, the body's numbers), while all others stay. Following frames are then checked many
+at a time: without the changing columns they must equal as many copies of the first frame, byte for byte.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from bench.load.stencil import equal_prefix, read_column
 from bench.load.wire import DATA, WireError, decode, list_spans, skip
 
 FEW = 12
-"""Below so many frames, going through them one by one is cheaper than columns: see `limit`."""
+"""With fewer frames, checking them one by one is cheaper than by columns: see `limit`."""
 
 _RUN_BYTES_MAX = 256 * 1024
 _NUMBERS = struct.Struct(">IQ")
@@ -28,7 +27,7 @@ _NUMBERS = struct.Struct(">IQ")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """One transfer frame taken apart; positions count from the frame's first byte."""
+    """One parsed transfer frame; positions count from the frame's first byte."""
 
     delivery_id: int | None
     id_span: tuple[int, int]
@@ -40,7 +39,7 @@ class Parts:
 
 
 def take_apart(frame: bytes) -> Parts:
-    """The fields of a transfer frame [2.7.5]."""
+    """Parse the fields of a transfer frame [2.7.5]."""
     list_at = skip(frame, 4 * frame[4] + 1)
     spans = list_spans(frame, list_at)
 
@@ -60,7 +59,7 @@ def take_apart(frame: bytes) -> Parts:
 
 
 def body_span(payload: bytes, at: int = 0) -> tuple[int, int]:
-    """Where the content of the data section begins and ends; other sections are passed over [3.2]."""
+    """Where the content of the data section begins and ends; other sections are skipped [3.2]."""
     while at < len(payload):
         value_at = skip(payload, at + 1)
         if payload[at + 1 : value_at] == bytes((0x53, DATA)):
@@ -70,9 +69,9 @@ def body_span(payload: bytes, at: int = 0) -> tuple[int, int]:
 
 
 class Run(NamedTuple):
-    """Deliveries of like shape with consecutive delivery-ids.
+    """Deliveries of the same shape with consecutive delivery-ids.
 
-    Their sequence numbers are consecutive and of one publisher as well, unless `scattered` lists each.
+    Their sequence numbers are consecutive and from one publisher as well, unless `scattered` lists each of them.
     """
 
     deliveries: int
@@ -84,9 +83,9 @@ class Run(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where in a delivery's bytes that stands which changes from one to the next.
+    """The places in a delivery's bytes that change from one delivery to the next.
 
-    AMQP 0.9.1 deliveries have such places too: the low half of the delivery-tag is the id there, and nothing is a tag.
+    AMQP 0.9.1 deliveries have such places too: there the id is the low half of the delivery-tag, and there is no tag.
     """
 
     id_at: int
@@ -97,14 +96,14 @@ class Places(NamedTuple):
 
 
 def places_of(frame: bytes, parts: Parts) -> Places:
-    """The places in a transfer frame; constructors and the size of the tag stay."""
+    """The places in a transfer frame; constructors and the size of the tag do not change."""
     id_at, tag_start = parts.id_span[0] + 1, parts.tag_span[0] + 2
     body_at, _ = body_span(frame, parts.payload_at)
     return Places(id_at, tag_start, parts.tag_span[1], body_at, parts.settled)
 
 
 class DeliveryShape:
-    """A delivery of which only the delivery-id, the tag and the body's numbers may change."""
+    """The shape of a delivery: only the delivery-id, the tag and the body's numbers may change."""
 
     __slots__ = (
         "_blank",
@@ -122,7 +121,8 @@ class DeliveryShape:
 
     @staticmethod
     def learnable(frame: bytes, parts: Parts) -> bool:
-        """Whether the delivery-id has its full width, which small ones have not, and the tag a short one."""
+        """Whether a shape can be learned: the delivery-id has its full width, unlike small ones, and the tag is
+        short."""
         return parts.id_span[1] - parts.id_span[0] == 5 and frame[parts.tag_span[0]] == 0xA0 and not parts.more
 
     def __init__(self, frame: bytes, places: Places, traffic: Traffic) -> None:
@@ -145,7 +145,7 @@ class DeliveryShape:
         self._blank = bytes(self._capacity)
 
     def _layout(self, frame: bytes, tag_start: int, tag_end: int) -> tuple[struct.Struct, tuple[bytes, ...]]:
-        """The frame as one struct, constants and numbers in turn, and what the constants are."""
+        """The frame as one struct, constants and numbers alternating, and the values of the constants."""
         stamp = "Q" if self._stamped else ""
         id_end, numbers_end = self._id_at + 4, self._body_at + 12 + 8 * self._stamped
         fields = struct.Struct(
@@ -161,7 +161,7 @@ class DeliveryShape:
         return fields, constants
 
     def run(self, data: bytes, at: int) -> Run | None:
-        """A run of this shape at `at`, as long as halving finds it; None when the first frame differs."""
+        """A run of this shape at `at`, of the length that halving finds; None when the first frame differs."""
         if data[at : at + 4] != self._image[:4]:
             return None
         count = min((len(data) - at) // self.stride, self._capacity)
@@ -175,7 +175,7 @@ class DeliveryShape:
         return None
 
     def _few(self, data: bytes, at: int, count: int) -> Run | None:
-        """As `run`, for a few frames: one by one, and only as long as sequence numbers are consecutive."""
+        """As `run`, for a few frames: one by one, and only while sequence numbers are consecutive."""
         before_id, before_tag, before_body, after = self._constants
         deliveries = first_id = publisher = first_sequence = 0
         stamps = []
@@ -187,7 +187,7 @@ class DeliveryShape:
             elif (row[1] - first_id, row[4], row[5] - first_sequence) != (deliveries, publisher, deliveries):
                 break
             deliveries += 1
-            stamps.append(row[6])  # the time stamp, or what follows the numbers: then nobody looks
+            stamps.append(row[6])  # the time stamp; without one, the bytes behind the numbers, which are then ignored
         if not deliveries:
             return None
         return Run(deliveries, first_id, publisher, first_sequence, None, stamps if self._stamped else ())
@@ -201,7 +201,7 @@ class DeliveryShape:
         return frames == self._image[:end]
 
     def _read(self, data: bytes, at: int, count: int) -> Run | None:
-        """The run's numbers; None when its delivery-ids are not consecutive."""
+        """Read the run's numbers; None when its delivery-ids are not consecutive."""
         stride, body_at = self.stride, at + self._body_at
         ids = read_column(data, at + self._id_at, stride=stride, count=count, width=4)
         if ids[0] + count > 2**32 or ids != array("I", range(ids[0], ids[0] + count)):

@@ -1,9 +1,8 @@
 """One connection of a load process after its session has begun: at most one sending and one receiving link.
 
-Keeps the session's numbers [2.5.6]: a publisher never sends beyond the broker's incoming-window, and every
-flow that we send carries ours. Our own window is as good as open, because what is measured is link credit. A
-link that the broker detaches, an ended session or a closed connection is a `WireError` with the broker's
-reason.
+It keeps the session's numbers [2.5.6]: a publisher never sends beyond the broker's incoming-window, and every flow that
+we send has our numbers. Our own window is practically unlimited, because link credit is what is measured. When the
+broker detaches a link, ends the session or closes the connection, `WireError` is raised with the broker's reason.
 
 Sans-IO: bytes in (`receive_data`), bytes out (`output`), and the time is handed in.
 """
@@ -20,7 +19,7 @@ from bench.load.publisher import Publisher
 from bench.load.wire import SERIAL_MASK, Frame, WireError, serial_difference
 
 INCOMING_WINDOW = 2**31 - 1
-"""Ours, restated in every flow: the largest for which serial arithmetic is defined, so never the limit."""
+"""Our window, sent in every flow: the largest for which serial arithmetic is defined, so never the limit."""
 OUTGOING_WINDOW = 2**32 - 1
 
 _CLOSING = {
@@ -33,7 +32,7 @@ _ERROR_FIELD = {wire.DETACH: 2, wire.END: 0, wire.CLOSE: 0}
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What the broker said in open and begin, and on which channel it says more."""
+    """The broker's values from open and begin, and the channel on which it sends."""
 
     max_frame_size: int
     next_incoming_id: int
@@ -42,7 +41,7 @@ class Session:
 
 
 def closing_reason(frame: Frame) -> str:
-    """Why the broker ended something, in its own words."""
+    """Why the broker ended a link, session or connection: its own text."""
     error = frame.field(_ERROR_FIELD[frame.code])
     reason = "without a reason"
     if isinstance(error, wire.Described) and isinstance(error.value, list):
@@ -113,7 +112,7 @@ class Endpoint:
         return self._unanswered == 0
 
     def start(self, now_ns: int) -> None:
-        """Publish and consume from now on."""
+        """Begin to publish and consume."""
         if self.publisher:
             self.publisher.start(now_ns)
         if self.consumer:
@@ -122,7 +121,7 @@ class Endpoint:
     # What the broker sends
 
     def receive_data(self, data: bytes, now_ns: int) -> None:
-        """Take what one read brought; an incomplete frame waits for the next."""
+        """Take the bytes of one read; an incomplete frame waits for the next read."""
         if self._rest:
             data = self._rest + data
         at, end = 0, len(data)
@@ -193,7 +192,7 @@ class Endpoint:
         return wire.frame(wire.composite(wire.FLOW, *session_fields, *link_fields), channel=self._channel)
 
     def _echo(self, *, for_publisher: bool, of_session: bool) -> bytes:
-        """The flow that answers one with echo set [2.7.4]."""
+        """The flow that answers a flow with echo set [2.7.4]."""
         if of_session:
             return self._flow()
         if for_publisher and self.publisher:
@@ -206,7 +205,7 @@ class Endpoint:
         return self._flow(wire.uint(self._consumer_handle), wire.uint(consumer.delivery_count), wire.uint(link_credit))
 
     def output(self, now_ns: int) -> list[bytes | memoryview]:
-        """What to write now, one item per system call; the items are valid until the next call."""
+        """The bytes to write now, one item per system call; the items are valid until the next call."""
         pieces, self._control = self._control, []
         if self.consumer:
             pieces += self.consumer.output()
@@ -224,5 +223,5 @@ class Endpoint:
         return self.publisher is not None and self.publisher.ready(self._window, now_ns) > 0
 
     def wake_ns(self) -> int | None:
-        """When `output` has to be asked again although nothing arrived."""
+        """When `output` must be called again although no input has arrived."""
         return self.publisher.wake_ns(self._window) if self.publisher else None

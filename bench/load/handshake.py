@@ -1,6 +1,6 @@
-"""Getting a connection to the point where links can be attached: blocking, step by step, as clients do.
+"""Opens a connection up to the point where links can be attached: blocking, step by step, as clients do.
 
-Everything has one time limit per step. What arrives behind the last awaited frame is kept in `rest`.
+Each step has the same time limit. Bytes behind the last awaited frame are kept in `rest`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ READ_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a broker listens and who we are there."""
+    """A broker's address, and our user and password."""
 
     host: str
     port: int
@@ -29,7 +29,7 @@ class Place:
 
     @staticmethod
     def of(url: str) -> Place:
-        """From amqp://user:password@host:port; guest and 5672 where something is missing."""
+        """Parse amqp://user:password@host:port; guest and 5672 are the defaults."""
         parts = urlsplit(url)
         if parts.scheme != "amqp" or not parts.hostname:
             raise ValueError(f"{url!r} is not of the form amqp://user:password@host:port")
@@ -42,12 +42,12 @@ class Place:
 
 
 class Conversation:
-    """A blocking connection with a session on channel 0, and more of them when asked."""
+    """A blocking connection with a session on channel 0, and further sessions on request."""
 
     def __init__(self, url: str, *, max_frame_size: int, container_id: str) -> None:
         place = Place.of(url)
         self.rest = b""
-        self._channel = 0  # of the frame read last
+        self._channel = 0  # of the last frame read
         self.socket = socket.create_connection((place.host, place.port), timeout=STEP_SECONDS)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
@@ -85,7 +85,7 @@ class Conversation:
         return opened.number(2, 2**32 - 1), properties if isinstance(properties, dict) else {}
 
     def begin(self, channel: int = 0) -> Session:
-        """A session on this channel of ours."""
+        """Begin a session on this channel of ours."""
         begin = wire.composite(wire.BEGIN, wire.NULL, wire.uint(0), wire.uint(2**31 - 1), wire.uint(2**32 - 1))
         self.send(wire.frame(begin, channel=channel))
         begun = self.await_frame(wire.BEGIN)
@@ -95,7 +95,7 @@ class Conversation:
         self.socket.sendall(b"".join(frames))
 
     def await_frame(self, code: int) -> Frame:
-        """The next frame with this performative; others are passed over, but an end of anything raises."""
+        """Return the next frame with this performative; others are skipped, but a detach, end or close raises."""
         while True:
             frame = self.next_frame()
             if frame is None:
@@ -106,7 +106,7 @@ class Conversation:
                 raise WireError(closing_reason(frame))
 
     def next_frame(self) -> Frame | None:
-        """The next frame; None for an empty one."""
+        """Return the next frame; None for an empty one."""
         while len(self.rest) < 8 or len(self.rest) < (size := struct.unpack_from(">I", self.rest)[0]):
             self._read()
         self._channel = int.from_bytes(self.rest[6:8], "big")
@@ -128,13 +128,13 @@ class Conversation:
         self.rest += data
 
     def close(self) -> None:
-        """Close with a close frame and wait for the broker's, so that it is done with us afterwards."""
+        """Send close and wait for the broker's close, so that the broker has processed everything."""
         try:
             self.socket.settimeout(STEP_SECONDS)
             self.send(wire.frame(wire.composite(wire.CLOSE)))
             while (frame := self.next_frame()) is None or frame.code != wire.CLOSE:
                 pass
         except (WireError, OSError):
-            pass  # it is gone already, which is all that was wanted
+            pass  # it is closed already, which is the aim
         finally:
             self.socket.close()

@@ -1,8 +1,8 @@
-"""Who sent what, who got what: the proof that a run lost, doubled and reordered nothing.
+"""The ledger of sent and received messages: the proof that a run lost, duplicated and reordered none.
 
-A message is named by its publisher and its sequence number, counted from 0 by each publisher. What one
-consumer gets is kept as ranges in order of arrival, so a run of consecutive numbers costs as much as one
-message. The verdict is made once, at the end, over all consumers together.
+A message is named by its publisher and its sequence number, counted from 0 by each publisher. The messages of one
+consumer are kept as ranges in order of arrival, so a run of consecutive numbers costs as much as one message. The
+verdict is made once, at the end, over all consumers together.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Range = tuple[int, int]
 
 
 class Arrivals:
-    """What one consumer got from one publisher, as ranges in order of arrival."""
+    """The messages of one consumer from one publisher, as ranges in order of arrival."""
 
     __slots__ = ("_counts", "_firsts", "_next")
 
@@ -39,7 +39,7 @@ class Arrivals:
 
 
 class Ledger:
-    """What one consumer got, by publisher."""
+    """The messages of one consumer, by publisher."""
 
     __slots__ = ("_arrivals", "total")
 
@@ -48,7 +48,7 @@ class Ledger:
         self.total = 0
 
     def add(self, publisher: int, first: int, count: int) -> None:
-        """`count` messages of one publisher arrived, numbered from `first` on without a gap."""
+        """Note that `count` messages of one publisher arrived, numbered from `first` on without a gap."""
         arrivals = self._arrivals.get(publisher)
         if arrivals is None:
             arrivals = self._arrivals[publisher] = Arrivals()
@@ -61,7 +61,7 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Counts of what went wrong, in messages; a run is a result only when all are 0."""
+    """Counts of errors, in messages; a run is valid only when all are 0."""
 
     lost: int = 0
     duplicated: int = 0
@@ -88,10 +88,9 @@ class Verdict:
 
 
 def judge(published: Mapping[int, int], consumers: Iterable[Mapping[int, list[Range]]]) -> Verdict:
-    """Compare how many messages each publisher sent with what all consumers got.
+    """Compare the number of messages that each publisher sent with the messages that all consumers got.
 
-    A message is *reordered* when a consumer gets it after a later one of the same publisher, and not for the
-    second time.
+    A message is *reordered* when a consumer gets it after a later one of the same publisher, and for the first time.
     """
     got = list(consumers)
     verdict = Verdict()
@@ -128,7 +127,7 @@ def _distinct(ranges: list[Range]) -> int:
 
 
 def _reordered(ranges: list[Range]) -> int:
-    """Numbers that came after a higher one, less those that came before already."""
+    """How many numbers came after a higher one, not counting repeated numbers."""
     if all(a[0] + a[1] <= b[0] for a, b in pairwise(ranges)):
         return 0
     late = highest = 0

@@ -1,8 +1,8 @@
-"""How fast the load generator is by itself: `python -m bench.load.limit`.
+"""The speed of the load generator itself: `python -m bench.load.limit`.
 
-A broker that could be faster than what drives it is not measured. So this runs a publisher and a
-consumer in memory, without a socket, against a peer that costs nothing, and prints nanoseconds per message.
-Sockets come on top: a system call takes 2 to 4 µs, and in bulk some 0.2 µs per KiB.
+A broker that is faster than its load generator cannot be measured. So this runs a publisher and a consumer in memory,
+without a socket, against a peer that costs nothing, and prints nanoseconds per message. Sockets add to that: a system
+call takes 2 to 4 µs, and in bulk some 0.2 µs per KiB.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WINDOW = 2**31 - 1
 
 
 def publisher_seconds(traffic: Traffic, link_credit: int) -> float:
-    """Time to make `MESSAGES` messages, with this much link credit each time nothing is left."""
+    """Time to make `MESSAGES` messages, with this much link credit each time none is left."""
     publisher = Publisher(1, traffic, 131072)
     publisher.start(0)
     before = time.perf_counter()
@@ -34,7 +34,7 @@ def publisher_seconds(traffic: Traffic, link_credit: int) -> float:
 
 
 def consumer_seconds(traffic: Traffic, per_read: int) -> float:
-    """Time to check and settle `MESSAGES` messages that arrive so many at a time."""
+    """Time to check and settle `MESSAGES` messages that arrive ``per_read`` at a time."""
     unit = message_unit(1, traffic, 131072)
     stencil = Stencil(unit.data, per_read)
     consumer = Consumer(traffic, 2 * per_read)
@@ -56,7 +56,7 @@ def consumer_seconds(traffic: Traffic, per_read: int) -> float:
 
 
 def main() -> int:
-    """Print the limits for the shapes and sizes that scenarios use."""
+    """Print the limits for the shapes and sizes in the scenarios."""
     print(f"{'':24}{'at a time':>10}{'publisher':>12}{'consumer':>12}   ns per message")
     for size in (12, 256, 4096):
         traffic = Traffic(size=size, messages=MESSAGES)

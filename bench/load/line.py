@@ -1,6 +1,6 @@
-"""A connection in the loop of a load process: the socket, the protocol's endpoint, and what is still to be written.
+"""A connection in the loop of a load process: the socket, the protocol's endpoint, and pending output.
 
-Every write is non-blocking, and an endpoint is asked for more only when all it wanted to write is written.
+Every write is non-blocking, and an endpoint is asked for more output only when all earlier output is written.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from bench.load.sessions import Sessions
 from bench.load.wire import WireError
 
 KEEP_ALIVE_NS: Final = 5 * 10**9
-"""An empty frame after this long without sending; brokers want one within 10 s or more."""
+"""An empty frame is sent after this long without output; brokers require one within 10 s or more."""
 
 
 class AnyPublisher(Protocol):
-    """What the loop wants to know of a publisher, whichever protocol it speaks."""
+    """What the loop needs of a publisher, in either protocol."""
 
     publisher: int
     sent: int
@@ -43,7 +43,7 @@ class AnyPublisher(Protocol):
 
 
 class AnyConsumer(Protocol):
-    """What the loop wants to know of a consumer."""
+    """What the loop needs of a consumer."""
 
     ledger: Ledger
     latency: HdrHistogram
@@ -70,7 +70,7 @@ class AnyEndpoint(Protocol):
 
 
 class AnyConversation(Protocol):
-    """What got the connection open, and closes it."""
+    """The conversation that opened the connection, and closes it."""
 
     rest: bytes
     socket: socket
@@ -101,7 +101,7 @@ class Line:
         self.endpoint.receive_data(data, time.monotonic_ns())
 
     def write(self, now_ns: int) -> None:
-        """Write what is pending, or what the endpoint wants now, as far as the socket takes it."""
+        """Write the pending output, or else the endpoint's next output, as far as the socket takes it."""
         if not self._pending:
             self._pending.extend(self.endpoint.output(now_ns))
             if not self._pending and now_ns - self._last_write_ns >= KEEP_ALIVE_NS:
@@ -111,7 +111,7 @@ class Line:
         self.flush()
 
     def flush(self) -> None:
-        """Write what is pending, as far as the socket takes it."""
+        """Write the pending output, as far as the socket takes it."""
         while self._pending:
             piece = self._pending[0]
             try:
@@ -134,7 +134,7 @@ class Line:
 def opened_10(
     url: str, traffic: Traffic, applications: Sequence[Application], *, name: str, max_frame_size: int
 ) -> tuple[Line, dict[str, str]]:
-    """An AMQP 1.0 connection with a session for each application, and what the broker says it is."""
+    """Open an AMQP 1.0 connection with a session for each application; also returns the broker's properties."""
     conversation = Conversation(url, max_frame_size=max_frame_size, container_id=name)
     more = [conversation.begin(channel) for channel in range(1, len(applications))]
     broker = {key: value for key, value in conversation.properties.items() if isinstance(value, str)}
@@ -144,7 +144,7 @@ def opened_10(
 def opened_091(
     url: str, traffic: Traffic, applications: Sequence[Application], *, name: str, max_frame_size: int
 ) -> tuple[Line, dict[str, str]]:
-    """The same over AMQP 0.9.1, with channels in place of sessions."""
+    """The same over AMQP 0.9.1, with channels instead of sessions."""
     conversation = Conversation091(url, name=name, frame_max=max_frame_size)
     for number, one in enumerate(applications):
         publishing, consuming = channels(number)

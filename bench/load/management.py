@@ -1,5 +1,5 @@
-"""Declaring, inspecting and deleting queues through the `/management` link pair (HTTP over AMQP), on any
-broker that has it.
+"""Declares, inspects and deletes queues through the `/management` link pair (HTTP over AMQP), on any broker that has
+it.
 
 One blocking connection; requests are settled, in one frame, and answered in order.
 """
@@ -58,37 +58,37 @@ class Management:
         self._conversation.close()
 
     def declare_queue(self, queue: str, *, queue_type: str = "classic") -> None:
-        """A durable queue of the given type; no other arguments."""
+        """Declare a durable queue of the given type, without other arguments."""
         self.declare_queue_with(queue, wire.map_of(wire.string("x-queue-type"), wire.string(queue_type)))
 
     def declare_queue_with(self, queue: str, arguments: bytes) -> None:
-        """A durable queue with these arguments, an encoded map."""
+        """Declare a durable queue with these arguments, an encoded map."""
         self._request("PUT", f"/queues/{queue}", wire.map_of(wire.string("arguments"), arguments))
 
     def purge_queue(self, queue: str) -> None:
-        """Drop what is ready in the queue."""
+        """Remove the ready messages of the queue."""
         self._request("DELETE", f"/queues/{queue}/messages", wire.NULL)
 
     def delete_queue(self, queue: str) -> None:
-        """Delete the queue; no error when there is none."""
+        """Delete the queue; a missing queue is no error."""
         self._request("DELETE", f"/queues/{queue}", wire.NULL)
 
     def counter(self, queue: str, name: str) -> int:
-        """One of Headgate's own counters of a queue."""
+        """Read one of Headgate's own counters of a queue."""
         match self._request("GET", f"/headgate/queues/{queue}", wire.NULL):
             case {**counters} if isinstance(value := counters.get(name), int):
                 return value
         raise WireError(f"no {name} in what the broker says about queue {queue}")
 
     def connections(self) -> list[dict[str, Value]]:
-        """What Headgate tells about its connections."""
+        """Read Headgate's rows about its connections."""
         match self._request("GET", "/headgate/connections", wire.NULL):
             case {"items": list(items)}:
                 return [one for one in items if isinstance(one, dict)]
         raise WireError("no items in what the broker says about its connections")
 
     def set_alarm(self, name: str, *, on: bool) -> None:
-        """Raise or clear an alarm of Headgate's by hand."""
+        """Raise or clear one of Headgate's alarms by hand."""
         self._request("PUT" if on else "DELETE", f"/headgate/alarms/{name}", wire.NULL)
 
     def message_count(self, queue: str) -> int:
@@ -117,14 +117,14 @@ class Management:
         return answer
 
     def _grant(self) -> bytes:
-        """Link credit for responses, granted anew before each request."""
+        """Encode the link credit for responses, granted anew before each request."""
         next_incoming_id = self._conversation.session.next_incoming_id + self._transfers_seen
         return wire.frame(
             wire.composite(
                 wire.FLOW,
                 wire.uint(next_incoming_id & wire.SERIAL_MASK),
                 wire.uint(2**31 - 1),
-                wire.uint(self._requests - 1),  # next-outgoing-id: the request that follows comes first
+                wire.uint(self._requests - 1),  # next-outgoing-id: the request comes after this flow
                 wire.uint(2**32 - 1),
                 wire.uint(_RECEIVE_HANDLE),
                 wire.uint(self._delivery_count),

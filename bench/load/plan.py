@@ -1,4 +1,4 @@
-"""What one load process is told to do: plain data that travels as one line of JSON."""
+"""The plan of one load process: plain data, sent as one line of JSON."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Shape = Literal["bulk", "unbatched"]
 Protocol = Literal["1.0", "0.9.1"]
 
 NUMBERED_BYTES = 12
-"""The least body: 4 bytes publisher id, 8 bytes sequence number."""
+"""The smallest body: 4 bytes publisher id, 8 bytes sequence number."""
 STAMPED_BYTES = 20
-"""The least body at an offered rate: behind them 8 bytes intended send time."""
+"""The smallest body at an offered rate: the same, then 8 bytes intended send time."""
 PATIENCE_SECONDS = 10.0
-"""Longer than any pause of a broker that is not broken."""
+"""Longer than any pause of a working broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +25,12 @@ class Traffic:
     shape: *bulk* writes as many frames per system call as link credit, window and 128 KiB allow and settles
       ranges; *unbatched* writes one frame per system call and settles each message on its own.
     size: bytes of a body.
-    settled: sent and received settled, so that nobody confirms anything.
+    settled: sent and received settled, so that no message is confirmed.
     durable: marked durable in the header section; without it no header section is sent.
-    rate: messages per second and publisher at which they are *intended* to be sent; 0: as fast as may be.
+    rate: messages per second and publisher at which they are *intended* to be sent; 0: as fast as possible.
     seconds, messages: a publisher stops at whichever limit comes first.
-    in_flight: unsettled messages a publisher allows itself; 0: as many as the broker does.
-    seed: of the bytes that fill a body.
+    in_flight: the most unsettled messages of a publisher; 0: as many as the broker allows.
+    seed: for the random bytes that fill a body.
     """
 
     shape: Shape = "bulk"
@@ -51,7 +51,7 @@ class Traffic:
 
     @property
     def messages_max(self) -> int:
-        """How many messages a publisher sends; at an offered rate all that are intended, however late."""
+        """How many messages a publisher sends; at an offered rate all intended messages, however late."""
         return min(self.messages, int(self.rate * self.seconds)) if self.rate else self.messages
 
     @property
@@ -64,7 +64,7 @@ class Traffic:
         return STAMPED_BYTES if self.stamped else NUMBERED_BYTES
 
     def padding(self) -> bytes:
-        """What fills a body behind its numbers: random, so that nothing on the way can compress it."""
+        """The bytes that fill a body behind its numbers: random, so that they cannot be compressed on the way."""
         return random.Random(self.seed).randbytes(self.size - self.numbers_bytes)
 
 
@@ -73,7 +73,7 @@ class Application:
     """One connection with one session; it publishes, consumes, does both, or idles.
 
     link_credit: of its consumer; in AMQP 0.9.1 the prefetch_count.
-    batch: messages that the publisher sends and then waits for the outcomes of all of them; 0: it does not wait.
+    batch: messages that the publisher sends before it waits for all their outcomes; 0: it does not wait.
     """
 
     publisher: int = 0
@@ -86,9 +86,9 @@ class Application:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything one load process needs to know.
+    """Everything that one load process needs to know.
 
-    patience_seconds: without any progress for this long a run is over, and void if anything is missing.
+    patience_seconds: a run without any progress for this long ends, and is void if a message is missing.
     """
 
     url: str

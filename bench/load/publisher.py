@@ -1,14 +1,13 @@
-"""The sending end: messages made as stencils, sent as far as link credit, session window and pace allow.
+"""The sending end of a link: messages made from stencils, sent as fast as link credit, session window and rate allow.
 
-A message's sequence number is its delivery-id, its delivery-tag and its delivery-count all at once: they all
-count this link's messages from 0. Frames have the shape of go-amqp's: performative as list32 with four fields
-(five when settled, six when a message takes several frames), an 8-byte delivery-tag, and one data section.
+A message's sequence number is its delivery-id, its delivery-tag and its delivery-count all at once: they all count this
+link's messages from 0. Frames have the shape of go-amqp's: performative as list32 with four fields (five when settled,
+six when a message takes several frames), an 8-byte delivery-tag, and one data section.
 
-At an offered rate the n-th message is intended at start + n / rate. It carries that time, whenever it could
-really be sent, so a broker that holds its publisher up is charged for the wait: there is no coordinated
-omission.
+At an offered rate the n-th message is intended at start + n / rate. It carries that time, even if it is sent later, so
+the time for which a broker holds its publisher up counts as latency: there is no coordinated omission.
 
-Sans-IO: `burst` returns what the socket is to be given, one item per system call.
+Sans-IO: `burst` returns the bytes for the socket, one item per system call.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from bench.load.stencil import Stencil
 from bench.load.wire import SERIAL_MASK, WireError, serial_difference
 
 BURST_BYTES_MAX = 128 * 1024
-"""What a bulk client hands to one system call; the figure of the reference measurements."""
+"""Bytes that a bulk client passes to one system call; the figure of the reference measurements."""
 BURST_FRAMES_MAX = 16
-"""How many frames an unbatched client sends, each by its own call, before it looks at what has arrived."""
+"""Frames that an unbatched client sends, each by its own call, before it reads its input."""
 
 _TRANSFER = struct.Struct(">IBBH 3s BII BBI BBQ B")
 _ID_AT = 22
@@ -36,7 +35,7 @@ _DURABLE_HEADER = b"\x00\x53\x70\xc0\x02\x01\x41"
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The frames of one message, with the places where its numbers go."""
+    """The frames of one message, with the places of its numbers."""
 
     data: bytes
     frame_ends: tuple[int, ...]
@@ -44,7 +43,7 @@ class Unit:
 
     @property
     def count_offsets(self) -> list[int]:
-        """Where the low half of the sequence number stands: in every delivery-id and tag, in the body."""
+        """The places of the low half of the sequence number: in every delivery-id and tag, and in the body."""
         starts = (0, *self.frame_ends[:-1])
         return [start + at for start in starts for at in (_ID_AT, _TAG_AT)] + [self.body_at + _SEQUENCE_LOW]
 
@@ -129,7 +128,7 @@ class Publisher:
 
     @property
     def finished(self) -> bool:
-        """Everything is sent, and settled where the broker settles."""
+        """Whether everything is sent, and settled where the broker settles."""
         return self._stopped and (self._traffic.settled or self._settled_count >= self.sent)
 
     @property
@@ -143,7 +142,7 @@ class Publisher:
     # What the broker says
 
     def flow_received(self, delivery_count: int | None, link_credit: int) -> None:
-        """The link credit is what the broker set less what it has not seen yet [2.6.7]."""
+        """Set the link credit: what the broker has granted, less the messages that it has not counted yet [2.6.7]."""
         seen = 0 if delivery_count is None else delivery_count
         self._link_credit = max(0, serial_difference((seen + link_credit) & SERIAL_MASK, self.sent))
 
@@ -158,7 +157,7 @@ class Publisher:
     # What we send
 
     def _allowed(self, window: int) -> int:
-        """How many messages link credit, session window and our own limits let through, whatever the time."""
+        """How many messages link credit, session window and our own limits allow, whatever the time."""
         count = min(
             self._traffic.messages_max - self.sent,
             self._link_credit,
@@ -172,7 +171,7 @@ class Publisher:
         return max(0, count)
 
     def ready(self, window: int, now_ns: int) -> int:
-        """How many messages may go now."""
+        """How many messages may be sent now."""
         if self._stopped or self._start_ns < 0:
             return 0
         if self.sent >= self._traffic.messages_max or (not self._traffic.rate and now_ns >= self._end_ns):
@@ -182,7 +181,7 @@ class Publisher:
         return min(allowed, self._due(now_ns) - self.sent) if self._traffic.rate else allowed
 
     def wake_ns(self, window: int) -> int | None:
-        """When something has to happen without the broker: the next message, or the end."""
+        """When the publisher must act without input from the broker: the next message is due, or the end has come."""
         if self._stopped or self._start_ns < 0:
             return None
         if self._traffic.rate:
@@ -190,7 +189,7 @@ class Publisher:
         return self._end_ns
 
     def burst(self, window: int, now_ns: int) -> tuple[list[memoryview], int]:
-        """What to send now, an item per system call, and how many frames that is."""
+        """The bytes to send now, one item per system call, and the number of frames in them."""
         count = self.ready(window, now_ns)
         if not count:
             return [], 0

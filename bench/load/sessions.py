@@ -1,7 +1,7 @@
-"""Several sessions on one AMQP 1.0 connection, each with its own endpoint: they share the socket, nothing else.
+"""Several sessions on one AMQP 1.0 connection, each with its own endpoint: they share only the socket.
 
-So a link without link credit, or a session whose window is used up, never holds up its neighbours. Only the first may
-consume. Sans-IO, and used like the one endpoint of an ordinary connection.
+So a link without link credit, or a session whose window is used up, never holds up other sessions. Only the first
+session may consume. Sans-IO, and used like the one endpoint of an ordinary connection.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Sessions:
         return all(one.attached for one in self._endpoints.values())
 
     def start(self, now_ns: int) -> None:
-        """Publish and consume from now on."""
+        """Begin to publish and consume."""
         for one in self._endpoints.values():
             one.start(now_ns)
 
     def receive_data(self, data: bytes, now_ns: int) -> None:
-        """Give each endpoint its frames; an incomplete one waits for the next read."""
+        """Pass each endpoint its frames; an incomplete frame waits for the next read."""
         if len(self._endpoints) == 1:
             self._only.receive_data(data, now_ns)
             return
@@ -66,12 +66,12 @@ class Sessions:
         self._endpoints[channel].receive_data(frames, now_ns)
 
     def output(self, now_ns: int) -> list[bytes | memoryview]:
-        """What to write now, in turns of one burst; the items are valid until the next call."""
+        """The bytes to write now, in turns of one burst; the items are valid until the next call."""
         return [piece for one in self._endpoints.values() for piece in one.output(now_ns)]
 
     def ready_to_publish(self, now_ns: int) -> bool:
         return any(one.ready_to_publish(now_ns) for one in self._endpoints.values())
 
     def wake_ns(self) -> int | None:
-        """When `output` has to be asked again although nothing arrived."""
+        """When `output` must be called again although no input has arrived."""
         return min((time for one in self._endpoints.values() if (time := one.wake_ns()) is not None), default=None)

@@ -1,9 +1,9 @@
 """Many equal frames side by side in one buffer, with columns that change from frame to frame.
 
-Frames of the same kind differ in a few places only: the delivery-id, the delivery-tag, the numbers in the
-body. Placed at a fixed stride, the n-th byte of such a field over all frames is a *strided slice*, which
-CPython reads or writes at one to two nanoseconds per frame. So a burst is made, or a run checked, at a cost
-that hardly depends on the number of fields and not at all on the body's size beyond copying it.
+Frames of the same kind differ in a few places only: the delivery-id, the delivery-tag, the numbers in the body. With
+frames placed at a fixed stride, the n-th byte of such a field over all frames is a *strided slice*, which CPython reads
+or writes at one to two nanoseconds per frame. So the cost of making a burst, or checking a run, hardly depends on the
+number of fields, and on the body's size only by copying it.
 
 Numbers are unsigned and big-endian, as on the wire.
 """
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 
 FEW = 6
-"""Below so many frames, going through them one by one is cheaper than columns: see `limit`."""
+"""With fewer frames, going through them one by one is cheaper than columns: see `limit`."""
 
 _TYPE_CODES = {4: "I", 8: "Q"}
 
@@ -30,7 +30,7 @@ def packed(values: Iterable[int], *, width: int) -> bytes:
 
 
 def read_column(data: bytes, at: int, *, stride: int, count: int, width: int) -> array[int]:
-    """The number at `at` in the first of `count` frames, and its fellows in the others."""
+    """The number at `at` in the first of `count` frames, and at the same place in the others."""
     gathered = bytearray(count * width)
     for k in range(width):
         gathered[k::width] = data[at + k : at + k + (count - 1) * stride + 1 : stride]
@@ -49,7 +49,7 @@ def equal_prefix(data: bytes, at: int, *, stride: int, count: int) -> int:
 class Stencil:
     """A buffer of `capacity` copies of `frame`; the caller overwrites columns and takes the first n frames.
 
-    The buffer is reused: what `take` returned is invalid after the next `write`.
+    The buffer is reused: the result of `take` is invalid after the next `write`.
     """
 
     __slots__ = ("_buffer", "_view", "capacity", "stride")

@@ -1,11 +1,11 @@
-"""The little of AMQP 1.0 that a load generator says and hears.
+"""The small part of AMQP 1.0 that a load generator uses.
 
-Everything here is written for this folder alone and imports nothing of the broker, so that a mistake in the
-broker's codec cannot hide behind the same mistake in what measures it.
+This module is written for this folder alone and imports nothing of the broker, so that a mistake in the broker's codec
+cannot be hidden by the same mistake in the load generator.
 
-Encoding: each function returns the bytes of one value; composites are assembled from such bytes. Decoding:
-one recursive function over the constructor table [1.2], which trusts the peer's widths: a broken frame raises
-`WireError` or `struct.error`, and the run is void. Hot paths do not come here; see `stencil`.
+Encoding: each function returns the bytes of one value; composites are assembled from such bytes. Decoding: one
+recursive function over the constructor table [1.2], which trusts the peer's widths: a broken frame raises `WireError`
+or `struct.error`, and the run is void. Hot paths do not use this module; see `stencil`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ACCEPTED_STATE: Final = b"\x00\x53\x24\x45"
 
 
 class WireError(Exception):
-    """The peer sent what this generator does not understand or what the protocol forbids."""
+    """The peer sent bytes that this generator does not understand, or that the protocol forbids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def _decode_as(code: int, data: bytes, at: int) -> tuple[Value, int]:
     if code == 0x56:
         return data[at] == 1, at + 1
     category = code >> 4
-    if category in (0x7, 0x8, 0x9):  # decimals and uuids: as their bytes
+    if category in (0x7, 0x8, 0x9):  # decimals and uuids stay bytes
         return bytes(data[at : at + _WIDTH[category]]), at + _WIDTH[category]
     if category in (0xA, 0xB):
         start, end = _content(data, at, wide=category == 0xB)
@@ -236,7 +236,7 @@ def _decode_array(data: bytes, at: int, *, wide: bool) -> tuple[Value, int]:
 
 
 def decode_frame(data: bytes, at: int, size: int) -> Frame | None:
-    """The frame of `size` bytes at `at`; None for an empty frame, which only keeps alive [2.4.5]."""
+    """The frame of `size` bytes at `at`; None for an empty frame, which is a heartbeat [2.4.5]."""
     body = at + 4 * data[at + 4]
     if body == at + size:
         return None

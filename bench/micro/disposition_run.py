@@ -1,11 +1,11 @@
-"""What a settlement costs in the fast path, against the generic codec: ``python -m bench.micro.disposition_run``."""
+"""The cost of a settlement in the fast path and in the generic codec: ``python -m bench.micro.disposition_run``."""
 
 from functools import partial
 
-from amqp10.disposition_run import DispositionRunParser, encode_disposition
-from amqp10.framing import ReceiveBuffer, encode_frame
-from amqp10.messaging import ACCEPTED
-from amqp10.performatives import RECEIVER, Disposition, decode_performative, encode_performative
+from amqp10.wire.disposition_run import DispositionRunParser, encode_disposition
+from amqp10.wire.framing import ReceiveBuffer, encode_frame
+from amqp10.wire.messaging import ACCEPTED
+from amqp10.wire.performatives import RECEIVER, Disposition, decode_performative, encode_performative
 from bench.micro.timing import show
 
 FRAME_SIZE_MAX = 131_072
@@ -13,7 +13,7 @@ FIRST_ID = 1000
 
 
 def dispositions(n: int, *, range_length: int) -> bytes:
-    """Dispositions in a row, by the generic encoder."""
+    """Consecutive dispositions, from the generic encoder."""
     frames = []
     for first in range(FIRST_ID, FIRST_ID + n * range_length, range_length):
         last = None if range_length == 1 else first + range_length - 1

@@ -1,6 +1,7 @@
-"""What an AMQP 0.9.1 message costs in the fast paths, against the generic codec: ``python -m bench.micro.runs091``.
+"""The cost of an AMQP 0.9.1 message in the fast paths and in the generic codec: ``python -m bench.micro.runs091``.
 
-Publishes come in, deliveries go out, acknowledgements come back; and the channel's book of what is outstanding.
+It measures incoming publishes, outgoing deliveries, incoming acknowledgements, and the channel's outstanding
+deliveries.
 """
 
 from functools import partial
@@ -20,7 +21,7 @@ FRAME_MAX = 131_072
 READ_BYTES = 65_536
 PERSISTENT = encode_properties(BasicProperties(delivery_mode=2))
 RUN = 200
-"""Deliveries at once: the prefetch of the documents' benchmarks."""
+"""Deliveries in a run: the prefetch count of the documents' benchmarks."""
 
 
 def entry(size: int) -> bytes:
@@ -54,12 +55,12 @@ def one_by_one(data: bytes) -> None:
 
 
 def new_parser() -> PublishRunParser:
-    """As a connection makes one."""
+    """A parser as a connection makes it."""
     return PublishRunParser(frame_max=FRAME_MAX, body_max=2**24, decode=lambda _: BasicProperties())
 
 
 def publishes() -> None:
-    """Messages that come in."""
+    """Measure incoming messages."""
     for size in (0, 12, 256, 4096):
         n = READ_BYTES // len(publish(size))
         data = publish(size) * n
@@ -74,7 +75,7 @@ def publishes() -> None:
 
 
 def deliveries() -> None:
-    """Messages that go out."""
+    """Measure outgoing messages."""
     deliver = BasicDeliver(consumer_tag="ctag1.0", delivery_tag=1, routing_key="queue-1")
     generic = partial(content_frames, 1, entry(12), FRAME_MAX)
     show("deliver, generic codec, 12 B", lambda: method_frame(1, deliver) + generic())
@@ -87,7 +88,7 @@ def deliveries() -> None:
 
 
 def acknowledgements() -> None:
-    """What comes back, and what it is looked up in."""
+    """Measure acknowledgements, and finding the deliveries that they acknowledge."""
     data = b"".join(method_frame(1, BasicAck(delivery_tag=tag)) for tag in range(1, RUN + 1))
     backwards = b"".join(method_frame(1, BasicAck(delivery_tag=tag)) for tag in range(RUN, 0, -1))
     show("ack, generic codec", partial(one_by_one, data), items=RUN)
@@ -99,7 +100,7 @@ def acknowledgements() -> None:
 
 
 def outstanding(at_once: int, times: int) -> None:
-    """Deliver and acknowledge, oldest first."""
+    """Deliver and acknowledge, the oldest first."""
     unacked: Unacked[str] = Unacked()
     for time in range(times):
         unacked.append("consumer", time * at_once, at_once)

@@ -1,15 +1,15 @@
-"""Timing of small functions: the best of several repeats, because everything that disturbs only adds."""
+"""Times of small functions: the best of several repeats, because every disturbance only adds time."""
 
 import timeit
 from collections.abc import Callable
 
 REPEATS = 7
 REPEAT_SECONDS = 0.05
-"""Long against the clock's resolution, short enough that some repeat is left undisturbed."""
+"""Long compared with the clock's resolution, short enough that some repeat is not disturbed."""
 
 
 def best_ns(work: Callable[[], object], *, items: int = 1) -> float:
-    """Nanoseconds for each of the items that one call of ``work`` deals with."""
+    """Nanoseconds for each of the items that one call of ``work`` processes."""
     timer = timeit.Timer(work)
     calls, seconds = timer.autorange()
     number = max(1, round(calls * REPEAT_SECONDS / seconds))

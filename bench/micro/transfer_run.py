@@ -1,14 +1,14 @@
-"""What a message costs in the fast path, against the generic codec: ``python -m bench.micro.transfer_run``.
+"""The cost of a message in the fast path and in the generic codec: ``python -m bench.micro.transfer_run``.
 
-The last lines are what the design rests on: one message in a run of 85 (a link credit's top-up), and alone.
+The last lines are the ones on which the design rests: one message in a run of 85 (a link credit's top-up), and alone.
 """
 
 from functools import partial
 
-from amqp10.framing import ReceiveBuffer, encode_frame
-from amqp10.performatives import Transfer, decode_performative, encode_performative
-from amqp10.sections import DATA, Header, encode_header, encode_section
-from amqp10.transfer_run import TransferRunParser, encode_run
+from amqp10.wire.framing import ReceiveBuffer, encode_frame
+from amqp10.wire.performatives import Transfer, decode_performative, encode_performative
+from amqp10.wire.sections import DATA, Header, encode_header, encode_section
+from amqp10.wire.transfer_run import TransferRunParser, encode_run
 from bench.micro.timing import show
 
 FRAME_SIZE_MAX = 131_072
@@ -47,7 +47,7 @@ def one_by_one(data: bytes) -> None:
 
 
 def parsing() -> None:
-    """Incoming transfers."""
+    """Measure incoming transfers."""
     for size in (12, 256, 4096):
         body = encode_section(DATA, b"x" * size)
         n = READ_BYTES // len(transfer(FIRST_ID, body))
@@ -70,7 +70,7 @@ def parsing() -> None:
 
 
 def encoding() -> None:
-    """Outgoing transfers."""
+    """Measure outgoing transfers."""
     for size in (12, 256, 4096):
         for n in (1, 85, 256):
             entries = [encode_section(DATA, b"x" * size)] * n

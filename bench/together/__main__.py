@@ -7,8 +7,8 @@
     out  {"event": "report", …}       what was to be written is written
     in   end of input                 close the connection
 
-or, at any time, out {"event": "failed", "reason": …}. Between report and end the broker can be asked about the
-connection, which is still there.
+or, at any time, out {"event": "failed", "reason": …}. Between the report and the end of the input the connection stays
+open, so that the broker can be asked about it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class AnyClient(Protocol):
 
 
 def client_for(job: Job) -> AnyClient:
-    """Connected. Other libraries are imported only when they are asked for."""
+    """Return a connected client. Other libraries are imported only when they are chosen."""
     if job.client == "pika":
         from bench.together.with_pika import PikaClient
 

@@ -1,4 +1,4 @@
-"""The broker of a comparison, one of ours for each sync delay or one that runs already; and the command line."""
+"""The broker of a comparison, one of ours for each sync delay or a running one; and the command line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLIENT_SPEAKS: dict[Client, tuple[Protocol, ...]] = {"own": ("0.9.1", "1.0"), "p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What both commands take."""
+    """The options of both commands."""
 
     url: str | None
     pid: int | None
@@ -59,7 +59,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def options_of(parser: argparse.ArgumentParser, found: argparse.Namespace) -> Options:
-    """Checked; ends the process with a message when something does not go together."""
+    """Check the arguments and return the options; ends the process with a message when they contradict each other."""
     if found.url and found.sync_delay:
         parser.error("--sync-delay is a setting of a broker that is started here; slow the one at --url yourself")
     if found.seconds <= 0 or found.runs < 1 or any(delay < 0 for delay in found.sync_delay or ()):
@@ -80,7 +80,7 @@ def options_of(parser: argparse.ArgumentParser, found: argparse.Namespace) -> Op
 
 @contextlib.contextmanager
 def broker_for(options: Options, sync_delay_ms: float) -> Iterator[Broker]:
-    """The broker at the URL, or a fresh one whose syncs take so much longer."""
+    """Yield the broker at the URL, or a fresh one whose syncs take so much longer."""
     if options.url is not None:
         yield connect(options.url, options.pid)
         return

@@ -1,4 +1,4 @@
-"""Cases measured in turn on one broker after another, and what is printed, kept and drawn of them."""
+"""Measures cases in turn on one broker after another; prints, stores and draws the results."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from bench.together.page import Chart, Line, page
 from bench.trial import TrialError
 
 PAUSE_SECONDS = 0.5
-"""Between two runs: brokers clean up behind a deleted queue."""
+"""Pause between two runs, in which brokers clean up after a deleted queue."""
 
 Verdict = tuple[str, bool]
-"""A goal in words, and whether it is met."""
+"""The text of a goal, and whether it is met."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Something to measure.
+    """One case to measure.
 
-    prepared: makes the queues, and removes them in the end.
-    figures: what an outcome shows.
+    prepared: declares the queues, and deletes them at the end.
+    figures: computes the figures of an outcome.
     """
 
     name: str
@@ -50,28 +50,28 @@ class Measured:
     case: Case
     runs: list[Figures] = field(default_factory=list)
     outcome: Outcome | None = None
-    """Of the last run, for the chart."""
+    """The outcome of the last run, for the chart."""
 
     @property
     def void(self) -> str:
         return next((str(run["void"]) for run in self.runs if run["void"]), "")
 
     def figure(self, name: str) -> float | None:
-        """The median; None where there is none."""
+        """The median of a figure; None where there is none."""
         values = [value for run in self.runs if isinstance(value := run.get(name), int | float)]
         return median(values) if values else None
 
 
 Round = dict[str, Measured]
-"""Cases by name, on one broker."""
+"""The cases of one broker, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """One of the two benchmarks.
 
-    table, verdicts: of a round; the sync delay in milliseconds says which goals hold.
-    lines: of a case, for the chart.
+    table, verdicts: computed from a round; the sync delay in milliseconds decides which goals apply.
+    lines: the lines of a case in the chart.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Comparison:
 
 
 def measure(broker: Broker, cases: Sequence[Case], runs: int) -> Round:
-    """Every case in turn, so often."""
+    """Measure every case in turn, ``runs`` times."""
     round_ = {case.name: Measured(case) for case in cases}
     for _ in range(runs):
         for measured in round_.values():
@@ -106,7 +106,7 @@ def _run(broker: Broker, measured: Measured) -> None:
 
 
 def run(options: Options, comparison: Comparison) -> int:
-    """Everything, on each broker; the exit status."""
+    """Measure everything on each broker; returns the exit status."""
     environment = observe(SCRATCH)
     print(f"commit {environment.commit}, {environment.machine}, {len(environment.cpus)} CPUs,"
           f" fdatasync p50 {environment.fdatasync_p50_ms} ms; client: {options.client}", flush=True)  # fmt: skip
@@ -174,7 +174,7 @@ def run_command(
     words: Sequence[str] | None,
     comparison: Callable[[Options, argparse.Namespace], Comparison],
 ) -> int:
-    """Read the command line and run; the exit status."""
+    """Read the command line and run; returns the exit status."""
     add_options(parser)
     found = parser.parse_args(words)
     options = options_of(parser, found)
@@ -186,16 +186,16 @@ def run_command(
 
 
 def sound_figure(round_: Round, case: str, name: str) -> float | None:
-    """The median of a figure; None where the case was not measured, or not soundly."""
+    """The median of a figure; None where the case was not measured, or was void."""
     one = round_.get(case)
     return None if one is None or one.void else one.figure(name)
 
 
 def cell(value: float | None, style: str = ",.0f") -> str:
-    """A number of a table; a dash where there is none."""
+    """A number as a cell of a table; a dash where there is none."""
     return "-" if value is None else format(value, style)
 
 
 def ratio(a: float | None, b: float | None) -> float | None:
-    """a / b, if both are there."""
+    """a / b, if both are known."""
     return a / b if a is not None and b else None

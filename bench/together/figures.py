@@ -23,7 +23,7 @@ def consumed(sample: Sample) -> int:
 
 
 def rates_over_time(samples: Sequence[Sample], counter: Counter, *, window: int = 3) -> list[Point]:
-    """The rate at each sample but the first, over the last so many steps."""
+    """The rate at each sample except the first, over the last ``window`` steps."""
     points = []
     for index in range(1, len(samples)):
         begin, end = samples[max(0, index - window)], samples[index]
@@ -33,7 +33,7 @@ def rates_over_time(samples: Sequence[Sample], counter: Counter, *, window: int 
 
 
 def round_up(value: float) -> float:
-    """Where an axis may end: the next number that divides well by five. It may be 1 % short."""
+    """The end of an axis: the next number that divides well by five. It may be 1 % too small."""
     if value <= 0:
         return 1.0
     power = 1.0

@@ -1,4 +1,4 @@
-"""What one client process is told to do on its one connection, and what it reports: plain data, a line of JSON each."""
+"""The job of one client process on its one connection, and its report: plain data, a line of JSON each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.load.plan import Application, Protocol, Traffic
 Client = Literal["own", "pika", "proton"]
 
 SAMPLE_SECONDS = 0.1
-"""Between two readings of the counters."""
+"""Seconds between two samples of the counters."""
 BODY_BYTES = 12
 
 
@@ -20,11 +20,11 @@ BODY_BYTES = 12
 class Job:
     """One connection's work.
 
-    publish_to: a queue for each publisher; each of them sends durable messages of 12 bytes, as fast as it may.
-    batch: how many messages a publisher sends before it waits for the confirms of all of them; 0: nothing is confirmed,
-      and in AMQP 1.0 everything is sent settled.
+    publish_to: a queue for each publisher; each sends durable messages of 12 bytes, as fast as possible.
+    batch: how many messages a publisher sends before it waits for the confirms of all of them; 0: no confirms are sent,
+      and in AMQP 1.0 all messages are sent settled.
     consume_from: a queue to consume from at the same time, if any, with acknowledgements.
-    backlog: how many messages that queue holds; when they are consumed, the run is over.
+    backlog: how many messages that queue holds; the run ends when they are consumed.
     link_credit: of the consumer; in AMQP 0.9.1 the prefetch_count.
     """
 
@@ -46,7 +46,7 @@ class Job:
 
     @property
     def applications(self) -> tuple[Application, ...]:
-        """A session, or a pair of channels, for each publisher; the consumer shares the first."""
+        """A session, or a pair of channels, for each publisher; the consumer shares the first one."""
         return tuple(
             Application(
                 publisher=number + 1,
@@ -70,7 +70,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The counters after so many seconds: of each publisher, and of the consumer."""
+    """The counters after so many seconds: one for each publisher, and the consumer's."""
 
     seconds: float
     published: tuple[int, ...]
@@ -79,12 +79,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What came of a job.
+    """The result of a job.
 
-    samples: every 0.1 s; the last is the end of the run. Published are messages confirmed, or sent where nothing is.
-    sent: what each publisher had sent when the connection was silent again.
+    samples: every 0.1 s; the last is the end of the run. Published are messages confirmed, or sent without confirms.
+    sent: how many messages each publisher had sent when the connection was idle again.
     received: ranges of sequence numbers by publisher, in order of arrival.
-    faults: why this is no result; empty when it is one.
+    faults: why this is void; empty when it is valid.
     """
 
     samples: tuple[Sample, ...]
@@ -101,7 +101,7 @@ class Report:
 
     @staticmethod
     def of(event: dict[str, object]) -> Report:
-        """From the event that `to_json` made."""
+        """Read the event that `to_json` made."""
         fields = json.loads(json.dumps(event))
         return Report(
             samples=tuple(

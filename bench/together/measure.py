@@ -1,7 +1,7 @@
-"""One run: queues declared, a source filled, a client process sent off, and what became of the messages.
+"""One run: declares queues, fills a source, runs a client process, and accounts for the messages.
 
-A run is void when messages went missing, came twice, out of order or changed, were refused, or when a queue does not
-hold what it should. Brakes are read while the client is still connected.
+A run is void when messages were lost, duplicated, out of order, changed or refused, or when a queue does not hold the
+expected messages. Stage credit and alarms are read while the client is still connected.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from bench.trial import LoadProcess, TrialError, conduct, running
 QueueKind = Literal["classic", "quorum"]
 
 FILLER = 1000
-"""The publisher id of what fills a source, which none of a job's publishers has."""
+"""The publisher id of the messages that fill a source; no publisher of a job has it."""
 FILL_SECONDS = 3600.0
 FILL_IN_FLIGHT = 5000
 COUNT_PATIENCE_SECONDS = 20.0
-"""For messages on their way into a queue after the connection is closed."""
+"""How long to wait for messages that are on their way into a queue after the connection was closed."""
 COUNT_PAUSE_SECONDS = 0.2
 
 
@@ -41,10 +41,10 @@ class Brakes:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A run: what the client reports, what the queues hold, and the brakes if the broker tells of them.
+    """A run: the client's report, the queues' message counts, and the brakes where the broker reports them.
 
-    taken, seconds: what was in each queue when the time was over, and when that was: what a socket still holds then
-      does not count. counts: what was there when everything had come to rest.
+    taken, seconds: messages in each queue when the time was over, and when that was: messages that a socket still holds
+      then do not count. counts: messages in each queue when nothing moved any more.
     """
 
     report: Report
@@ -56,7 +56,7 @@ class Outcome:
 
 @contextlib.contextmanager
 def queues(broker: Broker, kinds: Mapping[str, QueueKind]) -> Iterator[None]:
-    """Durable queues by name, fresh, and gone afterwards."""
+    """Declare durable queues with these names, and delete them afterwards."""
     try:
         with Management(broker.url) as management:
             for name, kind in kinds.items():
@@ -70,7 +70,8 @@ def queues(broker: Broker, kinds: Mapping[str, QueueKind]) -> Iterator[None]:
 
 
 def fill(broker: Broker, queue: str, messages: int, protocol: Protocol) -> None:
-    """So many durable messages, in the protocol in which they are consumed, so that none has to be converted."""
+    """Publish so many durable messages, in the protocol in which they are consumed, so that none has to be
+    converted."""
     traffic = Traffic(
         size=BODY_BYTES, durable=True, messages=messages, seconds=FILL_SECONDS, in_flight=FILL_IN_FLIGHT
     )  # fmt: skip
@@ -99,7 +100,8 @@ def run_job(broker: Broker, job: Job) -> Outcome:
 
 
 def brakes_of(broker: Broker) -> Brakes | None:
-    """Of all connections that have stage credit: during a run that is one. None when the broker does not tell."""
+    """The sum over all connections that have stage credit, of which a run has one. None when the broker does not report
+    it."""
     if not broker.name.startswith("Headgate"):
         return None
     try:
@@ -113,7 +115,7 @@ def brakes_of(broker: Broker) -> Brakes | None:
 
 
 def settled_count(broker: Broker, queue: str, wanted: int | None) -> int:
-    """Messages ready in the queue, when it holds what is wanted or does not change any more."""
+    """Messages ready in the queue, once it holds the wanted number or the number does not change any more."""
     deadline = time.monotonic() + COUNT_PATIENCE_SECONDS
     before = -1
     with Management(broker.url) as management:
@@ -126,11 +128,11 @@ def settled_count(broker: Broker, queue: str, wanted: int | None) -> int:
 
 
 def faults_of(job: Job, outcome: Outcome) -> str:
-    """Why the run is no result; empty when it is one."""
+    """Why the run is void; empty when it is valid."""
     found = [outcome.report.faults] if outcome.report.faults else []
     end = outcome.report.end
     for queue, sent, published in zip(job.publish_to, outcome.report.sent, end.published, strict=True):
-        least = published if job.batch else sent  # what has no confirm may be lost with the connection
+        least = published if job.batch else sent  # unconfirmed messages may be lost with the connection
         if not least <= outcome.counts[queue] <= sent:
             found.append(f"{least} to {sent} should be in queue {queue}, {outcome.counts[queue]} are")
     if job.consume_from:
@@ -139,9 +141,9 @@ def faults_of(job: Job, outcome: Outcome) -> str:
 
 
 def _consumer_faults(job: Job, outcome: Outcome) -> list[str]:
-    """The consumer must have got the head of the backlog in order, and the rest must be in the queue.
+    """Check that the consumer got the head of the backlog in order, and that the rest is in the queue.
 
-    A message may be in both: its acknowledgement was still under way when the connection was closed.
+    A message may be in both: its acknowledgement was still on its way when the connection was closed.
     """
     consumed = sum(count for _, count in outcome.report.received.get(FILLER, []))
     verdict = judge({FILLER: consumed}, [outcome.report.received])

@@ -1,7 +1,7 @@
-"""A job done by the load generator's own clients, which are fast enough not to be the limit.
+"""Does a job with the load generator's own clients, which are fast enough not to be the limit.
 
-Over AMQP 1.0 each publisher sends as far as its own link credit goes. Over AMQP 0.9.1 the publishers take turns at the
-socket, and acknowledgements wait behind what it has not taken yet, as in any client.
+Over AMQP 1.0 each publisher sends as far as its own link credit allows. Over AMQP 0.9.1 the publishers take turns at
+the socket, and acknowledgements wait behind bytes that the socket has not taken yet, as in any client.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from bench.load.wire import WireError
 from bench.together.job import SAMPLE_SECONDS, Job, Report, Sample
 
 PATIENCE_SECONDS = 30.0
-"""For an attach to be answered, and for what is still to be written at the end."""
+"""How long to wait for the answer to an attach, and for pending output at the end."""
 WAIT_SECONDS = 0.02
 
 
 class OwnClient:
-    """A connection with everything attached."""
+    """A connection with all links or channels open."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -48,7 +48,7 @@ class OwnClient:
             self._line.read()
 
     def run(self, over: Callable[[], None]) -> Report:
-        """Until the time is over or the backlog is consumed; calls `over` then, before anything comes to rest."""
+        """Run until the time is over or the backlog is consumed; then call `over`, and finish pending work."""
         start_ns = time.monotonic_ns()
         samples = [Sample(0.0, (0,) * len(self._endpoint.publishers), 0)]
         self._endpoint.start(start_ns)
@@ -77,7 +77,7 @@ class OwnClient:
         return Sample(round(elapsed, 4), tuple(published), self._consumed)
 
     def _come_to_rest(self) -> None:
-        """Write what the socket has not taken yet, and nothing new."""
+        """Write the bytes that the socket has not taken yet, and nothing new."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while self._line.blocked and time.monotonic() < deadline:
             self._line.flush()

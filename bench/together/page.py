@@ -1,7 +1,7 @@
-"""A page of charts in one file: no scripts, no other files, readable on paper white and on screen black.
+"""A page of charts in one file, without scripts and other files; dark on white on paper, and light on dark on screens.
 
-A chart is rates over time, a line each: colour tells the protocol, dashes the second queue or direction. Colours are
-two that colour-blind readers tell apart, and the words of the legend do not depend on them.
+A chart shows rates over time, one line each: the colour is the protocol, dashes mark the second queue or direction.
+Colour-blind readers can tell the two colours apart, and the legend does not depend on colours.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Rates over time of runs under the same circumstances, and the table that belongs to them."""
+    """Rates over time of runs under the same conditions, and the table that belongs to them."""
 
     title: str
     lines: Sequence[Line]
@@ -53,7 +53,7 @@ class Chart:
 
 
 def page(title: str, introduction: str, charts: Sequence[Chart]) -> str:
-    """The whole file."""
+    """Render the whole file."""
     body = "\n".join(
         f"<h2>{escape(chart.title)}</h2>\n{svg(chart)}\n<pre>{escape(chart.table)}</pre>" for chart in charts
     )
@@ -65,7 +65,7 @@ def page(title: str, introduction: str, charts: Sequence[Chart]) -> str:
 
 
 def svg(chart: Chart) -> str:
-    """The picture: a grid with numbers, the lines, the legend below."""
+    """Render the picture: a grid with numbers, the lines, and the legend below."""
     points = [point for line in chart.lines for point in line.points]
     time_end = round_up(max((seconds for seconds, _ in points), default=1.0))
     rate_end = round_up(max((rate for _, rate in points), default=1.0))

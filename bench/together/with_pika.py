@@ -1,7 +1,7 @@
-"""A job done by pika at its own speed: a cross-check of the generator's own AMQP 0.9.1 client.
+"""Does a job with pika at its own speed: a cross-check of the generator's own AMQP 0.9.1 client.
 
-The publishers take turns of a few messages, as long as what they wrote before has gone to the socket: pika itself
-would keep any amount in memory.
+The publishers take turns of a few messages, while the socket has taken all earlier bytes: pika itself would keep any
+amount in memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bench.load.wire import WireError
 from bench.together.job import SAMPLE_SECONDS, Job, Report, Sample
 
 TURN_MESSAGES = 20
-"""Few: pika takes some 50 µs for each, and deliveries wait meanwhile."""
+"""Messages of one turn. Few, since pika takes some 50 µs for each, and deliveries wait meanwhile."""
 BUFFER_BYTES_MAX = 64 * 1024
 PATIENCE_SECONDS = 30.0
 _PERSISTENT = pika.BasicProperties(delivery_mode=2)
@@ -49,11 +49,11 @@ class PikaPublisher:
 
     @property
     def published(self) -> int:
-        """Confirmed, or sent where nothing is."""
+        """Messages confirmed, or sent without confirms."""
         return self._confirms.count if self._batch else self.sent
 
     def turn(self) -> int:
-        """Publish a few messages, if the batch allows; how many."""
+        """Publish a few messages, if the batch allows; returns how many."""
         room = TURN_MESSAGES
         if self._batch:
             room = min(room, (self._confirms.count // self._batch + 1) * self._batch - self.sent)
@@ -106,7 +106,7 @@ class PikaClient:
         self._loop.stop()
 
     def run(self, over: Callable[[], None]) -> Report:
-        """Until the time is over or the backlog is consumed; calls `over` then, before anything comes to rest."""
+        """Run until the time is over or the backlog is consumed; then call `over`, and finish pending work."""
         self._start = time.monotonic()
         if self._job.consume_from:
             channel = self._channels[-1]
@@ -125,7 +125,7 @@ class PikaClient:
         )
 
     def _turn(self) -> None:
-        """Publish a little, look at the clock, and ask for the next turn."""
+        """Publish a few messages, check the time, and request the next turn."""
         elapsed = time.monotonic() - self._start
         over = elapsed >= self._job.seconds or 0 < self._job.backlog <= self._ledger.total
         if over or elapsed - self._samples[-1].seconds >= SAMPLE_SECONDS:
@@ -135,7 +135,7 @@ class PikaClient:
             self._loop.stop()
             return
         went = 0
-        if self._connection._get_write_buffer_size() < BUFFER_BYTES_MAX:  # pika has no public way to ask
+        if self._connection._get_write_buffer_size() < BUFFER_BYTES_MAX:  # pika has no public method for this
             went = sum(one.turn() for one in self._publishers)
         self._loop.call_later(0 if went else 0.001, self._turn)
 
@@ -147,7 +147,7 @@ class PikaClient:
         channel.basic_ack(deliver.delivery_tag)
 
     def close(self) -> None:
-        """Close; pika writes what it still has before."""
+        """Close; pika first writes its pending output."""
         if self._connection.is_open:
             self._connection.close()
             self._loop.start()

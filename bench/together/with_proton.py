@@ -1,7 +1,7 @@
-"""A job done by python-qpid-proton at its own speed: a cross-check of the generator's own AMQP 1.0 client.
+"""Does a job with python-qpid-proton at its own speed: a cross-check of the generator's own AMQP 1.0 client.
 
-Each publisher sends as far as its link credit goes, in turns of a few messages. Link credit of the consumer is topped
-up at half, as the generator's own does it.
+Each publisher sends as far as its link credit allows, in turns of a few messages. The consumer's link credit is topped
+up when half is used, as in the generator's own client.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bench.load.wire import WireError
 from bench.together.job import SAMPLE_SECONDS, Job, Report, Sample
 
 TURN_MESSAGES = 20
-"""Of one publisher before another has its turn."""
+"""Messages of one publisher before the next one's turn."""
 WAIT_SECONDS = 0.01
 PATIENCE_SECONDS = 30.0
 _NUMBERS = struct.Struct(">IQ")
@@ -34,11 +34,11 @@ class ProtonPublisher:
 
     @property
     def published(self) -> int:
-        """Confirmed, or sent where nothing is."""
+        """Messages confirmed, or sent without confirms."""
         return self.settled if self._batch else self.sent
 
     def turn(self) -> int:
-        """Send a few messages, as link credit and batch allow; how many."""
+        """Send a few messages, as link credit and batch allow; returns how many."""
         room = min(TURN_MESSAGES, self._sender.credit)
         if self._batch:
             room = min(room, (self.settled // self._batch + 1) * self._batch - self.sent)
@@ -49,7 +49,7 @@ class ProtonPublisher:
 
 
 class ProtonClient:
-    """A connection with its links, and the handler of what happens on it."""
+    """A connection with its links, and the handler of its events."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -80,7 +80,7 @@ class ProtonClient:
                 raise WireError(self._fault or "the broker did not answer an attach")
 
     def run(self, over: Callable[[], None]) -> Report:
-        """Until the time is over or the backlog is consumed; calls `over` then, before anything comes to rest."""
+        """Run until the time is over or the backlog is consumed; then call `over`, and finish pending work."""
         start = time.monotonic()
         samples = [Sample(0.0, (0,) * len(self._publishers), 0)]
         elapsed = 0.0
@@ -108,7 +108,7 @@ class ProtonClient:
             self._receiver.flow(self._job.link_credit - self._receiver.credit)
 
     def close(self) -> None:
-        """Close, and let what is still to be written be written before."""
+        """Close, once pending output is written."""
         self._connection.close()
         deadline = time.monotonic() + PATIENCE_SECONDS
         while self._connection.state & Endpoint.REMOTE_ACTIVE and not self._fault and time.monotonic() < deadline:
@@ -117,7 +117,7 @@ class ProtonClient:
     # What happens, called by proton
 
     def on_delivery(self, event: Event) -> None:
-        """A message came, or an outcome."""
+        """Take a message, or an outcome."""
         delivery, link = event.delivery, event.link
         assert delivery is not None
         if isinstance(link, Sender):
@@ -128,7 +128,7 @@ class ProtonClient:
         elif isinstance(link, Receiver) and delivery.readable and not delivery.partial:
             message = Message()
             message.decode(link.recv(delivery.pending) or b"")
-            if isinstance(message.body, bytes | memoryview):  # which of them is up to the sections around it
+            if isinstance(message.body, bytes | memoryview):  # the type depends on the sections around the body
                 publisher, sequence = _NUMBERS.unpack_from(message.body)
                 self._ledger.add(publisher, sequence, 1)
             link.advance()
@@ -141,12 +141,12 @@ class ProtonClient:
         self._fault = f"the broker detached a link: {event.link.remote_condition}"
 
     def on_connection_remote_close(self, event: Event) -> None:
-        """The broker closed, of its own accord when it says why."""
+        """The broker closed the connection; with an error it was the broker's own decision."""
         assert event.connection is not None
         if event.connection.remote_condition:
             self._fault = f"the broker closed the connection: {event.connection.remote_condition}"
 
     def on_transport_error(self, event: Event) -> None:
-        """The socket is gone."""
+        """The socket is closed."""
         assert event.transport is not None
         self._fault = f"the connection is lost: {event.transport.condition}"

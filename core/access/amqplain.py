@@ -1,8 +1,8 @@
-"""The SASL mechanism AMQPLAIN: name and password in the clear, as a field table of AMQP 0.9.1.
+"""The SASL mechanism AMQPLAIN: name and password in clear text, as a field table of AMQP 0.9.1.
 
-No standard has it; AMQP brokers spoke it before PLAIN, and clients still offer it. The response is the inside of
-a table, without the length before it: the fields ``LOGIN`` and ``PASSWORD``, long strings both. Nothing else is
-understood, so that no table reader is needed here: one of another type ends the attempt.
+It is in no standard; AMQP brokers used it before PLAIN, and clients still offer it. The response is the contents of a
+table without its length prefix: the fields ``LOGIN`` and ``PASSWORD``, both long strings. A field of another type ends
+the attempt, so that no general table decoder is needed here.
 """
 
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ from core.access.login import Access, LoginPeer
 from core.access.mechanisms import PasswordExchange
 
 FIELDS_MAX = 8
-"""There are two. Some clients might say more about themselves, but none so much."""
+"""The most fields in a response. Two are needed; a client may add a few more."""
 
 _LONG_STRING = ord("S")
 
 
 @dataclass(frozen=True, slots=True)
 class Amqplain:
-    """Name and password in the clear, in a field table."""
+    """The mechanism AMQPLAIN for one peer."""
 
     access: Access
     peer: LoginPeer
     name: str = "AMQPLAIN"
 
     def start(self) -> SaslExchange:
-        """A fresh attempt."""
+        """Begin a new attempt."""
         return PasswordExchange(self.name, self.access, self.peer, _credentials)
 
 
@@ -38,7 +38,8 @@ def _credentials(response: bytes) -> tuple[bytes, bytes] | None:
 
 
 def long_strings(fields: bytes) -> dict[str, bytes] | None:
-    """The fields of a table that has long strings only, each once; None for anything else [0-9-1 4.2.5.5]."""
+    """Return the fields of a table of long strings without duplicate names; None for any other table [0-9-1
+    4.2.5.5]."""
     found: dict[str, bytes] = {}
     position = 0
     while position < len(fields):

@@ -1,15 +1,16 @@
-"""Failed logins of late, and who has to wait because of them.
+"""Recent failed logins, and the delays that they cause.
 
 Guessing a password takes many attempts, so failures are counted by user and address, by address, and by user. Each
-count is a bucket that leaks: it takes so many failures, and loses as many evenly over a window. While one is full, a
-login that it concerns is put off before its password is looked at. Only failures count, so clients that log in a
-thousand times in order are not held up.
+count is a leaky bucket: it holds a limited number of failures, and loses as many evenly over a window. While a bucket
+is full, logins that it covers are put off before their password is checked. Only failures count, so a client may log in
+successfully thousands of times.
 
-The count by user and address is strict, and a login that succeeds empties it: one client with an old password does not
-keep out the others beside it. The other two are lax, for with them a stranger could keep others out: users elsewhere,
-or those behind the same proxy. So they do not hold where that user has logged in before.
+The limit by user and address is strict, and a successful login empties its bucket, so that one client with an old
+password does not lock out others with the same address. The other two limits are lax, because an attacker could use
+them to lock out others: the user at other addresses, or other users behind the same proxy. They do not apply to a user
+at an address from which that user has logged in before.
 
-An IPv6 network of 64 bits is one address, because one machine may use them all.
+An IPv6 network of 64 bits counts as one address, because one machine may use all of its addresses.
 """
 
 import ipaddress
@@ -20,15 +21,15 @@ from typing import NamedTuple, TypeVar
 from core.config.access import AccessSettings
 
 USER_AND_ADDRESS, ADDRESS, USER = "user-and-address", "address", "user"
-"""The limits, as the log and metrics call them."""
+"""The limits, by their names in the log and metrics."""
 IPV6_NETWORK_BITS = 64
-"""What a machine gets as its own [RFC 4291 2.5.4]."""
+"""The network prefix that a machine usually gets [RFC 4291 2.5.4]."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 _Key = tuple[str, str, str]
-"""The limit, the user and the network; "" where the limit does not ask for it."""
+"""The limit, the user and the network; "" for a part that the limit does not use."""
 
 
 class _Bucket(NamedTuple):
@@ -37,7 +38,7 @@ class _Bucket(NamedTuple):
 
 
 class Attempts:
-    """The failures of all peers."""
+    """The failed logins of all peers."""
 
     def __init__(self, settings: AccessSettings, *, monotonic: Callable[[], float]) -> None:
         self._most = {
@@ -52,7 +53,7 @@ class Attempts:
         self._proven: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def limit_reached(self, user: str, host: str) -> str | None:
-        """The limit that puts off this user's login from there; None when it may be tried."""
+        """Return the limit that puts off this user's login from this host; None if it may be tried."""
         network = network_of(host)
         proven = (user, network) in self._proven
         for key in _keys(user, network)[: 1 if proven else None]:
@@ -61,14 +62,15 @@ class Attempts:
         return None
 
     def failed(self, user: str, host: str) -> None:
-        """Count a failure. ``user`` is "" where the peer named none."""
+        """Count a failure. ``user`` is "" if the peer named none."""
         now = self._monotonic()
         for key in _keys(user, network_of(host)):
             failures = min(self._failures(key) + 1, self._most[key[0]])
             _remember(self._buckets, key, _Bucket(failures, now), self._remembered_max)
 
     def succeeded(self, user: str, host: str) -> None:
-        """Forget this user's failures from there, and that it may log in there whatever happens elsewhere."""
+        """Forget this user's failures from this host, and remember that the lax limits do not apply to the user
+        there."""
         network = network_of(host)
         self._buckets.pop((USER_AND_ADDRESS, user, network), None)
         _remember(self._proven, (user, network), None, self._remembered_max)
@@ -82,7 +84,7 @@ class Attempts:
 
 
 def network_of(host: str) -> str:
-    """The address, or the network, that counts as one peer."""
+    """Return the address or network that counts as one peer."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -95,14 +97,14 @@ def network_of(host: str) -> str:
 
 
 def _keys(user: str, network: str) -> list[_Key]:
-    """The strictest first."""
+    """Return the keys of all limits, the strictest first."""
     if not user:
         return [(ADDRESS, "", network)]
     return [(USER_AND_ADDRESS, user, network), (ADDRESS, "", network), (USER, user, "")]
 
 
 def _remember(table: OrderedDict[K, V], key: K, value: V, most: int) -> None:
-    """As the newest; the oldest goes when there are too many."""
+    """Add the entry as the newest, and drop the oldest if there are more than ``most``."""
     table[key] = value
     table.move_to_end(key)
     if len(table) > most:

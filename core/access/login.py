@@ -1,10 +1,11 @@
-"""What the logins of one broker share, and the one step of them that takes long: a password's hash.
+"""The parts that all logins of one broker share, and their one slow step: hashing a password.
 
-A hash takes a fifth of a second by design, so the event loop never computes one. A :class:`PasswordCheck` is handed to
-``Access.submit``; the server begins it when a worker thread is free, runs what :meth:`PasswordCheck.begin` gives in
-that thread, and hands the result to :meth:`PasswordCheck.finish`. Meanwhile the mechanism's exchange answers ``wait``.
+A hash takes a fifth of a second by design, so the event loop never computes one. A :class:`PasswordCheck` is passed to
+``Access.submit``. When a worker thread is free, the server calls :meth:`PasswordCheck.begin`, runs the returned
+function in that thread, and passes the result to :meth:`PasswordCheck.finish`. Meanwhile the mechanism's exchange
+replies ``wait``.
 
-Nothing here awaits, and no thread is begun here. Only :meth:`PasswordCheck._prove` runs outside of the event loop.
+This module neither awaits nor starts threads. Only :meth:`PasswordCheck._prove` runs outside of the event loop.
 """
 
 import hmac
@@ -23,68 +24,68 @@ from core.config.access import ScramKeys
 
 @dataclass(frozen=True, slots=True)
 class LoginPeer:
-    """Who tries to log in, as far as the socket tells."""
+    """The peer that tries to log in, as seen by the socket."""
 
     host: str
     loopback: bool
     wake: Callable[[], None]
-    """Has the exchange be asked again, after it said ``wait``."""
+    """Causes ``respond`` of the exchange to be called again after it has replied ``wait``."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Access:
-    """Users, the limits on attempts, and the way to a worker thread."""
+    """The users, the limits on attempts, and the access to worker threads."""
 
     users: Users
     attempts: Attempts
     submit: Callable[["PasswordCheck"], bool]
-    """Takes a check, to begin it when a thread is free; False when too many wait."""
+    """Queues a check until a thread is free. Returns False if too many checks wait."""
     random_bytes: Callable[[int], bytes]
-    """Fit for secrets. Also called in worker threads."""
+    """Must be fit for secrets. It is also called in worker threads."""
     log: FilteringBoundLogger
     iterations: int
-    """Keys with fewer are made anew at a login that proves the password."""
+    """Keys with fewer iterations are replaced after a successful login."""
     anonymous: bool
-    """Whether peers may be anonymous from everywhere and beside users."""
+    """Whether peers may be anonymous from any host, even if users are configured."""
     keep: Callable[[ScramKeys, ScramKeys], None]
-    """Writes new keys where the old ones are kept, in a worker thread. Raises OSError and ValueError."""
+    """Replaces old keys by new ones in the configuration file, in a worker thread. Raises OSError and ValueError."""
 
     def put_off(self, mechanism: str, user: str, peer: LoginPeer) -> bool:
-        """Whether this login is put off, for the failures before it."""
+        """Return whether this login is put off because of earlier failures; if so, log it."""
         reason = self.attempts.limit_reached(user, peer.host)
         if reason is not None:
             self.tell_put_off(mechanism, user, peer, reason)
         return reason is not None
 
     def tell_put_off(self, mechanism: str, user: str, peer: LoginPeer, reason: str) -> None:
-        """Into the log."""
+        """Log that a login was put off."""
         self.log.warning("login-put-off", peer=peer.host, mechanism=mechanism, user=user, reason=reason)
 
     def failed(self, mechanism: str, user: str, peer: LoginPeer) -> Reply:
-        """Count and tell a failure, which is the answer."""
+        """Count and log a failed login. Returns the reply."""
         self.attempts.failed(user, peer.host)
         self.log.warning("login-failed", peer=peer.host, mechanism=mechanism, user=user)
         return FAILURE
 
     def succeeded(self, user: str, peer: LoginPeer) -> Reply:
-        """Count a success, which is the answer."""
+        """Count a successful login. Returns the reply."""
         self.attempts.succeeded(user, peer.host)
         return success(user)
 
 
 class Proof(NamedTuple):
-    """What a worker thread has found."""
+    """The result of a worker thread."""
 
     right: bool
     new_keys: ScramKeys | None = None
-    """In place of keys with too few iterations."""
+    """New keys to replace those with too few iterations; None if not needed."""
     problem: str | None = None
-    """Why the new keys could not be kept."""
+    """Why the new keys could not be written; None if they were."""
 
 
 @dataclass(slots=True)
 class PasswordCheck:
-    """Whether a password is that of a user, for one attempt."""
+    """The check of one attempt's password."""
 
     access: Access
     peer: LoginPeer
@@ -92,17 +93,18 @@ class PasswordCheck:
     user: str
     password: str
     reply: Reply = WAIT
-    """The answer, once there is one."""
+    """The reply; ``WAIT`` until it is known."""
     _keys: ScramKeys | None = None
 
     def start(self) -> Reply:
-        """The answer, where it needs no hash or cannot have one; else the check is submitted."""
+        """Return the reply if it needs no hash or no thread can be had; else submit the check and return ``WAIT``."""
         if not self._known():
             self._submit()
         return self.reply
 
     def begin(self) -> Callable[[], Proof] | None:
-        """A thread is free: what it is to run. None when that is no longer needed: others have been answered since."""
+        """A thread is free: return the function for it to run. None if the reply is known meanwhile, from other
+        attempts."""
         if self._known():
             self.peer.wake()
             return None
@@ -110,9 +112,9 @@ class PasswordCheck:
         return self._prove
 
     def finish(self, proof: Proof) -> None:
-        """The thread's result."""
+        """Process the thread's result."""
         users, keys = self.access.users, self._keys
-        if keys != self._keys_now():  # another password has been set meanwhile, or the same one hashed anew
+        if keys != self._keys_now():  # the user's keys were replaced meanwhile
             self._submit()
             if self.reply is not WAIT:
                 self.peer.wake()
@@ -128,7 +130,7 @@ class PasswordCheck:
         self.peer.wake()
 
     def give_up(self, reason: str) -> None:
-        """No thread was free in time, or too many waited for one."""
+        """End the attempt with ``LATER``: no thread was free in time, or too many checks wait."""
         self.access.tell_put_off(self.mechanism, self.user, self.peer, reason)
         self.reply = LATER
         self.peer.wake()
@@ -138,7 +140,7 @@ class PasswordCheck:
             self.give_up("hashes-waiting")
 
     def _known(self) -> bool:
-        """Decide what can be decided without a hash. A limit comes first: what is remembered is no way around it."""
+        """Set the reply if no hash is needed. Limits come first: they apply to remembered passwords too."""
         if self.access.put_off(self.mechanism, self.user, self.peer):
             self.reply = LATER
         elif self.access.users.remembers(self.user, self.password, loopback=self.peer.loopback):
@@ -149,7 +151,7 @@ class PasswordCheck:
         return self.access.users.keys(self.user, loopback=self.peer.loopback)
 
     def _prove(self) -> Proof:
-        """In a worker thread."""
+        """Hash and compare the password, in a worker thread."""
         access, keys = self.access, self._keys
         assert keys is not None
         try:

@@ -9,17 +9,17 @@ from core.access.users import GUEST
 
 NAME_BYTES_MAX = 255
 PASSWORD_BYTES_MAX = 1024
-"""More is no password; hashing it would be work for nothing."""
+"""Longer passwords are rejected without hashing them."""
 
 ANONYMOUS_IDENTITY = "anonymous"
 
 NONCE_BYTES = 18
-"""A multiple of three, so that base64 needs no padding; 144 bits."""
+"""144 bits; a multiple of three, so that base64 needs no padding."""
 
 
 @dataclass(slots=True)
 class PasswordExchange:
-    """One attempt with name and password in the clear. ``credentials`` finds both in a response, or None."""
+    """One attempt with name and password in clear text. ``credentials`` returns both from a response, or None."""
 
     mechanism: str
     access: Access
@@ -29,7 +29,7 @@ class PasswordExchange:
     check: PasswordCheck | None = None
 
     def respond(self, response: bytes) -> Reply:
-        """An empty first response asks for a challenge; any other is the attempt."""
+        """Answer an empty first response with a challenge; any other response has the credentials."""
         if self.check is not None:
             return self.check.reply
         fresh, self.fresh = self.fresh, False
@@ -48,19 +48,19 @@ class PasswordExchange:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """Name and password in the clear."""
+    """The mechanism PLAIN for one peer."""
 
     access: Access
     peer: LoginPeer
     name: str = "PLAIN"
 
     def start(self) -> SaslExchange:
-        """A fresh attempt."""
+        """Begin a new attempt."""
         return PasswordExchange(self.name, self.access, self.peer, _plain_credentials)
 
 
 def _plain_credentials(response: bytes) -> tuple[bytes, bytes] | None:
-    """Nobody may act on behalf of somebody else."""
+    """Parse a PLAIN response. Returns None if the authorization identity is set and differs from the name."""
     parts = response.split(b"\0")
     if len(parts) != 3 or parts[0] not in (b"", parts[1]):
         return None
@@ -69,14 +69,14 @@ def _plain_credentials(response: bytes) -> tuple[bytes, bytes] | None:
 
 @dataclass(frozen=True, slots=True)
 class ScramSha256:
-    """Proof of knowing the password, both ways, without sending it."""
+    """The mechanism SCRAM-SHA-256 for one peer: both sides prove that they know the password, without sending it."""
 
     access: Access
     peer: LoginPeer
     name: str = "SCRAM-SHA-256"
 
     def start(self) -> SaslExchange:
-        """A fresh attempt. Its code is loaded with the first one: with what it needs it takes 2 MiB."""
+        """Begin a new attempt. The first one imports the code, which takes 2 MiB of memory with its dependencies."""
         from core.access.scram_exchange import ScramExchange
 
         return ScramExchange(self.access, self.peer, nonce=self.access.random_bytes(NONCE_BYTES).hex())
@@ -84,19 +84,20 @@ class ScramSha256:
 
 @dataclass(frozen=True, slots=True)
 class Anonymous:
-    """Lets in without a name: as guest while guest is the only user, on this machine; else where it is allowed."""
+    """The mechanism ANONYMOUS for one peer. A loopback peer is logged in as guest while no users are configured; any
+    other peer only if the configuration allows it."""
 
     access: Access
     peer: LoginPeer
     name: str = "ANONYMOUS"
 
     def start(self) -> SaslExchange:
-        """A fresh attempt."""
+        """Begin a new attempt."""
         return _AnonymousExchange(self)
 
     @property
     def identity(self) -> str | None:
-        """Who a peer is that gives no name; None when it must give one."""
+        """The identity of a peer that gives no name; None if it must give one."""
         if self.access.users.guest_is_welcome(loopback=self.peer.loopback):
             return GUEST
         return ANONYMOUS_IDENTITY if self.access.anonymous else None
@@ -107,17 +108,18 @@ class _AnonymousExchange:
     mechanism: Anonymous
 
     def respond(self, response: bytes) -> Reply:
-        """The response is trace information; anything will do. Users may have come since the offer."""
+        """Accept any response: it is trace information. The identity is checked again, because users may have been
+        added since the mechanism was offered."""
         identity = self.mechanism.identity
         return FAILURE if identity is None else success(identity)
 
 
 def offered(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:
-    """The mechanisms for one peer of AMQP 1.0, the best first."""
+    """Return the mechanisms for one AMQP 1.0 peer, the best first."""
     return (ScramSha256(access, peer), Plain(access, peer), *offered_anonymous(access, peer))
 
 
 def offered_anonymous(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:
-    """ANONYMOUS, where a peer may use it now."""
+    """Return ANONYMOUS if the peer may use it now, else nothing."""
     mechanism = Anonymous(access, peer)
     return () if mechanism.identity is None else (mechanism,)

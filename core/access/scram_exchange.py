@@ -1,6 +1,6 @@
-"""One attempt with SCRAM-SHA-256 [RFC 5802, RFC 7677], the server's side. scramp knows the messages.
+"""The server's side of one attempt with SCRAM-SHA-256 [RFC 5802, RFC 7677]. The library scramp handles the messages.
 
-The peer computes the hash; all that is computed here is a few digests.
+The peer computes the expensive hash; the server only computes a few digests.
 """
 
 from scramp import ScramException, ScramMechanism
@@ -10,8 +10,8 @@ from core.access.login import Access, LoginPeer
 
 MECHANISM = "SCRAM-SHA-256"
 RESPONSE_BYTES_MAX = 1280
-"""A name of 255 bytes, each of which may be written as three, and our nonce with one of 256 bytes before it: more is no
-response, and to prepare it would be work for nothing."""
+"""The longest response: a name of 255 bytes, each of which may be encoded as three, and our nonce after the peer's
+nonce of up to 256 bytes. Longer responses fail without being parsed."""
 
 
 def _over(response: str) -> Reply:
@@ -19,7 +19,7 @@ def _over(response: str) -> Reply:
 
 
 class ScramExchange:
-    """Client first → server first; client final → our own proof, as a challenge too; empty → success."""
+    """Client first → server first; client final → the server's proof, also as a challenge; empty → success."""
 
     def __init__(self, access: Access, peer: LoginPeer, *, nonce: str) -> None:
         self._access = access
@@ -30,7 +30,7 @@ class ScramExchange:
         self._server = ScramMechanism(MECHANISM).make_server(self._keys, s_nonce=nonce)
 
     def respond(self, response: bytes) -> Reply:
-        """An empty first response asks for a challenge; whatever is malformed, or a wrong proof, is a failure."""
+        """Answer an empty first response with a challenge. A malformed response or a wrong proof is a failure."""
         fresh, self._fresh = self._fresh, False
         if fresh and not response:
             return "challenge", b""
@@ -39,7 +39,7 @@ class ScramExchange:
         except (ScramException, ValueError):
             reply = FAILURE
         if reply[0] != "challenge":
-            self._steps = iter(())  # no step may follow one that has not been passed
+            self._steps = iter(())  # no step may follow a failed one
         return self._access.failed(MECHANISM, self._identity, self._peer) if reply == FAILURE else reply
 
     def _keys(self, name: str) -> tuple[bytes, bytes, bytes, int]:
@@ -55,7 +55,7 @@ class ScramExchange:
 
     def _final(self, response: str) -> Reply:
         if self._access.put_off(MECHANISM, self._identity, self._peer):
-            return LATER  # others have failed since
+            return LATER  # other attempts have failed meanwhile
         self._server.set_client_final(response)
         return "challenge", self._server.get_server_final().encode()
 

@@ -1,8 +1,8 @@
-"""Who may connect, with the keys of their passwords, and which passwords were right a moment ago.
+"""The users that may connect, with the keys of their passwords, and a cache of recently verified passwords.
 
-The peer must not learn which names exist, neither from the time an answer takes nor from what SCRAM shows it. So an
-unknown name has keys too, made from the name and a secret of this process: always the same salt, the iteration count
-of some user, and keys that no password fits. It costs the same work as a wrong password.
+A peer must not learn which names exist, neither from the time of a reply nor from the values that SCRAM shows. So an
+unknown name has keys too, derived from the name and a secret of this process: always the same salt, the iteration count
+of some user, and keys that match no password. It costs the same work as a wrong password.
 """
 
 import hashlib
@@ -14,8 +14,8 @@ from core.access.passwords import hash_password
 from core.config.access import ITERATIONS_MIN, ScramKeys, UserSettings
 
 GUEST = "guest"
-"""User and password when no users are configured. Every AMQP client's examples have them written in; so its keys have
-the fewest iterations that SCRAM allows: there is no secret in them, and clients on this machine connect often."""
+"""User name and password if no users are configured; the examples of AMQP clients use them. Because they are not secret
+and local clients connect often, the keys have the fewest iterations that SCRAM allows."""
 
 SECRET_BYTES = 32
 SALT_BYTES = 16
@@ -27,7 +27,7 @@ class _Remembered(NamedTuple):
 
 
 class Users:
-    """The configured users; without any, guest, for loopback peers."""
+    """The configured users; if there are none, guest for loopback peers."""
 
     def __init__(
         self,
@@ -47,22 +47,22 @@ class Users:
         self.replace(users)
 
     def replace(self, users: Iterable[UserSettings]) -> None:
-        """From now on there are these. Connections that are open stay; no password is remembered."""
+        """Replace all users. Open connections stay; the cache of passwords is emptied."""
         self._keys = {user.name: user.scram for user in users}
         self._counts = self._iteration_counts()
         self._right.clear()
 
     @property
     def names(self) -> list[str]:
-        """Of all users."""
+        """The names of all users."""
         return list(self._keys) or [GUEST]
 
     def guest_is_welcome(self, *, loopback: bool) -> bool:
-        """Whether a peer may be the default user: the configuration has no user, and the peer is on this machine."""
+        """Return whether a peer may log in as guest: no users are configured, and the peer is on this machine."""
         return loopback and not self._keys
 
     def keys(self, name: str, *, loopback: bool) -> ScramKeys:
-        """The keys of a user; for an unknown one, keys that no password fits."""
+        """Return the keys of a user; for an unknown name, keys that match no password."""
         keys = self._keys.get(name)
         if keys is None and name == GUEST and self.guest_is_welcome(loopback=loopback):
             if self._guest_keys is None:
@@ -71,22 +71,22 @@ class Users:
         return self._decoy(name) if keys is None else keys
 
     def configured(self, name: str) -> bool:
-        """Whether there is such a user, other than the default one."""
+        """Return whether a user of this name is configured; guest as the default user does not count."""
         return name in self._keys
 
     def set_keys(self, name: str, keys: ScramKeys) -> None:
-        """Replace a user's keys by others of the same password."""
+        """Replace a user's keys by new keys of the same password."""
         assert name in self._keys
         self._keys[name] = keys
         self._counts = self._iteration_counts()
 
     def remember(self, name: str, password: str, *, loopback: bool) -> None:
-        """This password is right."""
+        """Remember for ``cache_seconds`` that this password is right."""
         until = self._monotonic() + self._cache_seconds
         self._right[name] = _Remembered(self._right_digest(name, password, loopback), until)
 
     def remembers(self, name: str, password: str, *, loopback: bool) -> bool:
-        """Whether this password was right a moment ago, for the keys that the user has now."""
+        """Return whether this password was recently right, for the user's current keys."""
         remembered = self._right.get(name)
         if remembered is None or self._monotonic() >= remembered.until:
             return False
@@ -108,7 +108,8 @@ class Users:
         )
 
     def _digest(self, purpose: bytes, *parts: str | bytes) -> bytes:
-        """Keyed, and with each part's length, so that no two inputs run together."""
+        """Return a keyed digest. The length of each part is included, so that different parts never give the same
+        input."""
         digest = hmac.new(self._secret, purpose, hashlib.sha256)
         for part in parts:
             data = part.encode() if isinstance(part, str) else part

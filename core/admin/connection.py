@@ -1,10 +1,10 @@
 """One accepted socket of the admin server: HTTP by hypercorn, bounds by us.
 
-A connection has one deadline, from accept to close, that nobody can move: not a client that sends its request byte by
-byte, nor one that does not read the answer. There is one request on a connection, so the deadline is also the
-request's; whoever scrapes every few seconds loses nothing by connecting again. An application may say that its answer
-has no end; from then on each piece that is sent has the same time, and the system buffers little. HTTP/2 is refused: in
-hypercorn it has buffers and streams that we would have to bound, and nobody needs it here.
+A connection has one deadline, from accept to close, that no client can move: neither by sending its request byte by
+byte, nor by not reading the answer. There is one request on a connection, so the deadline is also the request's; a
+scraper that comes every few seconds loses nothing by connecting again. An application may say that its answer has no
+end; from then on each piece that is sent has the same time, and the system buffers little. HTTP/2 is refused: in
+hypercorn it has buffers and streams that we would have to bound, and no client needs it here.
 
 hypercorn's own connection (``TCPServer``) is not used: it shields what it sends from cancellation, so one client that
 does not read would keep the broker from stopping.
@@ -88,7 +88,7 @@ class AdminConnection:
             except (H2CProtocolRequiredError, H2ProtocolAssumedError):
                 await self._send(RawData(NO_HTTP_2))
             protocol.stream = None  # which refers to the protocol: both go without a look for cycles
-            self._scope.cancel()  # there is nobody left to answer
+            self._scope.cancel()  # no answer can be sent any more
 
     def _endless(self) -> None:
         self._stream.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ENDLESS_BUFFER_BYTES)

@@ -1,4 +1,4 @@
-"""What every request must pass before anybody looks at what it wants, and what becomes of a fault of ours.
+"""The checks that every request must pass before a handler sees it, and the answer to a fault of ours.
 
 The admin server is for programs and for people at this machine, and a browser at this machine runs pages of strangers.
 Such a page may send requests to a loopback port, or make a name of its own mean 127.0.0.1 and then read the answers
@@ -23,10 +23,10 @@ from core.config.address import is_loopback
 API_PREFIX = "/api/"
 """Below it there are writes, and bodies."""
 MAY_WRITE = "headgate.may_write"
-"""The key of the scope under which whoever is behind the guard learns whether the client may change something."""
+"""The key of the scope under which the guard tells the application whether the client may change anything."""
 WRITE_HEADER = "x-headgate-request"
 LENGTH_DIGITS_MAX = 15
-"""Of a Content-Length that anybody means."""
+"""The most digits of a Content-Length; no real request needs more."""
 
 
 def is_write(method: str) -> bool:

@@ -79,7 +79,7 @@ class AdminServer:
             raise CannotListen(error.errno, f"admin server: {error.strerror}; {REMEDY}") from error
 
     async def run(self) -> None:
-        """Serve until cancelled; then everybody is cut off."""
+        """Serve until cancelled; then all connections are cut off."""
         self._log.info("admin-listening", addresses=", ".join(self.places))
         async with trio.open_nursery() as nursery:
             for task in self._background:

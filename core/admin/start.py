@@ -1,7 +1,7 @@
 """Where an admin server is put together from its settings. Nothing outside imports more of core.admin than this.
 
-Whoever imports this loads prometheus-client, starlette and hypercorn: some megabytes. So it is imported only when there
-is to be an admin server.
+Importing this module loads prometheus-client, starlette and hypercorn: some megabytes. So it is imported only when
+there is to be an admin server.
 """
 
 from pathlib import Path

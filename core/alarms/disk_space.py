@@ -1,12 +1,12 @@
-"""The disk alarm: on while the disk of the data folder has less space free than the limit.
+"""The disk alarm: on while the disk of the data folder has less free space than the limit.
 
-The next check comes the sooner the nearer the limit is: when the disk has got there if it fills up at 125 MB a second.
-That is not a promise that the disk never fills up; what happens then is the store's business.
+The nearer the limit, the sooner the next check: at the time when the disk would reach the limit if it filled up at 125
+MB a second. This does not guarantee that the disk never fills up; the store handles that case.
 
-Where free space cannot be measured, it is tried again for twenty minutes, and then not any more: an alarm that nobody
-can clear would be worse than none.
+If free space cannot be measured, the measurement is retried for twenty minutes and then given up, because an alarm that
+could never be cleared would be worse than none.
 
-Who measures feeds it. Nothing here reads a clock or a file.
+The sampler passes in the measurements. This module reads no clock and no file.
 """
 
 from math import inf
@@ -17,48 +17,48 @@ from core.config.units import UnitConvention
 from core.interface import Snapshot
 
 BYTES_PER_MS = 250_000
-"""How fast a disk fills up at most. The formula takes half of it: 10 s apart until 1.25 GB above the limit, and
-100 ms apart from 12.5 MB above it."""
+"""The highest speed at which a disk fills up. The formula uses half of it: checks are 10 s apart down to 1.25 GB above
+the limit, and 100 ms apart from 12.5 MB above it."""
 INTERVAL_MIN_MS = 100
 INTERVAL_MAX_MS = 10_000
 ALARMED_INTERVAL_S = 0.5
-"""While the alarm is on: publishers go on within a second after there is space again."""
+"""The interval while the alarm is on, so that publishers continue within a second after there is space again."""
 RETRIES_MAX = 10
 RETRY_S = 120.0
 
 
 def interval_ms(free: int, limit: int) -> float:
-    """When to check again, while there is more free than the limit."""
+    """Return the milliseconds until the next check while free space is above the limit."""
     return min(max(2 * (free - limit) / BYTES_PER_MS, INTERVAL_MIN_MS), INTERVAL_MAX_MS)
 
 
 class DiskAlarm:
-    """The limit in force, and what was measured last."""
+    """The disk alarm with its limit and its last measurement."""
 
     def __init__(
         self, registry: AlarmRegistry, *, free_limit: FreeLimit, total_memory: int, unit_convention: UnitConvention
     ) -> None:
         self.free: int | None = None
-        """Bytes, when they were measured last; None when they never were."""
+        """Free bytes at the last measurement; None before the first one."""
         self.failures = 0
-        """Measurements that failed in a row."""
+        """How many measurements have failed in a row."""
         self._registry = registry
         self._unit_convention = unit_convention
         self.set_limit(free_limit, total_memory)
 
     @property
     def disabled(self) -> bool:
-        """Nothing is measured any more."""
+        """Whether measuring was given up."""
         return self.failures > RETRIES_MAX
 
     def set_limit(self, free_limit: FreeLimit, total_memory: int) -> None:
-        """Another limit, until the next start. It holds from the next sample on."""
+        """Set another limit until the next start. It applies from the next sample on."""
         self.free_limit = free_limit
         self.limit = free_limit.limit(total_memory)
         self._registry.measured("disk", self.figures())
 
     def sample(self, free: int) -> None:
-        """So many bytes are free now: raise the alarm or clear it."""
+        """Raise or clear the alarm for this number of free bytes."""
         self.free = free
         self.failures = 0
         self._registry.measured("disk", self.figures())
@@ -69,7 +69,7 @@ class DiskAlarm:
             self._registry.clear("disk", MEASURED)
 
     def failed(self) -> None:
-        """The free space could not be measured. What was measured before holds until it is given up."""
+        """The free space could not be measured. The last measurement stays in force until measuring is given up."""
         self.failures += 1
         if self.disabled:
             self.free = None
@@ -77,7 +77,7 @@ class DiskAlarm:
             self._registry.measured("disk", self.figures())
 
     def next_check_s(self) -> float:
-        """Seconds from the last sample or failure to the next; infinity when there is to be none."""
+        """Return the seconds from the last sample or failure to the next check; infinity if measuring was given up."""
         if self.disabled:
             return inf
         if self.failures:
@@ -86,7 +86,7 @@ class DiskAlarm:
         return ALARMED_INTERVAL_S if self.free < self.limit else interval_ms(self.free, self.limit) / 1000
 
     def figures(self) -> Snapshot:
-        """Sizes are bytes."""
+        """Return the figures for the row of the alarm. Sizes are in bytes."""
         return {
             "limit": self.limit,
             "free": self.free,

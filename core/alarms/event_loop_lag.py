@@ -1,7 +1,7 @@
-"""The notice that the event loop is late: everything that the broker does waits for as long.
+"""The notice that the event loop is late: all work of the broker is delayed by as much.
 
-One late wake-up is soon over, and nobody would see it. So the notice stays on until a number of wake-ups in a row were
-in time, and its figure is the worst of these.
+A single late wake-up is over too soon to be seen. So the notice stays on until ``REMEMBERED`` wake-ups in a row were in
+time. Its figure is the longest lag of these wake-ups.
 """
 
 from collections import deque
@@ -9,11 +9,11 @@ from collections import deque
 from core.alarms.registry import AlarmRegistry
 
 REMEMBERED = 20
-"""Wake-ups: 10 to 20 seconds, with one or two a second."""
+"""How many wake-ups count: those of 10 to 20 seconds, with one or two a second."""
 
 
 class LagNotice:
-    """The last wake-ups of one task: how late they were."""
+    """The lags of the last wake-ups of one task."""
 
     def __init__(self, registry: AlarmRegistry, *, limit_s: float) -> None:
         self._registry = registry
@@ -21,7 +21,7 @@ class LagNotice:
         self._lags: deque[float] = deque(maxlen=REMEMBERED)
 
     def sample(self, lag_s: float) -> None:
-        """A task was woken so late."""
+        """Note that the task was woken ``lag_s`` seconds late, and raise or clear the notice."""
         self._lags.append(lag_s)
         worst = max(self._lags)
         self._registry.measured("event-loop-lag", {"limit_s": self._limit_s, "worst_s": round(worst, 6)})

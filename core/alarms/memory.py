@@ -1,10 +1,10 @@
 """The memory alarm: on while the process uses more memory than its watermark.
 
-It is a level: one measurement decides, and the next may decide otherwise. The watermark is far below what there is
-because a busy broker needs memory beside its messages; above half of all memory the operating system may end the
+It is a level: each measurement alone decides whether it is on. The watermark is far below the total memory because a
+busy broker needs memory beside its messages. With a watermark above half of all memory the operating system may end the
 process before publishers have stopped.
 
-Who measures feeds it. Nothing here reads a clock or a file.
+The sampler passes in the measurements. This module reads no clock and no file.
 """
 
 from fractions import Fraction
@@ -15,14 +15,14 @@ from core.config.units import UnitConvention
 from core.interface import Snapshot
 
 UNKNOWN_TOTAL_BYTES = 2**30
-"""Taken for all memory where the operating system does not tell."""
+"""Used as the total memory if the operating system does not report it."""
 
 CAREFUL_SHARE = Fraction(1, 2)
-"""A watermark above it gets a warning."""
+"""A watermark above this share of all memory gets a warning."""
 
 
 class MemoryAlarm:
-    """The watermark in force, and what was measured last."""
+    """The memory alarm with its watermark and its last measurement."""
 
     def __init__(
         self,
@@ -34,19 +34,19 @@ class MemoryAlarm:
         unit_convention: UnitConvention,
     ) -> None:
         self.used = 0
-        """Bytes, at the last sample."""
+        """Bytes in use at the last sample."""
         self.total_known = True
         self.total = 0
         """All memory that the process may use, in bytes."""
         self.limit = 0
-        """The alarm is on above so many bytes."""
+        """The watermark in bytes: the alarm is on above it."""
         self._registry = registry
         self._paging_ratio = paging_ratio
         self._unit_convention = unit_convention
         self.set_watermark(watermark, total)
 
     def set_watermark(self, watermark: Watermark, total: int | None) -> None:
-        """Another watermark, until the next start. It holds from the next sample on."""
+        """Set another watermark until the next start. It applies from the next sample on."""
         self.watermark = watermark
         self.total_known = total is not None
         self.total = UNKNOWN_TOTAL_BYTES if total is None else total
@@ -55,12 +55,12 @@ class MemoryAlarm:
 
     @property
     def paging_limit(self) -> int | None:
-        """Above so many bytes queues page messages out; None when they never do."""
+        """The bytes in use above which queues page messages out; None if they never do."""
         return int(self.limit * self._paging_ratio) if self._paging_ratio <= 1 else None
 
     @property
     def warning(self) -> str | None:
-        """What speaks against the watermark, if anything does."""
+        """A warning about a watermark that is too high; else None."""
         if self.limit <= CAREFUL_SHARE * self.total:
             return None
         return (
@@ -69,11 +69,11 @@ class MemoryAlarm:
         )
 
     def exceeded_by(self, used: int) -> bool:
-        """Whether so many bytes are too many."""
+        """Return whether this many bytes are above the watermark."""
         return used > self.limit
 
     def sample(self, used: int) -> None:
-        """So many bytes are used now: raise the alarm or clear it."""
+        """Raise or clear the alarm for this number of bytes in use."""
         self.used = used
         self._registry.measured("memory", self.figures())
         if self.exceeded_by(used):
@@ -83,7 +83,7 @@ class MemoryAlarm:
             self._registry.clear("memory", MEASURED)
 
     def figures(self) -> Snapshot:
-        """Sizes are bytes."""
+        """Return the figures for the row of the alarm. Sizes are in bytes."""
         return {
             "limit": self.limit,
             "used": self.used,

@@ -1,12 +1,12 @@
-"""The alarms that are on: while there is one, front ends let nobody publish. And notices, which only tell.
+"""The alarms and notices of the broker. While an alarm is on, front ends block all publishers; notices are only shown.
 
-An alarm is a level, not an event: it is on as long as somebody holds it up, and that may be the one who
-measures (memory, disk) and an operator by hand at the same time. Each takes back only what it raised itself.
-Mailboxes hear of a change of the whole set of alarms, once; of notices they hear nothing.
+An alarm is a level, not an event: it is on while at least one source holds it. A measurement (memory, disk) and an
+operator by hand can hold it at the same time, and each can only release its own hold. Mailboxes get one action for each
+change of the set of alarms, and none for notices.
 
-Each alarm and notice is one row for whoever looks: when and why it came on, and the figures that were measured last.
+Each alarm and notice is one row in snapshots: when and why it came on, and the figures measured last.
 
-Nobody tells the time to who raises an alarm: since when it is on is filled in by the next ``stamp``.
+The code that raises an alarm does not know the time, so the next ``stamp`` fills in since when it is on.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,28 +17,30 @@ from core.errors import Invalid
 from core.interface import AlarmChanged, Mailbox, Snapshot
 
 ALARMS = ("disk", "memory")
-"""While one of them is on, publishers wait."""
+"""While one of them is on, publishers are blocked."""
 
 DRAIN_MODE = "drain-mode"
-"""Stops publishers as an alarm does, and is none: an operator wants it so, and it is not among the rows."""
+"""Maintenance mode: it blocks publishers like an alarm, but it is not an alarm and has no row. An operator turns it
+on."""
 
 NOTICES = ("descriptors", "event-loop-lag")
-"""Only shown."""
+"""Notices are only shown and block no publisher."""
 
 BY_HAND = "by hand"
 """The source of an alarm that an operator raised."""
 
 MEASURED = "measured"
-"""The source of what is on because of what was measured."""
+"""The source of an alarm or notice that a measurement raised."""
 
 Witness = Callable[[Snapshot], None]
-"""Is shown the row of an alarm or notice that has just come on or gone off. Off, it still names what it ended with."""
+"""Called with the row of an alarm or notice that has just come on or gone off. When it goes off, the row still has its
+last sources and cause."""
 
 
 @dataclass(eq=False, slots=True)
 class _Raised:
     sources: dict[str, str] = field(default_factory=dict)
-    """Who holds it up, and why."""
+    """The sources that hold it, each with the cause."""
     since: Now | None = None
 
 
@@ -50,7 +52,7 @@ class AlarmRegistry:
     def __init__(self) -> None:
         self.witness: Witness | None = None
         self._raised: dict[str, _Raised] = {}
-        """Those that are on."""
+        """The alarms and notices that are on."""
         self._figures: dict[str, Snapshot] = {}
         self._mailboxes: dict[Mailbox, None] = {}
         self._unstamped = False
@@ -58,7 +60,7 @@ class AlarmRegistry:
 
     @property
     def on(self) -> frozenset[str]:
-        """The names of the alarms that are on, and of the drain mode."""
+        """The names of the alarms that are on, and of the drain mode if it is on."""
         names = [name for name in ALARMS if name in self._raised]
         return frozenset([*names, DRAIN_MODE] if self._drained else names)
 
@@ -69,26 +71,26 @@ class AlarmRegistry:
 
     @property
     def paging_stopped(self) -> bool:
-        """Nothing is paged out while the disk is short: it would be the paging that fills it."""
+        """Whether paging out has to stop, because the disk alarm is on and paging would fill the disk."""
         return "disk" in self._raised
 
     def subscribe(self, mailbox: Mailbox) -> frozenset[str]:
-        """Put changes into this mailbox from now on; returns what is on."""
+        """Put changes into this mailbox from now on. Returns the names that are on."""
         self._mailboxes[mailbox] = None
         return self.on
 
     def unsubscribe(self, mailbox: Mailbox) -> None:
-        """Nothing more for this mailbox."""
+        """Put no more changes into this mailbox."""
         self._mailboxes.pop(mailbox, None)
 
     def set(self, name: str, source: str, cause: str = "") -> None:
-        """This source holds the alarm up. Raises Invalid for a name that is not an alarm."""
+        """Let this source hold the alarm. Raises Invalid for a name that is not an alarm."""
         _check(name)
         if self._raise(name, source, cause):
             self._tell()
 
     def clear(self, name: str, source: str) -> None:
-        """This source lets go of the alarm. Raises Invalid for a name that is not an alarm."""
+        """Release this source's hold of the alarm. Raises Invalid for a name that is not an alarm."""
         _check(name)
         if self._lower(name, source):
             self._tell()
@@ -100,7 +102,7 @@ class AlarmRegistry:
             self._tell()
 
     def notice(self, name: str, on: bool, cause: str = "") -> None:
-        """Show a notice, or take it away. It stops nobody."""
+        """Turn a notice on or off. It blocks no publisher."""
         assert name in NOTICES
         if on:
             self._raise(name, MEASURED, cause)
@@ -108,18 +110,19 @@ class AlarmRegistry:
             self._lower(name, MEASURED)
 
     def measured(self, name: str, figures: Mapping[str, object]) -> None:
-        """What was measured last for an alarm or notice, on or off. Plain values; the row shows them."""
+        """Set the figures of an alarm or notice, on or off: plain values that its row shows."""
         self._figures[name] = dict(figures)
 
     def stamp(self, now: Now) -> None:
-        """Alarms that are new since the last stamp are on since now."""
+        """Set ``now`` as the beginning of alarms and notices raised since the last stamp."""
         if self._unstamped:
             self._unstamped = False
             for raised in self._raised.values():
                 raised.since = raised.since or now
 
     def snapshot(self) -> list[Snapshot]:
-        """Every alarm and notice, also those that are off. ``since`` is wall-clock time in seconds."""
+        """Return the rows of all alarms and notices, also of those that are off. ``since`` is wall-clock time in
+        seconds."""
         return [self._show(name) for name in sorted(ALARMS + NOTICES)]
 
     def _show(self, name: str) -> Snapshot:
@@ -135,7 +138,7 @@ class AlarmRegistry:
         }
 
     def _raise(self, name: str, source: str, cause: str) -> bool:
-        """Whether it came on."""
+        """Add a source. Returns whether the alarm or notice came on by that."""
         raised = self._raised.get(name)
         if raised is not None:
             raised.sources.setdefault(source, cause or source)
@@ -146,7 +149,7 @@ class AlarmRegistry:
         return True
 
     def _lower(self, name: str, source: str) -> bool:
-        """Whether it went off."""
+        """Remove a source. Returns whether the alarm or notice went off by that."""
         raised = self._raised.get(name)
         if raised is None or source not in raised.sources:
             return False

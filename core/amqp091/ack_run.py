@@ -1,12 +1,12 @@
 """The fast path for acknowledgements: a run of basic.ack frames on one channel, as ranges of delivery tags.
 
-A basic.ack frame has 21 bytes, of which the delivery tag and the bit ``multiple`` differ. Frames are compared column
-by column, at C speed; consecutive tags become one range.
+A basic.ack frame has 21 bytes; two of them differ only in the delivery tag and the bit ``multiple``. Frames are
+compared column by column, at C speed; consecutive tags become one range.
 
 Invariants:
 
 - Applied in their order, the ranges do exactly what the frames would do one by one, faults included.
-- What is not fully understood ends the run or is declined (None), never an error: the generic path decides what it is.
+- Bytes that are not fully understood end the run or are declined (None), never an error: the generic path handles them.
 - The work is linear in the bytes accepted: how many frames are compared at once doubles with success.
 
 This module must not know which tags are outstanding.
@@ -22,29 +22,29 @@ _ACK = Struct(">11sQBB")
 _FRAME_START, _FRAME_SIZE_AND_METHOD = b"\x01", b"\x00\x00\x00\x0d\x00\x3c\x00\x50"
 _MULTIPLE = 1
 RANGES_MAX = 128
-"""Of one run: each may have to be cut out of the middle of a long list, at up to 60 us."""
+"""Ranges of one run. Each may have to be cut out of the middle of a long list, at up to 60 us."""
 _LOOK_AHEAD_MIN = 4
-"""Frames compared at once in the beginning: about 1 µs when it is in vain."""
+"""Frames compared at once in the beginning: about 1 µs if none matches."""
 
 
 @dataclass(slots=True)
 class AckRun:
-    """Acknowledgements of one channel in the order in which they came."""
+    """Acknowledgements of one channel, in their order."""
 
     channel: int
     ranges: list[tuple[int, int]]
-    """First and last delivery tag. A first of 0 means everything up to the last that is not acknowledged yet
-    (``multiple``), and a last of 0 with it everything there is [0-9-1 basic.ack.multiple]."""
+    """First and last delivery tag. A first of 0 means every unacknowledged delivery up to the last (``multiple``); if
+    the last is 0 too, it means every unacknowledged delivery [0-9-1 basic.ack.multiple]."""
     end_position: int
     """Where the run ends in the buffer."""
 
 
 def parse(data: bytes, position: int, stop: int) -> AckRun | None:
-    """The longest run of basic.ack frames that begins at ``position`` and makes no more than ``RANGES_MAX`` ranges, or
-    little more; None for anything else.
+    """Return the longest run of basic.ack frames that begins at ``position`` and makes no more than ``RANGES_MAX``
+    ranges, or a few more; None for anything else.
 
-    What counts as received ends at ``stop``. An acknowledgement of tag 0 alone is no part of a run: no such tag can
-    be, and ranges have no word for it.
+    Received data ends at ``stop``. An acknowledgement of tag 0 without ``multiple`` is never part of a run: there is no
+    such tag, and no range can express it.
     """
     head = data[position : position + 11]
     if head[:1] != _FRAME_START or head[3:] != _FRAME_SIZE_AND_METHOD or head[1:3] == b"\x00\x00":
@@ -67,7 +67,7 @@ def parse(data: bytes, position: int, stop: int) -> AckRun | None:
 
 
 def _extend(ranges: list[tuple[int, int]], head: bytes, frames: list[tuple[bytes, int, int, int]]) -> int:
-    """Append what the frames acknowledge, up to the first that is not understood. Returns how many that are."""
+    """Append the ranges of the frames, up to the first that is not understood. Returns how many frames were taken."""
     heads, tags, bits, ends = zip(*frames, strict=True)
     n = len(frames)
     first = tags[0]
@@ -82,7 +82,7 @@ def _extend(ranges: list[tuple[int, int]], head: bytes, frames: list[tuple[bytes
 
 
 def _extend_by_one(ranges: list[tuple[int, int]], head: bytes, frame: tuple[bytes, int, int, int]) -> bool:
-    """Append what one frame acknowledges. False when it is not understood."""
+    """Append the range of one frame. False when the frame is not understood."""
     its_head, tag, bits, end = frame
     if its_head != head or end != FRAME_END:
         return False
@@ -96,7 +96,7 @@ def _extend_by_one(ranges: list[tuple[int, int]], head: bytes, frame: tuple[byte
 
 
 def _join(ranges: list[tuple[int, int]], first: int, last: int) -> None:
-    """Append tags one by one acknowledged; behind a range that ends just before them, they prolong it."""
+    """Append tags that were acknowledged one by one. A range that ends just before them is extended."""
     if ranges:
         before_first, before_last = ranges[-1]
         if before_first and before_last + 1 == first:

@@ -1,10 +1,10 @@
 """The content that follows basic.publish, put together from its frames: one content header, then bodies [0-9-1 4.2.6].
 
-The header announces how many bytes of body will come; frames may cut them as they like, and empty ones bring nothing.
-Whatever is no header where one is due, or no body, is an unexpected frame; more body than announced is a frame error.
+The header announces the size of the body in bytes. Body frames may divide it in any way, and may be empty. Any other
+frame where a header or a body is due is an unexpected frame; more body than announced is a frame error.
 
-What is held is one bytearray that grows with what has come, never with what was announced: many tiny frames cost no
-more than their bytes, and a large announcement costs nothing.
+The assembly holds one bytearray, which grows with the bytes that have arrived, never with the announced size: many tiny
+frames cost no more than their bytes, and a large announcement costs nothing.
 
 This module must not know channels, limits over several contents, or what a property means.
 """
@@ -18,7 +18,7 @@ from core.amqp091.properties import decode_properties
 
 _HEADER = Struct(">HHQ")
 _HEADER_BYTES_MIN = PROPERTIES_AT + 2
-"""A content header without properties: their flags are there even so."""
+"""The size of a content header without properties: it has property flags in any case."""
 
 
 class ContentAssembly:
@@ -29,23 +29,23 @@ class ContentAssembly:
     def __init__(self, publish: BasicPublish) -> None:
         self.publish = publish
         self._header = b""
-        """The payload of the content header frame; b"" before it has come."""
+        """The payload of the content header frame; b"" before it has arrived."""
         self._body = bytearray()
         self._left = 0
-        """Bytes of body that are still to come."""
+        """Bytes of the body that have not arrived yet."""
 
     @property
     def complete(self) -> bool:
-        """The header and all of the body are there."""
+        """Whether the header and the whole body have arrived."""
         return bool(self._header) and self._left == 0
 
     @property
     def held_bytes(self) -> int:
-        """Of the body, so far."""
+        """Bytes of the body that have arrived."""
         return len(self._body)
 
     def header_received(self, payload: bytes, max_message_size: int) -> None:
-        """Take the content header. Raises ConnectionFault, and ChannelFault for a body that is announced too large."""
+        """Take the content header. Raises ConnectionFault, and ChannelFault when the announced body is too large."""
         if self._header:
             raise self.unexpected("a content header")
         body_size = body_size_of(payload)
@@ -60,7 +60,7 @@ class ContentAssembly:
         self._left = body_size
 
     def body_received(self, payload: bytes) -> None:
-        """Take some of the body. Raises ConnectionFault."""
+        """Take a part of the body. Raises ConnectionFault."""
         if not self._header:
             raise self.unexpected("a content body")
         if len(payload) > self._left:
@@ -73,16 +73,16 @@ class ContentAssembly:
         self._left -= len(payload)
 
     def entry(self) -> bytes:
-        """The message as the broker keeps it. Only when ``complete``."""
+        """The message as the broker keeps it. Only valid when ``complete``."""
         return self._header + self._body
 
     @property
     def properties(self) -> bytes:
-        """Flags and list, as they came."""
+        """Property flags and list, as received."""
         return self._header[PROPERTIES_AT:]
 
     def unexpected(self, came: str) -> ConnectionFault:
-        """What came instead of the frame that is due."""
+        """Return the fault for a frame ``came`` that is not the one that is due."""
         due = "body" if self._header else "header"
         return ConnectionFault(
             ReplyCode.UNEXPECTED_FRAME, f"a content {due} is expected, and {came} came", *BasicPublish.ID
@@ -90,9 +90,10 @@ class ContentAssembly:
 
 
 def body_size_of(header: bytes) -> int:
-    """The size of the body that a content header announces. Raises ConnectionFault for one that is not of basic.
+    """The size of the body that a content header announces. Raises ConnectionFault for a header of another class than
+    basic.
 
-    The properties are not looked at. UNEXPECTED_FRAME for another class is RabbitMQ's choice.
+    The properties are not decoded. UNEXPECTED_FRAME for another class is RabbitMQ's choice.
     """
     if len(header) < _HEADER_BYTES_MIN:
         text = f"a content header of {len(header)} bytes is below the minimum of {_HEADER_BYTES_MIN}"

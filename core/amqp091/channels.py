@@ -1,13 +1,14 @@
-"""The channels of one connection: opened, used, closed, and what each has of a content [0-9-1 2.2.5, 4.2.6].
+"""The channels of one connection: open, in use, closing, and the incomplete content of each [0-9-1 2.2.5, 4.2.6].
 
-A channel that we closed drops everything until the peer has answered; one that the peer closed drops everything until
-we have. Where the closes cross, the peer answers ours or does not, as it likes, before it opens the number again.
+A channel that we closed drops all input until the peer has answered; one that the peer closed drops all input until we
+have answered. Where the two closes cross, the peer may or may not answer ours before it opens the number again.
 
-Of contents that are not complete, a channel holds ``max_message_size`` at most, and all together hold
-``partial_content_bytes_max``; a content above is skipped without being kept. Channels are at most ``channel_max``.
+Of an incomplete content, a channel holds ``max_message_size`` bytes at most, and all together hold
+``partial_content_bytes_max``; a content above a limit is skipped without being kept. There are at most ``channel_max``
+channels.
 
-This module must not know bytes that are not frames yet, the state of the connection, or what a method means beyond the
-life of channels and the frames of contents.
+This module must not know unparsed bytes, the state of the connection, or what a method means beyond the life of
+channels and the frames of contents.
 """
 
 from collections import deque
@@ -77,19 +78,19 @@ _FROM_CLIENTS = (
     TxRollback,
     TxSelect,
 )
-"""Methods that are the front end's business. Besides them a client sends publish, ack, flow and close, and nothing else
-on a channel that is open."""
+"""Methods that the front end answers. On an open channel, a client may send these, basic.publish, basic.ack,
+channel.flow and channel.close, and no others."""
 
 
 class _State(Enum):
     OPEN = auto()
     CLOSE_SENT = auto()
-    """Everything is dropped but channel.close-ok, and channel.close, which is answered."""
+    """All input is dropped except channel.close-ok, and channel.close, which is answered."""
     CROSSED = auto()
-    """As CLOSE_SENT, and the peer has closed the channel as well, before it saw our close: it may answer that one, or
-    take the number as free. So channel.open is understood, too."""
+    """As CLOSE_SENT, and the peer has closed the channel as well, before it received our close. It may answer our
+    close, or treat the number as free. So channel.open is accepted too."""
     CLOSE_RECEIVED = auto()
-    """Everything is dropped; channel.close-ok is owed."""
+    """All input is dropped; we have to send channel.close-ok."""
 
 
 class _Channel:
@@ -101,7 +102,7 @@ class _Channel:
 
 
 class Channels:
-    """All channels but 0."""
+    """All channels except channel 0."""
 
     def __init__(
         self,
@@ -111,7 +112,7 @@ class Channels:
         output: Output,
         events: deque[Event],
     ) -> None:
-        """Answers go to the connection's ``output``, and what happened is put among its ``events``."""
+        """Answers are written to the connection's ``output``, and events are appended to its ``events``."""
         self._max_message_size = max_message_size
         self._partial_content_bytes_max = partial_content_bytes_max
         self._output = output
@@ -119,20 +120,22 @@ class Channels:
         self._channels: dict[int, _Channel] = {}
         self._partial_bytes = 0
 
-    # --- what the front end says --------------------------------------------------------------------------------------
+    # --- calls of the front end
+    # -------------------------------------------------------------------------------------------
 
     def is_open(self, channel: int) -> bool:
-        """Frames may be sent on it: it was opened, no close of ours has gone, and no answer to the peer's."""
+        """Whether frames may be sent on it: it was opened, and we have sent neither channel.close nor
+        channel.close-ok."""
         known = self._channels.get(channel)
         return known is not None and known.state in (_State.OPEN, _State.CLOSE_RECEIVED)
 
     def between_contents(self, channel: int) -> bool:
-        """A method of the peer's is welcome there."""
+        """Whether the peer may send a method on it now: no content is incomplete."""
         known = self._channels.get(channel)
         return known is not None and known.state is _State.OPEN and known.assembly is None
 
     def fail(self, channel: int, fault: ChannelFault) -> None:
-        """Close a channel for this fault. Nothing is done for one that we closed already."""
+        """Close a channel for this fault. Ignored for a channel that we have closed already."""
         known = self._channels.get(channel)
         if known is None or known.state in (_State.CLOSE_SENT, _State.CROSSED):
             return
@@ -151,18 +154,19 @@ class Channels:
         self._events.append(ChannelClosed(channel, by_peer=False))
 
     def accept_close(self, channel: int) -> None:
-        """Answer the peer's channel.close. Nothing is done where none is open."""
+        """Answer the peer's channel.close. Ignored when the peer has closed no such channel."""
         known = self._channels.get(channel)
         if known is not None and known.state is _State.CLOSE_RECEIVED:
             del self._channels[channel]
             self._output.write_method(channel, ChannelCloseOk())
 
     def clear(self) -> None:
-        """The connection is over, and every channel with it."""
+        """Remove all channels, at the end of the connection."""
         self._channels.clear()
         self._partial_bytes = 0
 
-    # --- what the peer says -------------------------------------------------------------------------------------------
+    # --- input from the peer
+    # ----------------------------------------------------------------------------------------------
 
     def frame_received(self, frame: Frame) -> None:
         """Take the next frame. Raises ConnectionFault."""
@@ -189,7 +193,8 @@ class Channels:
         self._events.append(ChannelOpened(frame.channel))
 
     def _take_late(self, known: _Channel, frame: Frame) -> None:
-        """One that the peer sent before it saw our close, or answers it with; or after a close of its own."""
+        """Take a frame on a closing channel: sent before the peer received our close, or its answer, or sent after its
+        own close."""
         method = method_id(frame)
         if known.state is _State.CLOSE_RECEIVED:
             if method == ChannelOpen.ID:
@@ -204,7 +209,7 @@ class Channels:
             self._take_open(frame)
 
     def _take_method(self, known: _Channel, frame: Frame) -> None:
-        """Raises ChannelFault and ConnectionFault."""
+        """Take a method. Raises ChannelFault and ConnectionFault."""
         if known.assembly is not None:
             raise known.assembly.unexpected("a method")
         channel = frame.channel
@@ -232,7 +237,7 @@ class Channels:
                 raise ConnectionFault(ReplyCode.COMMAND_INVALID, text, *method.ID)
 
     def _take_content(self, known: _Channel, frame: Frame) -> None:
-        """Raises ChannelFault and ConnectionFault."""
+        """Take a frame of a content. Raises ChannelFault and ConnectionFault."""
         assembly = known.assembly
         if assembly is None:
             text = f"a content frame on channel {frame.channel}, where a method is expected"
@@ -262,7 +267,7 @@ _METHOD_ID = Struct(">HH")
 
 
 def method_id(frame: Frame) -> tuple[int, int]:
-    """Class id and method id of a frame that is not decoded; (0, 0) where there are none."""
+    """Class id and method id of a frame that is not decoded; (0, 0) when it has none."""
     if frame.frame_type is not FrameType.METHOD or len(frame.payload) < _METHOD_ID.size:
         return 0, 0
     class_id, number = _METHOD_ID.unpack_from(frame.payload)
@@ -270,7 +275,7 @@ def method_id(frame: Frame) -> tuple[int, int]:
 
 
 def _acknowledged(method: BasicAck) -> tuple[int, int]:
-    """The range of delivery tags, as ``AcksReceived`` has it. Raises ChannelFault for tag 0 alone, which cannot be."""
+    """The range of delivery tags, as in ``AcksReceived``. Raises ChannelFault for tag 0 without ``multiple``."""
     if method.multiple:
         return 0, method.delivery_tag
     if method.delivery_tag == 0:

@@ -1,9 +1,9 @@
-"""Methods to payloads of method frames and back [0-9-1 4.2.4, 4.2.5].
+"""Encodes methods as payloads of method frames, and decodes them [0-9-1 4.2.4, 4.2.5].
 
-For each method a layout is made once, from its dataclass: a reader and a writer for each field. For whatever payload
-comes, decoding raises nothing but ConnectionFault: NOT_IMPLEMENTED for a method that does not exist (RabbitMQ drops
-the connection without a word then), SYNTAX_ERROR for bytes that are not its fields, too few or too many. The text names
-the field.
+A layout is made once for each method from its dataclass: a reader and a writer for each field. For any payload,
+decoding raises only ConnectionFault: NOT_IMPLEMENTED for a method that does not exist (RabbitMQ then drops the
+connection without an answer), SYNTAX_ERROR for bytes that are not its fields, too few or too many. The text names the
+field.
 """
 
 import dataclasses
@@ -25,19 +25,20 @@ from core.amqp091.table import (
 )
 
 Reader = Callable[[bytes, int], tuple[object, int]]
-"""(data, position) to (value, position behind it). Where the data is cut: IndexError, struct.error or the fault."""
+"""(data, position) to (value, position behind it). Raises IndexError, struct.error or the fault where data is cut
+off."""
 Writer = Callable[[bytearray, object], None]
 """Appends the encoding of a value."""
 
 UNENCODABLE = (struct.error, TypeError, AttributeError)
-"""What a value of the wrong type or out of range raises in Python's own packers."""
+"""The exceptions of Python's own packers for a value of the wrong type or out of range."""
 
 _parse_id = struct.Struct(">HH").unpack_from
 _ID_BYTES = 4
 
 
 def encode_method(method: Method) -> bytes:
-    """The payload of a method frame. Raises EncodeError for a field without an encoding, naming it."""
+    """Encode the payload of a method frame. Raises EncodeError, which names a field that cannot be encoded."""
     layout = _LAYOUTS[method.ID]
     out = bytearray(layout.prefix)
     name = ""
@@ -50,7 +51,7 @@ def encode_method(method: Method) -> bytes:
 
 
 def decode_method(payload: bytes) -> Method:
-    """The method of a whole payload. Raises ConnectionFault only."""
+    """Decode the method in a whole payload. Raises ConnectionFault only."""
     if len(payload) < _ID_BYTES:
         raise ConnectionFault(ReplyCode.SYNTAX_ERROR, f"a method frame of {len(payload)} bytes names no method")
     class_id, method_id = _parse_id(payload)
@@ -77,7 +78,7 @@ def decode_method(payload: bytes) -> Method:
 
 
 def method_name(method: Method | type[Method]) -> str:
-    """The name by which the specification calls it, such as ``basic.get-ok``."""
+    """The name of a method in the specification, such as ``basic.get-ok``."""
     return _LAYOUTS[method.ID].name
 
 
@@ -114,11 +115,11 @@ DOMAINS: Mapping[Domain, tuple[Reader, Writer]] = {
     Domain.LONG_STRING: _sized(decode_long_string, encode_long_string),
     Domain.TABLE: _sized(decode_table, encode_table),
 }
-"""How every domain but the bit is read and written."""
+"""The reader and the writer of every domain except the bit."""
 
 
 def _bit(place: int, *, is_last: bool) -> tuple[Reader, Writer]:
-    """The bit in that place of an octet; the first makes the octet, the last steps behind it."""
+    """Reader and writer of the bit at a place in an octet. The first bit appends the octet, the last steps past it."""
     step = 1 if is_last else 0
 
     def read(data: bytes, position: int) -> tuple[object, int]:
@@ -134,7 +135,7 @@ def _bit(place: int, *, is_last: bool) -> tuple[Reader, Writer]:
 
 
 class _Layout(NamedTuple):
-    """How a method is encoded: class id and method id, then its fields."""
+    """The encoding of a method: class id and method id, then its fields."""
 
     type: type[Method]
     name: str
@@ -160,12 +161,12 @@ def _layout(method: type[Method]) -> _Layout:
 
 
 def domains_of(type_: type) -> list[tuple[str, Domain]]:
-    """The fields of a dataclass that is annotated with domains, in their order."""
+    """The fields of a dataclass that is annotated with domains, in order."""
     return [(field.name, _domain(field.type)) for field in dataclasses.fields(type_)]
 
 
 def _domain(hint: object) -> Domain:
-    """The domain of an annotation, also of one that may be None."""
+    """The domain of an annotation, which may also allow None."""
     for candidate in (hint, *getattr(hint, "__args__", ())):
         for mark in getattr(candidate, "__metadata__", ()):
             if isinstance(mark, Domain):

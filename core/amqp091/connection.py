@@ -1,20 +1,20 @@
 """One AMQP 0.9.1 connection of a server, sans-IO: bytes and the time go in, events and bytes come out [0-9-1 2.2.4].
 
-Usage: ``receive_data`` with what the socket brought, ``next_event`` until it gives None (or until enough has been done:
-``input_left`` then says that there is more), answering events by calling the connection's methods, then
-``data_to_send``. Parsing is lazy: the bytes behind an event are looked at when the next event is asked for.
+Usage: call ``receive_data`` with bytes from the socket, then ``next_event`` until it returns None (or until enough was
+done in this turn: ``input_left`` then says that there is more). Answer events by calling the connection's methods, then
+call ``data_to_send``. Parsing is lazy: the bytes behind an event are parsed when the next event is requested.
 ``deadline`` and ``tick`` are for heartbeats and time-outs. ``fail_channel``, ``close``, ``tick`` and ``receive_eof``
-may leave an event, too.
+may also leave an event.
 
-Nothing is raised for what a peer does. A peer's fault closes its channel, or the connection, with the code and the
-text that name it, and comes out as an event. What follows our close is dropped until the peer has answered it: on a
-channel everything but channel.close-ok, on the connection everything but connection.close-ok.
+No method raises for an action of the peer. A peer's fault closes its channel, or the connection, with the code and the
+text that name it, and is reported as an event. Input behind our close is dropped until the peer has answered it: on a
+channel all but channel.close-ok, on the connection all but connection.close-ok.
 
-Bounds: of what is not parsed, one frame and one read; of contents that are not complete, ``max_message_size`` for each
-channel and ``partial_content_bytes_max`` in all; of channels, ``channel_max``. The output is bounded by the owner, who
-looks at ``output_bytes`` and takes in no more.
+Bounds: of unparsed bytes, one frame and one read; of incomplete contents, ``max_message_size`` for each channel and
+``partial_content_bytes_max`` in all; of channels, ``channel_max``. The owner bounds the output: it checks
+``output_bytes`` and stops feeding input.
 
-This module must not know queues, the engine, users, or what time it is.
+This module must not know queues, the engine, users, or the clock.
 """
 
 from collections import deque
@@ -59,15 +59,15 @@ from core.amqp091.table import FieldTable
 __all__ = ["Connection", "ConnectionSettings"]
 
 _FRAME_EXCESS_BYTES = 8
-"""By so much a frame may be larger than agreed: some clients count without the overhead. RabbitMQ lets them, too."""
+"""By how much a frame may exceed the agreed size: some clients count without the overhead. RabbitMQ allows this too."""
 _LOST_GRACE_S = 1.0
-"""After a frame that cannot be right nothing can be read, not even connection.close-ok. So long the peer may take to
-read our connection.close before the socket goes; RabbitMQ gives as much."""
+"""After an invalid frame nothing can be parsed, not even connection.close-ok. This is how long the peer may take to
+read our connection.close before the socket is closed; RabbitMQ waits as long."""
 
 _SIZE_AT = 3
-"""In a frame, behind type and channel [0-9-1 4.2.3]."""
+"""The place of the size in a frame, behind type and channel [0-9-1 4.2.3]."""
 _HEAD = Struct(">BHII")
-"""Frame type, channel, size, class id and method id in one: how every method frame begins."""
+"""Frame type, channel, size, class id and method id together: the beginning of every method frame."""
 _PUBLISH, _ACK = (class_id << 16 | method for class_id, method in (BasicPublish.ID, BasicAck.ID))
 _METHOD_FRAME = int(FrameType.METHOD)
 
@@ -76,16 +76,16 @@ class _State(Enum):
     NEGOTIATING = auto()
     OPEN = auto()
     CLOSE_SENT = auto()
-    """Everything is dropped but connection.close-ok, and connection.close, which is answered."""
+    """All input is dropped except connection.close-ok, and connection.close, which is answered."""
     CLOSE_RECEIVED = auto()
-    """Everything is dropped; connection.close-ok is owed."""
+    """All input is dropped; we have to send connection.close-ok."""
     LOST = auto()
-    """As CLOSE_SENT, but nothing can be read."""
+    """As CLOSE_SENT, but no input can be parsed."""
     FINISHED = auto()
 
 
 class _LostInput(Exception):
-    """A frame that cannot be right: where the next one begins cannot be known."""
+    """An invalid frame: the beginning of the next one cannot be known."""
 
     def __init__(self, fault: ConnectionFault) -> None:
         super().__init__(fault)
@@ -110,7 +110,7 @@ class Connection:
             events=self._events,
         )
         self._publish_runs: PublishRunParser | None = None
-        """None before limits are agreed and a publish has come."""
+        """None before limits are agreed and a publish has arrived."""
         self._input_left = False
         self._heard_at = 0.0
         self._spoke_at = 0.0
@@ -118,25 +118,25 @@ class Connection:
         self._silence_forgiven = False
         self._close_by: float | None = None
 
-    # --- the owner's side ---------------------------------------------------------------------------------------------
+    # --- calls of the owner -------------------------------------------------------------------------------------------
 
     def receive_data(self, data: bytes, now: float) -> None:
-        """Take bytes from the peer. Ask for events next."""
+        """Take bytes from the peer. Call ``next_event`` afterwards."""
         self._heard_at = now
         if self._deaf:
-            return  # it will never be looked at
+            return  # the bytes would never be parsed
         self._buffer.feed(data)
         self._input_left = True
 
     def receive_eof(self) -> None:
-        """The peer will send nothing more, whether it said so or not. What it sent before has been taken."""
+        """Note that the peer sends no more bytes, after a close or without one. All bytes before have been taken."""
         self._report_closed(0, "the peer closed the socket", by_peer=True)
         self._finish()
 
     def next_event(self, publishes_max: Callable[[int], int], now: float) -> Event | None:
-        """The next event, or None when the bytes so far hold no more.
+        """Return the next event, or None when the bytes so far hold no more.
 
-        ``publishes_max`` gives the most messages, one or more, that a run of this channel may have.
+        ``publishes_max`` returns the most messages, one or more, that a run of a channel may have.
         """
         while not self._events:
             if not self._advance(publishes_max, now):
@@ -146,36 +146,36 @@ class Connection:
 
     @property
     def input_left(self) -> bool:
-        """There may be an event yet. Receive no more before ``next_event`` has given None."""
+        """Whether there may be another event. Feed no more input before ``next_event`` has returned None."""
         return self._input_left or bool(self._events)
 
     def data_to_send(self, now: float) -> bytes:
-        """All output so far, joined; b"" when there is none."""
+        """Return all output so far, joined; b"" when there is none."""
         if not self._output.size:
             return b""
         self._spoke_at = now
         return self._output.take()
 
     def unread(self) -> bytes:
-        """What has come and has not been taken, from the beginning of a frame on."""
+        """The received bytes that have not been parsed, from the beginning of a frame on."""
         return self._buffer.rest()
 
     @property
     def output_bytes(self) -> int:
-        """What ``data_to_send`` would give now."""
+        """The size of the output that ``data_to_send`` would return now."""
         return self._output.size
 
     def deadline(self) -> float | None:
-        """The monotonic time at which ``tick`` has something to do."""
+        """The monotonic time at which ``tick`` must be called; None when there is no deadline."""
         times = [self._negotiation.refuse_at, self._close_by]
         if self._heartbeat_s:
             times += [self._heard_at + 2 * self._heartbeat_s, self._spoke_at + self._heartbeat_s / 2]
         return min((time for time in times if time is not None), default=None)
 
     def tick(self, now: float) -> None:
-        """A deadline has come: a refused login to tell, a heartbeat to send, a peer that is silent.
+        """Act on a deadline: report a refused login, send a heartbeat, or close the connection of a silent peer.
 
-        Ask for events next.
+        Call ``next_event`` afterwards.
         """
         if self._close_by is not None and now >= self._close_by:
             self.accept_close()
@@ -184,17 +184,17 @@ class Connection:
             self._negotiation.refuse_at = None
             self._refuse(now)
         if self.input_left:
-            self._heard_at = now  # it is we who have not got so far: its silence is no fault
+            self._heard_at = now  # received input waits to be parsed, so the peer was not silent
         if self._heartbeat_s and now >= self._heard_at + 2 * self._heartbeat_s:
             self._silence(now)
         if self._heartbeat_s and now >= self._spoke_at + self._heartbeat_s / 2:
             self._spoke_at = now
-            if not self._output.size:  # else what waits will say that we are alive
+            if not self._output.size:  # otherwise the waiting output shows the peer that we are alive
                 self.write(HEARTBEAT_FRAME)
 
     @property
     def heartbeats_paused(self) -> bool:
-        """While the peer's socket is not read, its silence is no fault. We go on sending."""
+        """Whether the peer's silence is no fault, because its socket is not being read. We go on sending heartbeats."""
         return self._heartbeats_paused
 
     @heartbeats_paused.setter
@@ -204,42 +204,42 @@ class Connection:
 
     @property
     def finished(self) -> bool:
-        """Nothing more will be read; the socket can go once the output has gone."""
+        """No more input will be parsed; close the socket once the output is sent."""
         return self._state is _State.FINISHED
 
     @property
     def opened(self) -> bool:
-        """The negotiation is over, and no close has gone or come."""
+        """Whether the negotiation is complete, and neither side has closed the connection."""
         return self._state is _State.OPEN
 
     @property
     def awaiting_answer(self) -> bool:
-        """The answer to the peer's login is being computed; until it is there, nothing is taken from the peer."""
+        """Whether the answer to the peer's login is being computed; until then, no input is parsed."""
         return self._state is _State.NEGOTIATING and self._negotiation.stage is NegotiationStage.ANSWER
 
     @property
     def identity(self) -> str:
-        """Who the peer has proved to be; "" before that."""
+        """The name with which the peer has authenticated; "" before that."""
         return self._negotiation.identity
 
     @property
     def virtual_host(self) -> str:
-        """The one that the peer opened; "" before that."""
+        """The virtual host that the peer has opened; "" before that."""
         return self._negotiation.virtual_host
 
     @property
     def client_properties(self) -> FieldTable:
-        """What the peer says about itself; {} before it has."""
+        """The properties that the client has announced; {} before that."""
         return self._negotiation.client_properties
 
     @property
     def client_capabilities(self) -> Mapping[str, object]:
-        """The extensions of which the peer says that it has them (True) or not."""
+        """The extensions that the client has announced as supported (True) or not."""
         return self._negotiation.client_capabilities
 
     @property
     def frame_max(self) -> int:
-        """Bytes of the largest frame that both sides take. Never 0."""
+        """The largest frame that both sides accept, in bytes. Never 0."""
         return self._negotiation.frame_max
 
     @property
@@ -249,55 +249,58 @@ class Connection:
 
     @property
     def heartbeat_s(self) -> int:
-        """The agreed heartbeat; 0 for none."""
+        """The agreed heartbeat in seconds; 0 for none."""
         return self._negotiation.heartbeat_s
 
-    # --- what the front end says --------------------------------------------------------------------------------------
+    # --- calls of the front end ---------------------------------------------------------------------------------------
 
     def channel_is_open(self, channel: int) -> bool:
-        """Frames may be sent on it: it was opened, no close of ours has gone, and no answer to the peer's."""
+        """Whether frames may be sent on it: it was opened, and we have sent neither channel.close nor
+        channel.close-ok."""
         return self._channels.is_open(channel)
 
     def send(self, channel: int, method: Method) -> None:
-        """Send a method; on a channel that is closed it is dropped, for the peer has no use for it."""
+        """Send a method. It is dropped on a closed channel, since the peer would ignore it."""
         if channel == 0 or self.channel_is_open(channel):
             self.write(method_frame(channel, method))
 
     def write(self, data: bytes) -> None:
-        """Send whole frames, of channels that are open."""
+        """Send whole frames, of open channels."""
         if self._serving:
             self._output.write(data)
 
     def fail_channel(self, channel: int, fault: ChannelFault) -> None:
-        """Close a channel for this fault; what the peer has sent on it until it answers is dropped. Where the peer has
-        closed it before, that is answered instead; nothing is done where it is closed already."""
+        """Close a channel for this fault; input on it is dropped until the peer answers. If the peer has closed it
+        already, that close is answered instead; ignored if it is closed."""
         self._channels.fail(channel, fault)
 
     def accept_channel_close(self, channel: int) -> None:
-        """Answer the peer's channel.close: what came before it has been done."""
+        """Answer the peer's channel.close, once the input before it has been processed."""
         self._channels.accept_close(channel)
 
     def close(self, fault: ConnectionFault, now: float) -> None:
-        """Close the connection for this fault; all that the peer sends until it answers is dropped. Nothing is done for
-        one that is closed already."""
+        """Close the connection for this fault; all input is dropped until the peer answers. Ignored when the connection
+        is closed already."""
         if not self._serving:
             return
         self._report_closed(fault.code, fault.text, by_peer=False)
         if self._negotiation.stage is NegotiationStage.HEADER:
-            self._finish()  # the peer would not understand it
+            self._finish()  # before its protocol header, the peer would not understand it
             return
         self._output.write_method(0, _close_method(fault))
         self._state = _State.CLOSE_SENT
         self._close_by = now + self.settings.close_time_out_ms / 1000
 
     def accept_close(self) -> None:
-        """Answer the peer's connection.close: what came before it has been done. The connection is finished then."""
+        """Answer the peer's connection.close, once the input before it has been processed. This finishes the
+        connection."""
         if self._state is _State.CLOSE_RECEIVED:
             self._output.write_method(0, ConnectionCloseOk())
             self._finish()
 
     def close_for_a_bug(self) -> bytes:
-        """A connection.close with internal-error, whatever state a bug of ours has left; b"" where none is expected."""
+        """Return a connection.close with internal-error, in whatever state a bug of ours has left this; b"" where none
+        fits."""
         if self._state is not _State.OPEN:
             return b""
         fault = ConnectionFault(ReplyCode.INTERNAL_ERROR, "the broker has failed; its log says how")
@@ -306,7 +309,7 @@ class Connection:
     # --- input --------------------------------------------------------------------------------------------------------
 
     def _advance(self, publishes_max: Callable[[int], int], now: float) -> bool:
-        """Take the next thing from the buffer. False: it holds nothing whole."""
+        """Parse the next frame or run from the buffer. False when the buffer holds no whole frame."""
         if self._deaf:
             self._buffer.clear()
             return False
@@ -345,7 +348,7 @@ class Connection:
         return True
 
     def _next_frame(self) -> Frame | None:
-        """Step behind the next frame; None while it is not whole. Raises _LostInput."""
+        """Take the next frame; None while it is incomplete. Raises _LostInput."""
         buffer = self._buffer
         try:
             frame = read_frame(buffer.data, buffer.position, self._negotiation.frame_max + _FRAME_EXCESS_BYTES)
@@ -371,7 +374,7 @@ class Connection:
         self._channels.frame_received(frame)
 
     def _take_run(self, publishes_max: Callable[[int], int]) -> bool:
-        """Take like frames at the head of the buffer by the fast path, if it understands them."""
+        """Take a run of like frames at the head of the buffer, if the fast path understands them."""
         data, position = self._buffer.data, self._buffer.position
         if len(data) - position < _HEAD.size:
             return False
@@ -424,14 +427,14 @@ class Connection:
             raise ConnectionFault(ReplyCode.CHANNEL_ERROR, "a content frame on channel 0, which has no contents")
         method = decode_method(frame.payload)
         if isinstance(method, ConnectionClose):
-            # py-amqp closes with 0, which is no reply code, and means success.
+            # py-amqp closes with 0, which is no reply code and stands for success.
             self._report_closed(method.reply_code or ReplyCode.REPLY_SUCCESS, method.reply_text, by_peer=True)
             self._state = _State.CLOSE_RECEIVED
             self._close_by = now + self.settings.close_time_out_ms / 1000
         elif self._state is _State.NEGOTIATING:
             self._negotiate(method, now)
         elif isinstance(method, ConnectionUpdateSecret):
-            self._output.write_method(0, ConnectionUpdateSecretOk())  # nothing of ours expires
+            self._output.write_method(0, ConnectionUpdateSecretOk())  # no login of ours expires
         else:
             raise ConnectionFault(
                 ReplyCode.COMMAND_INVALID, f"{type(method).__name__} on channel 0 of an open connection", *method.ID
@@ -452,11 +455,12 @@ class Connection:
             self._events.append(ConnectionOpened(method))
 
     def _take_after_close(self, frame: Frame) -> None:
-        """Whatever the peer sent before it saw our connection.close is dropped."""
+        """Take a frame behind our connection.close; all are dropped, except connection.close and
+        connection.close-ok."""
         match method_id(frame):
             case ConnectionCloseOk.ID:
                 self._finish()
-            case ConnectionClose.ID:  # the closes have crossed; ours will be answered, too, or the socket will end
+            case ConnectionClose.ID:  # both sides have closed; the peer will also answer our close, or close the socket
                 self._output.write_method(0, ConnectionCloseOk())
 
     def _refuse(self, now: float) -> None:
@@ -467,23 +471,23 @@ class Connection:
         self._report_closed(ReplyCode.ACCESS_REFUSED, "the login was refused", by_peer=False)
         self._finish()
 
-    # --- the rest -----------------------------------------------------------------------------------------------------
+    # --- state --------------------------------------------------------------------------------------------------------
 
     @property
     def _serving(self) -> bool:
-        """No close has gone or come, and the end has not."""
+        """Whether it serves: it has not ended, and neither side has closed it."""
         return self._state in (_State.NEGOTIATING, _State.OPEN)
 
     @property
     def _deaf(self) -> bool:
-        """What comes now is not looked at, and never will be."""
+        """Whether further input will never be parsed."""
         if self._state is _State.NEGOTIATING:
             return self._negotiation.stage is NegotiationStage.NOTHING
         return self._state in (_State.CLOSE_RECEIVED, _State.LOST, _State.FINISHED)
 
     @property
     def _heartbeat_s(self) -> int:
-        """0 when no heartbeats are due, in either direction."""
+        """The heartbeat in seconds; 0 when none are due, in either direction."""
         return self._negotiation.heartbeat_s if self._serving else 0
 
     def _silence(self, now: float) -> None:
@@ -497,7 +501,7 @@ class Connection:
         self._finish()
 
     def _report_closed(self, reply_code: int, reply_text: str, *, by_peer: bool) -> None:
-        """The connection serves no longer. Said once."""
+        """Report once that the connection no longer serves."""
         if not self._serving:
             return
         self._channels.clear()

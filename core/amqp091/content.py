@@ -4,27 +4,27 @@ An entry is the payload of the content header frame and the body:
 
     class-id u16 (60) | weight u16 (0) | body size u64 | property flags and list | body
 
-The body size makes the boundary known without a look at the properties. Exchange and routing key are not in it.
-Entries are ours: the module that makes one has checked what a peer sent, and nothing is checked here.
+The body size tells where the body begins, without parsing the properties. Exchange and routing key are not in it.
+Entries come from our own code, which has checked the peer's input, so nothing is checked here.
 """
 
 import struct
 
 BASIC_CLASS_ID = 60
 PROPERTIES_AT = 12
-"""Where the property flags start, in a content header as in an entry."""
+"""Where the property flags start, in a content header and in an entry."""
 
 _pack_header = struct.Struct(">HHQ").pack
 _parse_body_size = struct.Struct(">4xQ").unpack_from
 
 
 def entry_of(properties: bytes, body: bytes | bytearray) -> bytes:
-    """The entry of a body and of property flags and list, as they came or as ``encode_properties`` makes them."""
+    """Make an entry from a body and property flags and list, as received or as ``encode_properties`` makes them."""
     return b"".join((_pack_header(BASIC_CLASS_ID, 0, len(body)), properties, body))
 
 
 def header_length(entry: bytes) -> int:
-    """Where the body starts; what stands before is the payload of the content header frame."""
+    """Where the body of an entry starts; the bytes before are the payload of the content header frame."""
     size: int
     (size,) = _parse_body_size(entry)
     return len(entry) - size

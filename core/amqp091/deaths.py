@@ -1,13 +1,13 @@
-"""The deaths of a dead-lettered message, as its headers tell them.
+"""The deaths of a dead-lettered message, as its headers list them.
 
-Names, types and order are RabbitMQ's, so that clients written for it find what they look for:
+Names, types and order are RabbitMQ's, so that clients written for it find the headers they expect:
 
 - ``x-death``: an array of tables, the newest first, one for each pair of queue and reason. A table holds ``queue``,
-  ``reason``, ``count``, and as they were the first time ``time``, ``exchange``, ``routing-keys`` and, where the message
+  ``reason``, ``count``, and from the first such death ``time``, ``exchange``, ``routing-keys`` and, where the message
   had a time-to-live, ``original-expiration``;
-- ``x-first-death-queue``, ``-reason``, ``-exchange``: never changed; ``x-last-death-…``: of the newest.
+- ``x-first-death-queue``, ``-reason``, ``-exchange``: never changed; ``x-last-death-…``: of the newest death.
 
-Anybody can publish a message with such headers. What is not as above is left out, as if it had never been.
+Any client can publish a message with such headers. Parts that do not have this form are ignored.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ from core.interface import Death, DeathReason
 DEATHS = "x-death"
 
 DEATHS_MAX = 64
-"""Tables kept, the newest: about 200 bytes each. A message seldom dies in more than a few queues."""
+"""Tables kept, the newest first: about 200 bytes each. A message seldom dies in more than a few queues."""
 
 COUNT_MAX = 2**63 - 1
-"""Where counting ends: the largest integer of a table. No message gets there, but one may be published with it."""
+"""The highest count: the largest integer of a table. No message dies so often, but one may be published with it."""
 
 _REASONS = {reason.value: reason for reason in DeathReason}
 
@@ -29,7 +29,7 @@ Record = dict[str, FieldValue]
 
 
 def enter(headers: FieldTable, death: Death) -> dict[str, FieldValue]:
-    """The headers of a message that has died this death."""
+    """Return the headers of a message with this death added."""
     kept = records(headers)
     mine = next((record for record in kept if _key(record) == (death.queue, death.reason)), None)
     if mine is None:

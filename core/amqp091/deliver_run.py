@@ -1,16 +1,16 @@
-"""The fast path for messages that go out: basic.deliver, content header and body frames of many, with one join.
+"""The fast path for outgoing messages: basic.deliver, content header and body frames of many messages, with one join.
 
-The deliveries of a run differ in their delivery tags and their bodies; where the content headers are equal, which
-they are for like messages of one size, so are all the bytes between the two. They are made once and used again until
-an entry with another content header comes.
+The deliveries of a run differ in their delivery tags and their bodies. Like messages of one size have equal content
+headers; then all bytes between delivery tag and body are equal too. They are made once and used again until an entry
+with another content header comes.
 
     | end of the one before, method frame | delivery tag | redelivered .. content header .. body frame's size | body |
       `lead`, the same in all               8 bytes        `middle`, the same for equal content headers
 
-Invariant: the bytes are the same as those of the generic codec, whatever the entries are. No body means no body frame;
-a body that is too large for one frame is split [0-9-1 4.2.6.2].
+Invariant: the bytes are the same as those of the generic codec, for any entries. An empty body has no body frame; a
+body that is too large for one frame is split [0-9-1 4.2.6.2].
 
-This module must not know consumers, nor whether a delivery wants an acknowledgement: the frames are the same.
+This module must not know consumers, nor whether a delivery needs an acknowledgement: the frames are the same.
 """
 
 from struct import Struct
@@ -36,11 +36,10 @@ def encode_run(
     entries: list[bytes],
     frame_max: int,
 ) -> bytes:
-    """The frames of one delivery for each entry; delivery tags count up from ``first_delivery_tag``.
+    """Encode one delivery for each entry; delivery tags count up from ``first_delivery_tag``.
 
-    ``frame_max`` is the negotiated one in bytes, never the 0 that means no limit. A content header that is larger
-    goes out in one frame all the same: the protocol cannot split it. Raises EncodeError for a name of more than
-    255 bytes.
+    ``frame_max`` is the agreed size in bytes, never the 0 that means no limit. A larger content header is sent in one
+    frame all the same: the protocol cannot split it. Raises EncodeError for a name of more than 255 bytes.
     """
     lead, end_of_method = _method_frame(channel, consumer_tag, redelivered, exchange, routing_key)
     payload_max = frame_max - FRAME_OVERHEAD_BYTES
@@ -71,7 +70,7 @@ def encode_run(
 def _method_frame(
     channel: int, consumer_tag: str, redelivered: bool, exchange: str, routing_key: str
 ) -> tuple[bytes, bytes]:
-    """What stands before and behind the delivery tag. Before it, the frame end of the delivery before, too."""
+    """The bytes before and behind the delivery tag. The former begin with the frame end of the delivery before."""
     before = _BASIC_DELIVER + encode_short_string(consumer_tag)
     behind = bytes((redelivered,)) + encode_short_string(exchange) + encode_short_string(routing_key)
     size = len(before) + 8 + len(behind)
@@ -79,9 +78,9 @@ def _method_frame(
 
 
 def _content_header_frame(channel: int, header: bytes, body_bytes: int) -> bytes:
-    """The content header frame, and what stands before the ``body_bytes`` of the first body frame.
+    """The content header frame, and the bytes before the first body frame's ``body_bytes``.
 
-    The end of a frame is left to what follows, so without a body that is the content header's.
+    The end of the last frame is left out, since the following bytes bring it.
     """
     frame = _FRAME_HEADER.pack(_HEADER_FRAME, channel, len(header)) + header
     if not body_bytes:
@@ -90,7 +89,7 @@ def _content_header_frame(channel: int, header: bytes, body_bytes: int) -> bytes
 
 
 def _split(channel: int, body: bytes, payload_max: int) -> bytes:
-    """A body with what stands between its frames."""
+    """A body divided into frames, without the bytes before the first frame's body and behind the last one's."""
     parts = [body[:payload_max]]
     for at in range(payload_max, len(body), payload_max):
         part = body[at : at + payload_max]

@@ -1,6 +1,6 @@
 """The domains of method fields and properties [0-9-1 4.2.5]: for each a name, and the Python type that it has here.
 
-The aliases annotate fields of dataclasses. From them the codec takes how a field is encoded, and all other modules its
+The aliases annotate fields of dataclasses. The codec takes the encoding of a field from them, and type checkers its
 type.
 """
 
@@ -31,8 +31,8 @@ Long = Annotated[int, Domain.LONG]
 LongLong = Annotated[int, Domain.LONG_LONG]
 ShortString = Annotated[str, Domain.SHORT_STRING]
 LongString = Annotated[bytes, Domain.LONG_STRING]
-"""Bytes, because a SASL response is none too textual."""
+"""Bytes, because a SASL response need not be text."""
 Bit = Annotated[bool, Domain.BIT]
 Table = Annotated[FieldTable, Domain.TABLE]
 Timestamp = Annotated[int, Domain.TIMESTAMP]
-"""Seconds since 1970. No method has one; the basic properties do."""
+"""Seconds since 1970. Only the basic properties have one; no method does."""

@@ -1,10 +1,10 @@
 """Errors of AMQP 0.9.1: the reply codes and the exceptions that carry them.
 
 A fault is the peer's. Its class is its scope: a :class:`ChannelFault` is answered by channel.close, a
-:class:`ConnectionFault` by connection.close. Which code has which scope is the specification's [0-9-1 1.2]; that a
-soft code closes the whole connection while the connection is being opened is the caller's affair.
+:class:`ConnectionFault` by connection.close. The specification says which code has which scope [0-9-1 1.2]. While the
+connection is being opened, a soft code closes the whole connection; the caller sees to that.
 
-Reply texts go to the peer and into logs, so what they quote of a peer's bytes is cut (:func:`quote`), and so are they.
+Reply texts go to the peer and into logs, so peers' bytes in them are cut (:func:`quote`), and so are the texts.
 """
 
 from enum import IntEnum
@@ -36,7 +36,8 @@ class ReplyCode(IntEnum):
 
 
 class ProtocolError(Exception):
-    """A peer broke a rule or asked for what cannot be; the subclass says how far the damage goes.
+    """A peer broke a rule or asked for something impossible; the subclass says whether the channel or the connection
+    ends.
 
     ``class_id`` and ``method_id`` name the method at fault, 0 and 0 where there is none.
     """
@@ -66,7 +67,7 @@ class ConnectionFault(ProtocolError):
 
 
 class EncodeError(Exception):
-    """A value that has no encoding: our own caller's mistake, never a peer's."""
+    """A value that has no encoding: a mistake of our own code, never a peer's."""
 
 
 SHORT_STRING_BYTES_MAX = 255
@@ -74,7 +75,7 @@ SHORT_STRING_BYTES_MAX = 255
 
 
 def cut(text: str) -> str:
-    """A text that fits a short string."""
+    """Cut a text so that it fits a short string."""
     encoded = text.encode(errors="replace")
     if len(encoded) <= SHORT_STRING_BYTES_MAX:
         return encoded.decode()
@@ -82,10 +83,10 @@ def cut(text: str) -> str:
 
 
 QUOTED_CHARACTERS_MAX = 48
-"""Enough to recognise a name in a log line; four of them fit a reply text."""
+"""Enough to recognise a name in a log line; four such quotes fit a reply text."""
 
 
 def quote(value: str | bytes) -> str:
-    """What a peer sent, as an error text may show it: escaped, and cut to a bounded length."""
+    """A peer's text or bytes for an error text: escaped, and cut to a bounded length."""
     shown = repr(value[:QUOTED_CHARACTERS_MAX])
     return f"{shown}… ({len(value)} long)" if len(value) > QUOTED_CHARACTERS_MAX else shown

@@ -1,10 +1,10 @@
-"""What an AMQP 0.9.1 connection reports upward, pulled with ``Connection.next_event``.
+"""The events that an AMQP 0.9.1 connection reports to its owner, through ``Connection.next_event``.
 
-Publishes and acknowledgements come as runs; everything else is rare. An event is a fact: the protocol state has
-already taken it in. What the front end decides because of it, it says by calling methods of the connection.
+Publishes and acknowledgements come as runs; all other events are rare. An event is a fact: the protocol state includes
+it already. The front end acts on it by calling methods of the connection.
 
 Each :class:`ChannelOpened` is followed by exactly one :class:`ChannelClosed` of that channel, unless
-:class:`ConnectionClosed` comes first: that one is the last event, and every channel is gone with it.
+:class:`ConnectionClosed` comes first: that is the last event, and it ends every channel.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from core.amqp091.properties import BasicProperties
 
 @dataclass(frozen=True, slots=True)
 class ConnectionOpened:
-    """The peer is who it says, limits are agreed, and its virtual host exists. It has been told so."""
+    """The peer has authenticated, limits are agreed, and its virtual host exists. connection.open-ok has been sent."""
 
     open: ConnectionOpen
 
@@ -26,8 +26,8 @@ class ConnectionClosed:
     """The connection is over, whichever side ended it.
 
     With ``by_peer`` and a ``reply_code`` the peer waits for connection.close-ok: call ``Connection.accept_close`` when
-    what came before the close has been done. A ``reply_code`` of 0 is an end without a close: the socket's end, or
-    silence.
+    the input before the close has been processed. A ``reply_code`` of 0 is an end without a close: the socket has
+    ended, or the peer was silent for too long.
     """
 
     reply_code: int
@@ -37,7 +37,7 @@ class ConnectionClosed:
 
 @dataclass(frozen=True, slots=True)
 class ChannelOpened:
-    """The peer has opened this channel and been told that it is open."""
+    """The peer has opened this channel; channel.open-ok has been sent."""
 
     channel: int
 
@@ -46,9 +46,9 @@ class ChannelOpened:
 class ChannelClosed:
     """The channel is over, and no method of it follows.
 
-    With ``by_peer`` the peer waits for channel.close-ok: call ``Connection.accept_channel_close`` when what came before
-    the close has been done; until then the channel's number is not free. Otherwise channel.close has been sent, for a
-    fault that was found here or with ``Connection.fail_channel``.
+    With ``by_peer`` the peer waits for channel.close-ok: call ``Connection.accept_channel_close`` when the input before
+    the close has been processed; until then the channel's number is not free. Otherwise channel.close has been sent,
+    for a fault that was found here or passed to ``Connection.fail_channel``.
     """
 
     channel: int
@@ -57,7 +57,7 @@ class ChannelClosed:
 
 @dataclass(frozen=True, slots=True)
 class MethodReceived:
-    """A method that clients send, without content, on a channel that is open."""
+    """A method without content that a client has sent on an open channel."""
 
     channel: int
     method: Method
@@ -72,21 +72,21 @@ class PublishesReceived:
     routing_key: str
     mandatory: bool
     properties: bytes
-    """Flags and list, as they came, of each of them. They can be decoded."""
+    """Property flags and list of each of them, as received. They can be decoded."""
     entries: list[bytes]
     """Content header and body of each (``core/amqp091/content.py``)."""
     decoded: BasicProperties | None = None
-    """The properties, where they have been decoded already."""
+    """The decoded properties, where that was done already."""
 
 
 @dataclass(frozen=True, slots=True)
 class AcksReceived:
-    """A run of basic.ack on one channel, in ranges of delivery tags. Whether the tags are known is not checked."""
+    """A run of basic.ack on one channel, in ranges of delivery tags. The tags may be unknown."""
 
     channel: int
     ranges: Sequence[tuple[int, int]]
-    """First and last. A first of 0 means: everything up to the last that is not acknowledged yet (``multiple``), and a
-    last of 0 with it everything there is [0-9-1 basic.ack.multiple]."""
+    """First and last. A first of 0 means every unacknowledged delivery up to the last (``multiple``); if the last is 0
+    too, it means every unacknowledged delivery [0-9-1 basic.ack.multiple]."""
 
 
 Event = (

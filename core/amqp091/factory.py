@@ -1,4 +1,4 @@
-"""Where AMQP 0.9.1 joins a process: its settings, its mechanisms, and what answers the first eight bytes."""
+"""How AMQP 0.9.1 joins a process: its settings, its mechanisms, and the check of the first eight bytes."""
 
 import platform
 import random
@@ -26,17 +26,17 @@ from core.server.traffic import Traffic
 from core.work import Work
 
 COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.1.0"
-"""What our server-properties say: the dialect, not the maker, as in the open of AMQP 1.0."""
+"""In our server-properties: they name the dialect, not the maker, as the open of AMQP 1.0 does."""
 REFUSAL_DELAY_S = (1.0, 3.0)
-"""A refused login is told after a random time between these: guessing is slow, and costs us nothing."""
+"""A refused login is answered after a random time between these: that makes guessing slow, and costs us nothing."""
 UNIQUE_BYTES = 16
-"""Of names that cannot be guessed."""
+"""The random bytes of names that must not be guessed."""
 OTHER_VERSIONS = (b"AMQP\x01\x01", b"AMQP\x00\x00\x08", b"AMQP\x00\x00\x09\x00", b"AMQP\x00\x00\x0a")
-"""How the headers of 0.8, 0.9 and 0.10 begin: their peers learn which version there is [0-9-1 4.2.2]."""
+"""How the protocol headers of 0.8, 0.9 and 0.10 begin. Their peers are told our version [0-9-1 4.2.2]."""
 
 
 def amqp091_settings(settings: Settings, *, version: str) -> FrontEndSettings:
-    """The part of the configuration that AMQP 0.9.1 needs, in its own words. ``version`` is the broker's own."""
+    """The part of the configuration that AMQP 0.9.1 needs, as its own settings. ``version`` is the broker's version."""
     own = settings.amqp091
     credit = settings.stage_credit
     return FrontEndSettings(
@@ -79,7 +79,7 @@ def amqp091_factory(
     flow: FlowRecorder | None = None,
     work: Work | None = None,
 ) -> FrontEndFactory:
-    """AMQP 0.9.1 for the server's accept loop."""
+    """Make the front end factory of AMQP 0.9.1 for the server."""
     logins = Logins() if traffic is None else traffic.logins
 
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
@@ -114,7 +114,8 @@ def amqp091_factory(
 
 
 def refusal(settings: ConnectionSettings, reason: str) -> bytes:
-    """Start, and close with the reason: for a peer that cannot be served. Nothing it says is waited for."""
+    """connection.start, and connection.close with the reason, for a peer that cannot be served. No answer is
+    awaited."""
     start = Negotiation(settings, ()).start()
     if reason == DRAINED:
         close = ConnectionClose(reply_code=ReplyCode.CONNECTION_FORCED, reply_text=f"CONNECTION_FORCED - {reason}")

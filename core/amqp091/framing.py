@@ -1,10 +1,10 @@
-"""Frames and the protocol header [0-9-1 4.2.2, 4.2.3]: finding one in a buffer, and writing one.
+"""Frames and the protocol header [0-9-1 4.2.2, 4.2.3]: reading a frame from a buffer, and encoding one.
 
-A frame is a header of seven bytes (type, channel, size), a payload, and the octet 0xCE. ``frame_max`` counts all of it,
-and is never 0 here: the negotiation puts a number in its place.
+A frame is a header of seven bytes (type, channel, size), a payload, and the octet 0xCE. ``frame_max`` counts all of
+these bytes, and is never 0 here: the negotiation replaces 0 by a number.
 
-A frame that is wrong ends the connection, because where the next one starts cannot be told: FRAME_ERROR, as soon as
-the header is there, with the numbers in its text.
+An invalid frame ends the connection, because the start of the next one cannot be known: FRAME_ERROR, as soon as the
+header has arrived, with the numbers in its text.
 """
 
 import struct
@@ -17,18 +17,18 @@ from core.amqp091.errors import ConnectionFault, ReplyCode
 from core.amqp091.methods import Method
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
-"""What a client sends first, and what a server answers to any other before it closes the socket [0-9-1 4.2.2]."""
+"""A client sends this first. A server answers any other header with it, then closes the socket [0-9-1 4.2.2]."""
 
 FRAME_HEADER_BYTES = 7
 FRAME_END = 0xCE
 FRAME_OVERHEAD_BYTES = FRAME_HEADER_BYTES + 1
-"""What a frame is longer than its payload."""
+"""By how many bytes a frame is longer than its payload."""
 FRAME_MIN_SIZE = 4096
-"""What every peer must be able to take; no frame before connection.tune-ok may be larger [0-9-1 4.2.3]."""
+"""The frame size that every peer must accept; no frame before connection.tune-ok may be larger [0-9-1 4.2.3]."""
 
 
 class FrameType(IntEnum):
-    """What a payload is [0-9-1 4.2.3]."""
+    """The type of a frame [0-9-1 4.2.3]."""
 
     METHOD = 1
     HEADER = 2
@@ -50,7 +50,7 @@ class Frame(NamedTuple):
 
 
 def read_frame(buffer: bytes, offset: int, frame_max: int) -> Frame | None:
-    """The frame at an offset; None while it is not whole. Raises ConnectionFault only."""
+    """Return the frame at an offset; None while it is incomplete. Raises ConnectionFault only."""
     if len(buffer) - offset < FRAME_HEADER_BYTES:
         return None
     frame_type, channel, size = _parse_header(buffer, offset)
@@ -68,20 +68,20 @@ def read_frame(buffer: bytes, offset: int, frame_max: int) -> Frame | None:
 
 
 def encode_frame(frame_type: FrameType, channel: int, payload: bytes) -> bytes:
-    """One frame. The caller sees to it that the peer takes one so large."""
+    """Encode one frame. The caller must check that the peer accepts its size."""
     return b"".join((_pack_header(frame_type, channel, len(payload)), payload, _FRAME_END_BYTES))
 
 
 def method_frame(channel: int, method: Method) -> bytes:
-    """A method, for which there is always one frame [0-9-1 4.2.4]. Raises EncodeError for a field without encoding."""
+    """Encode a method, always in one frame [0-9-1 4.2.4]. Raises EncodeError for a field that cannot be encoded."""
     return encode_frame(FrameType.METHOD, channel, encode_method(method))
 
 
 def content_frames(channel: int, entry: bytes, frame_max: int) -> bytes:
-    """The header frame and the body frames of an entry, none for an empty body [0-9-1 4.2.6].
+    """Encode the content header frame and the body frames of an entry; an empty body has none [0-9-1 4.2.6].
 
-    A body is split as frame_max wants. A content header cannot be split: it goes out whole even where it is larger,
-    as RabbitMQ does it.
+    A body is split by ``frame_max``. A content header cannot be split: it is sent whole even if it is larger, as by
+    RabbitMQ.
     """
     start = header_length(entry)
     pieces = [encode_frame(FrameType.HEADER, channel, entry[:start])]

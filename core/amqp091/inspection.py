@@ -1,10 +1,10 @@
-"""What the engine may ask about the inside of an entry in AMQP 0.9.1 encoding, and what it may have entered there.
+"""Answers the engine's questions about entries in AMQP 0.9.1 encoding, and adds facts to their headers.
 
-The seam is :class:`core.interface.Converter`. A broker that speaks 0.9.1 alone uses this class as it is; one that
-speaks AMQP 1.0 too hands it the entries of ``Origin.AMQP091`` (``amqp10/converter.py``).
+It implements :class:`core.interface.Converter`. A broker for 0.9.1 alone uses this class as it is; one that speaks AMQP
+1.0 too passes it the entries of ``Origin.AMQP091`` (``amqp10/conversion/converter.py``).
 
-The properties of an entry were checked when it was published. Should they fail to decode all the same, the message has
-no headers, and nothing is entered into it.
+The properties of an entry were checked when it was published. If they fail to decode all the same, the message counts
+as having no headers, and nothing is added to it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,29 +21,29 @@ from core.interface import Death, DeathReason, Snapshot
 from core.message import Attributes, Origin
 
 PREVIEW_BYTES = 256
-"""Of a body."""
+"""Bytes of a body that are shown."""
 
 FILTER_VALUE = "x-stream-filter-value"
 
 _HEADERS_FLAG = 0x20
-"""The third property, in the first byte of the flags [0-9-1 4.2.6.1]."""
+"""The flag of the third property, in the first byte of the flags [0-9-1 4.2.6.1]."""
 _ENCODED_FILTER_VALUE = FILTER_VALUE.encode()
 
 
 class Inspection:
-    """Looks into entries that are kept in AMQP 0.9.1 encoding; entries of another origin have nothing to tell."""
+    """Reads entries in AMQP 0.9.1 encoding; entries of another origin count as having no headers."""
 
     def routing_headers(self, entry: bytes, origin: Origin) -> Mapping[str, object]:
         """All headers, as plain values."""
         return {name: plain(value) for name, value in _headers(entry, origin).items()}
 
     def render(self, entry: bytes, attributes: Attributes, wanted: Origin) -> bytes:
-        """The message as it is: there is no other protocol here."""
+        """The message as it is: this class knows no other protocol."""
         assert attributes.origin is wanted
         return entry
 
     def annotated(self, entry: bytes, origin: Origin, annotations: Mapping[object, object]) -> bytes:
-        """See :class:`core.interface.Converter`, also below. Annotations are names and values of a table."""
+        """See :class:`core.interface.Converter`, also below. Annotations become names and values of a table."""
         properties = _properties(entry, origin)
         if properties is None:
             return entry
@@ -63,7 +63,7 @@ class Inspection:
         return described
 
     def dead_lettered(self, entry: bytes, origin: Origin, death: Death) -> bytes:
-        """A dead letter has no time-to-live of its own any more: the death says what it was."""
+        """Add the death. A dead letter loses its own time-to-live, which the death keeps."""
         properties = _properties(entry, origin)
         if properties is None:
             return entry
@@ -80,7 +80,7 @@ class Inspection:
 
 
 def plain(value: FieldValue) -> object:
-    """The value without its 0.9.1 type, for decisions and for display. A timestamp is in ms, as in AMQP 1.0."""
+    """The value without its 0.9.1 type, for decisions and for display. A timestamp becomes ms, as in AMQP 1.0."""
     match value:
         case Timestamp():
             return value.seconds * 1000
@@ -113,7 +113,7 @@ def _properties(entry: bytes, origin: Origin) -> BasicProperties | None:
 
 
 def _with_headers(entry: bytes, properties: BasicProperties, headers: Mapping[str, object]) -> bytes:
-    """The message with other properties than it has; as it is, where a header has no encoding."""
+    """The message with these headers in its properties; unchanged where a header cannot be encoded."""
     try:
         return entry_of(encode_properties(replace(properties, headers=cast("FieldTable", headers))), body_of(entry))
     except EncodeError:

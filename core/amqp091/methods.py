@@ -1,10 +1,10 @@
 """The methods of AMQP 0.9.1, one dataclass each, with RabbitMQ's extensions [0-9-1 reference 1].
 
-Names and order of fields are the specification's, hyphens turned into underscores. ``global`` is a word of Python, so
-here it is ``global_``; what 0.9.1 calls reserved has its earlier name, such as ``ticket``. What an application would
-leave out has a default. The order of fields is that on the wire, and a field's ``Annotated`` type says how it is
-encoded: the codec is built from nothing else. ``ID`` is class id and method id. A class without a docstring is the
-plain answer to the method above it.
+Names and order of fields are the specification's, with underscores for hyphens. ``global`` is a keyword of Python, so
+here it is ``global_``. Fields that 0.9.1 calls reserved have their earlier names (``ticket``). What an application
+would leave out has a default. Fields are in the order on the wire, and their ``Annotated`` types give their encodings:
+the codec is built from these alone. ``ID`` is class id and method id. A class without a docstring is the answer to the
+method above it.
 """
 
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ class ConnectionSecureOk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionTune:
-    """The server's limits; 0 is none. ``frame_max`` counts whole frames; ``heartbeat`` is in seconds."""
+    """The server's limits; 0 means no limit. ``frame_max`` counts whole frames; ``heartbeat`` is in seconds."""
 
     ID: ClassVar = (10, 30)
     channel_max: Short = 0
@@ -107,7 +107,7 @@ class ConnectionCloseOk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionBlocked:
-    """The server has stopped to read publishes (extension)."""
+    """The server has stopped reading publishes (extension)."""
 
     ID: ClassVar = (10, 60)
     reason: ShortString = ""
@@ -122,7 +122,7 @@ class ConnectionUnblocked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionUpdateSecret:
-    """A new secret in place of the one given at login (extension)."""
+    """Replaces the secret given at login by a new one (extension)."""
 
     ID: ClassVar = (10, 70)
     new_secret: LongString
@@ -136,7 +136,7 @@ class ConnectionUpdateSecretOk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelOpen:
-    """Opens the channel that it comes on."""
+    """Opens the channel on which it is sent."""
 
     ID: ClassVar = (20, 10)
     out_of_band: ShortString = ""
@@ -180,7 +180,7 @@ class ChannelCloseOk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessRequest:
-    """Of AMQP 0.8, and without effect; old clients send it."""
+    """A method of AMQP 0.8, without effect; old clients send it."""
 
     ID: ClassVar = (30, 10)
     realm: ShortString = "/data"
@@ -199,7 +199,7 @@ class AccessRequestOk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeDeclare:
-    """Makes an exchange, or looks whether it is there when ``passive``."""
+    """Makes an exchange; with ``passive``, checks that it exists."""
 
     ID: ClassVar = (40, 10)
     ticket: Short = 0
@@ -236,7 +236,7 @@ class ExchangeDeleteOk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeBind:
-    """Lets messages flow from ``source`` to ``destination``, both exchanges (extension)."""
+    """Binds exchange ``destination`` to exchange ``source``, so that messages are routed there (extension)."""
 
     ID: ClassVar = (40, 30)
     ticket: Short = 0
@@ -254,7 +254,7 @@ class ExchangeBindOk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeUnbind:
-    """Takes the binding of the same key and arguments away (extension)."""
+    """Removes the binding with the same key and arguments (extension)."""
 
     ID: ClassVar = (40, 40)
     ticket: Short = 0
@@ -267,14 +267,14 @@ class ExchangeUnbind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeUnbindOk:
-    """The binding is gone (extension). Its id is not the one after exchange.unbind."""
+    """The binding was removed (extension). Its id is not the one after exchange.unbind."""
 
     ID: ClassVar = (40, 51)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueDeclare:
-    """Makes a queue, or looks whether it is there when ``passive``. The server names a queue of no name."""
+    """Makes a queue; with ``passive``, checks that it exists. Without a name, the server chooses one."""
 
     ID: ClassVar = (50, 10)
     ticket: Short = 0
@@ -289,7 +289,7 @@ class QueueDeclare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueDeclareOk:
-    """The queue is there; ``message_count`` counts what is ready in it."""
+    """The queue exists; ``message_count`` counts its ready messages."""
 
     ID: ClassVar = (50, 11)
     queue: ShortString
@@ -299,7 +299,7 @@ class QueueDeclareOk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueBind:
-    """Lets messages flow from an exchange to a queue."""
+    """Binds a queue to an exchange, so that messages are routed to it."""
 
     ID: ClassVar = (50, 20)
     ticket: Short = 0
@@ -317,7 +317,7 @@ class QueueBindOk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePurge:
-    """Removes what is ready in a queue."""
+    """Removes the ready messages of a queue."""
 
     ID: ClassVar = (50, 30)
     ticket: Short = 0
@@ -333,7 +333,7 @@ class QueuePurgeOk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueDelete:
-    """Deletes a queue and what is in it."""
+    """Deletes a queue and its messages."""
 
     ID: ClassVar = (50, 40)
     ticket: Short = 0
@@ -351,7 +351,7 @@ class QueueDeleteOk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueUnbind:
-    """Takes the binding of the same key and arguments away."""
+    """Removes the binding with the same key and arguments."""
 
     ID: ClassVar = (50, 50)
     ticket: Short = 0
@@ -368,7 +368,7 @@ class QueueUnbindOk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasicQos:
-    """The prefetch: of each later consumer of the channel or, ``global_``, of the whole channel (RabbitMQ's sense)."""
+    """Sets the prefetch of each later consumer or, with ``global_``, of the whole channel (RabbitMQ's meaning)."""
 
     ID: ClassVar = (60, 10)
     prefetch_size: Long = 0
@@ -383,7 +383,7 @@ class BasicQosOk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasicConsume:
-    """Starts a consumer. The server makes a tag where there is none."""
+    """Starts a consumer. Without a tag, the server chooses one."""
 
     ID: ClassVar = (60, 20)
     ticket: Short = 0
@@ -404,7 +404,7 @@ class BasicConsumeOk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasicCancel:
-    """Ends a consumer; from the server: its queue is gone (extension)."""
+    """Ends a consumer; from the server: its queue was deleted (extension)."""
 
     ID: ClassVar = (60, 30)
     consumer_tag: ShortString
@@ -419,7 +419,7 @@ class BasicCancelOk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasicPublish:
-    """A message for an exchange. Content follows."""
+    """Publishes a message to an exchange. Content follows."""
 
     ID: ClassVar = (60, 40)
     ticket: Short = 0
@@ -431,7 +431,7 @@ class BasicPublish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasicReturn:
-    """A mandatory message that no queue took. Content follows."""
+    """Returns a mandatory message that was not routed to a queue. Content follows."""
 
     ID: ClassVar = (60, 50)
     reply_code: Short
@@ -442,7 +442,7 @@ class BasicReturn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasicDeliver:
-    """A message for a consumer. Content follows."""
+    """Delivers a message to a consumer. Content follows."""
 
     ID: ClassVar = (60, 60)
     consumer_tag: ShortString
@@ -464,7 +464,7 @@ class BasicGet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasicGetOk:
-    """Here it is, and ``message_count`` are left. Content follows."""
+    """Delivers the message; ``message_count`` messages are left. Content follows."""
 
     ID: ClassVar = (60, 71)
     delivery_tag: LongLong
@@ -482,7 +482,7 @@ class BasicGetEmpty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasicAck:
-    """A delivery, or all up to it when ``multiple``, is done with; from the server: publishes are confirmed."""
+    """Acknowledges a delivery, or all up to it with ``multiple``; from the server: confirms publishes."""
 
     ID: ClassVar = (60, 80)
     delivery_tag: LongLong = 0
@@ -491,7 +491,7 @@ class BasicAck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasicReject:
-    """A delivery is not wanted."""
+    """Rejects a delivery."""
 
     ID: ClassVar = (60, 90)
     delivery_tag: LongLong
@@ -508,7 +508,7 @@ class BasicRecoverAsync:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasicRecover:
-    """Asks for everything unacknowledged of the channel to be delivered again."""
+    """Asks for all unacknowledged deliveries of the channel to be delivered again."""
 
     ID: ClassVar = (60, 110)
     requeue: Bit = False
@@ -531,7 +531,7 @@ class BasicNack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfirmSelect:
-    """Makes the server confirm what is published on the channel (extension)."""
+    """Has the server confirm publishes on the channel (extension)."""
 
     ID: ClassVar = (85, 10)
     no_wait: Bit = False
@@ -539,14 +539,14 @@ class ConfirmSelect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfirmSelectOk:
-    """Publishes count from 1 on from here (extension)."""
+    """The server counts publishes from 1 from here on (extension)."""
 
     ID: ClassVar = (85, 11)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TxSelect:
-    """Makes publishes and acknowledgements of the channel wait for a commit."""
+    """Has publishes and acknowledgements of the channel wait for a commit."""
 
     ID: ClassVar = (90, 10)
 
@@ -558,7 +558,7 @@ class TxSelectOk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TxCommit:
-    """Lets what has waited happen."""
+    """Does the held publishes and acknowledgements."""
 
     ID: ClassVar = (90, 20)
 
@@ -570,7 +570,7 @@ class TxCommitOk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TxRollback:
-    """Forgets what has waited."""
+    """Drops the held publishes and acknowledgements."""
 
     ID: ClassVar = (90, 30)
 

@@ -1,14 +1,14 @@
-"""What comes before connection.open-ok, the server's side: protocol header, login, limits, virtual host [0-9-1 2.2.4].
+"""The negotiation before connection.open-ok, on the server's side: header, login, limits, virtual host [0-9-1 2.2.4].
 
-The peer's protocol header is answered with connection.start, each of the peer's methods with the next one of ours; a
-method out of order is command-invalid. A refused login is told late, after a delay that is handed in: guessing
-passwords is slow then, and costs us a deadline and nothing else. It is told with connection.close only to peers that
-announce ``authentication_failure_close``; for the others the socket's end is the answer, as the specification has it.
+connection.start answers the peer's protocol header, and the next method of ours each of the peer's methods; a method
+out of order is command-invalid. A refused login is answered after a delay that is handed in: that makes guessing
+passwords slow, and costs us only a deadline. Peers that announce ``authentication_failure_close`` get connection.close;
+for others the socket is closed, as the specification says.
 
-Of a limit the lower value holds, 0 being no limit; to ask for more than was offered is not-allowed. The heartbeat is
-the peer's choice, as RabbitMQ has it: the peer could be late for any other.
+Of a limit the lower value applies, 0 being no limit; a peer that asks for more than was offered gets not-allowed. The
+peer chooses the heartbeat, as with RabbitMQ: with any other value it could be late.
 
-This module must not know frames, channels other than 0, users, or what time it is.
+This module must not know frames, channels other than 0, users, or the clock.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +45,7 @@ CAPABILITIES = (
     "per_consumer_qos",
     "direct_reply_to",
 )
-"""The extensions of 0.9.1 that we have, by RabbitMQ's names."""
+"""The extensions of 0.9.1 that we support, by RabbitMQ's names."""
 
 
 def _only_the_default(virtual_host: str, identity: str) -> str | None:
@@ -58,29 +58,29 @@ def _at_once() -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionSettings:
-    """What the server announces and allows on one connection."""
+    """The limits that the server announces and enforces on one connection."""
 
     frame_max: int = 131_072
-    """Bytes of the largest frame, its eight bytes of overhead included. 128 KiB, as RabbitMQ offers."""
+    """The largest frame in bytes, its eight bytes of overhead included. 128 KiB, as RabbitMQ offers."""
     channel_max: int = 2047
     """The highest channel number, as RabbitMQ offers; up to 65535."""
     heartbeat_s: int = 60
-    """Offered; the peer chooses. 0: none."""
+    """The heartbeat that is offered, in seconds; the peer chooses. 0 offers none."""
     max_message_size: int = 16 * 1024 * 1024
-    """Bytes of a message's body, as in RabbitMQ 4."""
+    """The largest body of a message in bytes, as in RabbitMQ 4."""
     partial_content_bytes_max: int = 64 * 1024 * 1024
-    """Bytes of contents that are not complete yet, over all channels."""
+    """Bytes of incomplete contents, over all channels."""
     close_time_out_ms: int = 5_000
-    """How long we wait for the answer to our connection.close, and the peer for the answer to its own."""
+    """How long we wait for the answer to our connection.close, and keep the peer waiting for ours at most."""
     product: str = "Headgate"
     version: str = "0"
     platform: str = "Python"
     information: str = ""
     cluster_name: str = ""
     refuse_virtual_host: Callable[[str, str], str | None] = _only_the_default
-    """Why this virtual host is not for this identity; None when it is."""
+    """Why this identity must not use this virtual host; None when it may."""
     refusal_delay_s: Callable[[], float] = _at_once
-    """The delay before the next refused login is told."""
+    """Returns the delay before the next refused login is answered."""
 
     def __post_init__(self) -> None:
         assert self.frame_max >= FRAME_MIN_SIZE
@@ -89,45 +89,45 @@ class ConnectionSettings:
 
 
 class Stage(Enum):
-    """How far the negotiation is. Each but the last names what the peer has to send next."""
+    """The stages of the negotiation. All but the last name what the peer has to send next."""
 
     HEADER = auto()
     START_OK = auto()
     SECURE_OK = auto()
     ANSWER = auto()
-    """Nothing: the answer to its response is being computed."""
+    """The peer sends nothing: the answer to its response is being computed."""
     NOTHING = auto()
-    """The login was refused, and the peer will learn it later."""
+    """The login was refused, and the peer will be told later."""
     TUNE_OK = auto()
     OPEN = auto()
     DONE = auto()
 
 
 class Negotiation:
-    """The server's side of the negotiation, and what came out of it."""
+    """The server's side of the negotiation, and its results."""
 
     def __init__(self, settings: ConnectionSettings, mechanisms: Sequence[SaslMechanism]) -> None:
         """``mechanisms`` are offered in this order."""
         self.stage = Stage.HEADER
         self.identity = ""
-        """Who the peer has proved to be; "" before that."""
+        """The name with which the peer has authenticated; "" before that."""
         self.client_properties: FieldTable = {}
         self.client_capabilities: Mapping[str, object] = {}
         self.mechanism = ""
         self.frame_max = FRAME_MIN_SIZE
         self.channel_max = 0
-        """0 until it is agreed; never after that."""
+        """0 until it is agreed; never 0 after that."""
         self.heartbeat_s = 0
         self.virtual_host = ""
         self.refuse_at: float | None = None
-        """When the peer is to be told that it may not come in: see ``refusal``."""
+        """When the peer is to be told of its refused login: see ``refusal``."""
         self._settings = settings
         self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
         self._exchange: SaslExchange | None = None
         self._put_off = False
 
     def start(self) -> ConnectionStart:
-        """The protocol header has come, and it is ours."""
+        """Begin, after the protocol header of this version has arrived."""
         assert self.stage is Stage.HEADER
         self.stage = Stage.START_OK
         settings = self._settings
@@ -142,7 +142,8 @@ class Negotiation:
         return ConnectionStart(server_properties=properties, mechanisms=" ".join(self._mechanisms).encode())
 
     def method_received(self, method: Method, now: float) -> Method | None:
-        """Take the peer's next method and give the answer; None while there is none (``refuse_at``, and tune-ok).
+        """Take the peer's next method and return the answer; None where there is none (``refuse_at``, and after
+        tune-ok).
 
         Raises ConnectionFault.
         """
@@ -165,11 +166,11 @@ class Negotiation:
                 )
 
     def go_on(self, now: float) -> Method | None:
-        """In stage ANSWER: our next method; None while there is none."""
+        """In stage ANSWER: return our next method; None while there is none."""
         return self._response_received(b"", now)
 
     def refusal(self) -> ConnectionFault | None:
-        """What a peer whose login is refused is told; None when it would not understand."""
+        """The fault to send to a peer whose login is refused; None when the peer would not understand it."""
         if self.client_capabilities.get("authentication_failure_close") is not True:
             return None
         if self._put_off:
@@ -237,7 +238,7 @@ class Negotiation:
 
 
 def _agreed(name: str, value: int, *, least: int, most: int) -> int:
-    """The limit that holds. Raises ConnectionFault (not-allowed) for one that was not offered [0-9-1 tune-ok]."""
+    """The limit that applies. Raises ConnectionFault (not-allowed) for one that was not offered [0-9-1 tune-ok]."""
     if value == 0:
         return most
     if value < least:

@@ -1,11 +1,11 @@
-"""What one connection has to send and has not handed over yet."""
+"""The output of one connection that has not been taken yet."""
 
 from core.amqp091.framing import method_frame
 from core.amqp091.methods import Method
 
 
 class Output:
-    """Frames in the order in which they go out. The owner of the connection bounds it by ``size``."""
+    """Frames in the order in which they are sent. The owner of the connection bounds it by ``size``."""
 
     __slots__ = ("_pieces", "size")
 
@@ -15,16 +15,16 @@ class Output:
         """In bytes."""
 
     def write(self, frames: bytes) -> None:
-        """Frames, encoded."""
+        """Append encoded frames."""
         self._pieces.append(frames)
         self.size += len(frames)
 
     def write_method(self, channel: int, method: Method) -> None:
-        """A method on a channel."""
+        """Append a method on a channel."""
         self.write(method_frame(channel, method))
 
     def take(self) -> bytes:
-        """All of it, joined; afterwards there is nothing."""
+        """Return all output, joined, and empty it."""
         taken = b"".join(self._pieces)
         self._pieces.clear()
         self.size = 0

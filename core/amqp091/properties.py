@@ -1,8 +1,8 @@
-"""The properties of class basic [0-9-1 4.2.6.1]: what a message says about itself beside its body.
+"""The properties of class basic [0-9-1 4.2.6.1]: facts about a message beside its body.
 
-On the wire: flags, one bit for each property from the highest down, then the values of those that are there. The lowest
-bit of a flag word says that another follows; class basic has fourteen properties and needs one word. For whatever bytes
-come, decoding raises nothing but ConnectionFault with SYNTAX_ERROR.
+On the wire: flags, one bit for each property from the highest down, then the values of the properties that are present.
+The lowest bit of a flag word says that another follows; class basic has fourteen properties and needs one word. For any
+bytes, decoding raises only ConnectionFault with SYNTAX_ERROR.
 """
 
 import struct
@@ -15,12 +15,12 @@ from core.amqp091.errors import ConnectionFault, EncodeError, ReplyCode
 
 TRANSIENT = 1
 PERSISTENT = 2
-"""Values of ``delivery_mode``."""
+"""A value of ``delivery_mode``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasicProperties:
-    """The properties in the order of the specification; None is one that is not there."""
+    """The properties in the order of the specification; None is one that is absent."""
 
     content_type: ShortString | None = None
     content_encoding: ShortString | None = None
@@ -38,7 +38,7 @@ class BasicProperties:
     user_id: ShortString | None = None
     app_id: ShortString | None = None
     cluster_id: ShortString | None = None
-    """Of AMQP 0.8, and without meaning."""
+    """From AMQP 0.8, without meaning."""
 
 
 _CONTINUED = 1
@@ -51,7 +51,7 @@ _pack_flags = struct.Struct(">H").pack
 
 
 def decode_properties(data: bytes, start: int, stop: int) -> BasicProperties:
-    """The properties whose flags are at ``start`` and whose values end at ``stop``."""
+    """Decode the properties whose flags are at ``start`` and whose values end at ``stop``."""
     data = data[start:stop]
     values: dict[str, object] = {}
     name = "flags"
@@ -70,7 +70,7 @@ def decode_properties(data: bytes, start: int, stop: int) -> BasicProperties:
 
 
 def encode_properties(properties: BasicProperties) -> bytes:
-    """Flags and values. Raises EncodeError for a value without an encoding, naming the property."""
+    """Encode flags and values. Raises EncodeError, which names a property that cannot be encoded."""
     flags = 0
     out = bytearray(2)
     for name, flag, _, write in _FIELDS:
@@ -86,7 +86,7 @@ def encode_properties(properties: BasicProperties) -> bytes:
 
 
 def _decode_flags(data: bytes) -> tuple[int, int]:
-    """The first flag word, and the position behind the last. Later ones stand for nothing that class basic has."""
+    """Return the first flag word, and the position behind the last. Class basic has no properties for later words."""
     first = word = _parse_flags(data)[0]
     position = 2
     unknown = word & _UNKNOWN

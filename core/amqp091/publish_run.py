@@ -1,22 +1,22 @@
-"""The fast path for messages that come in: runs of like publishes, compared as bytes instead of decoded.
+"""The fast path for incoming messages: runs of like publishes, compared as bytes instead of decoded.
 
 A publish is three frames: the method basic.publish, the content header, and the body in one frame [0-9-1 4.2.6]. The
-publishes of a program repeat each other: only body size and body change. The first one is walked by hand; from then
-on a message is taken because its frames *equal* the first one's everywhere else. Where sizes are equal too, many
+publishes of a program repeat each other: only body size and body change. The first one is parsed field by field; each
+later message is taken because its frames *equal* the first one's everywhere else. Where sizes are equal too, many
 messages are compared together, column by column, at C speed (``bench/micro/runs091.py``).
 
     | method frame, content header up to the weight | body size | properties .. body frame's channel | size | body | end
       `lead`, the same in all                         8 bytes     `middle`, the same in all            4 bytes
 
-A message without a body has no body frame: a run of such is the same bytes again and again.
+A message without a body has no body frame: a run of such messages repeats the same bytes.
 
 Invariants:
 
 - Only what the generic codec would accept, with the same result, is accepted: every size and end byte of each message
   is checked, or equals one that was.
-- What is not fully understood is declined (None), never an error: the generic path decides what it is.
-- A run has one channel, exchange, routing key, mandatory bit and properties. It holds whole messages only; one of
-  which a part is missing stays in the buffer.
+- Bytes that are not fully understood are declined (None), never an error: the generic path handles them.
+- A run has one channel, exchange, routing key, mandatory bit and properties. It holds whole messages only; an
+  incomplete message stays in the buffer.
 - The work is linear in the bytes accepted: how many messages are compared at once doubles with success and falls back
   without it.
 
@@ -32,21 +32,21 @@ from core.amqp091.framing import FRAME_END, FRAME_HEADER_BYTES, FRAME_OVERHEAD_B
 from core.amqp091.properties import BasicProperties
 
 _SHAPES_MAX = 64
-"""Shapes that a connection remembers: as many targets as a program publishes to in turn."""
+"""Shapes that a connection remembers: one for each of the targets to which a program publishes in turn."""
 _SHAPE_BYTES_MAX = 2048
-"""Larger ones, of long header tables, are learned each time."""
+"""Larger shapes, with long header tables, are learned each time."""
 _LOOK_AHEAD_MIN = 4
-"""Messages compared at once after no success: enough to begin a run, and about 1 µs when it is in vain."""
+"""Messages compared at once after no success: enough to begin a run, and about 1 µs if none matches."""
 
 _METHOD_FRAME, _HEADER_FRAME, _BODY_FRAME = int(FrameType.METHOD), int(FrameType.HEADER), int(FrameType.BODY)
 _BASIC_PUBLISH = BASIC_CLASS_ID << 16 | 40
 _BASIC_WITHOUT_WEIGHT = BASIC_CLASS_ID << 16
 _PUBLISH_SIZE_MAX = 4 + 2 + 256 + 256 + 1
-"""Class and method id, reserved-1, two short strings, bits."""
+"""The largest payload of basic.publish: class and method id, reserved-1, two short strings, bits."""
 _MANDATORY = 1
-"""The only bit of basic.publish that is understood; immediate is 2."""
+"""The bit of basic.publish that is understood; the other one, immediate, is 2."""
 _UNUSUAL_FLAGS = 0b11
-"""More flags follow; and the one that stands for no property [0-9-1 4.2.6.1]."""
+"""Flags that are not understood: more flags follow, and the bit without a property [0-9-1 4.2.6.1]."""
 
 _PUBLISH = Struct(">BHII2xB")
 """Frame type, channel, size; class id and method id; reserved-1; length of exchange."""
@@ -54,10 +54,10 @@ _CONTENT_HEADER = Struct(">BHIIQH")
 """Frame type, channel, size; class id and weight; body size; property flags."""
 _CONTENT_HEADER_SIZE_MIN = 14
 _BODY_SIZE_AT = 4
-"""From the beginning of the content header's payload."""
+"""The place of the body size, from the beginning of the content header's payload."""
 _CONTENT_HEADER_BYTES_MIN = FRAME_OVERHEAD_BYTES + _CONTENT_HEADER_SIZE_MIN
 _MESSAGE_BYTES_MIN = _PUBLISH.size + len(b"\x00\x00\xce") + _CONTENT_HEADER_BYTES_MIN
-"""Empty names, no property, no body."""
+"""The shortest message: empty names, no property, no body."""
 
 
 @dataclass(slots=True)
@@ -69,9 +69,9 @@ class PublishRun:
     routing_key: str
     mandatory: bool
     properties: bytes
-    """Flags and list, as they came, of each of them."""
+    """Property flags and list of each of them, as received."""
     decoded: BasicProperties
-    """The same, decoded."""
+    """The same properties, decoded."""
     entries: list[bytes]
     """The content header frame's payload and the body, for each message."""
     end_position: int
@@ -80,7 +80,7 @@ class PublishRun:
 
 @dataclass(slots=True, eq=False)
 class _Shape:
-    """What the messages of a kind look like, learned from one of them."""
+    """The shape of like messages, learned from one of them: the bytes that are the same in all."""
 
     channel: int
     exchange: str
@@ -91,10 +91,10 @@ class _Shape:
     lead: bytes
     middle: bytes
     header_at: int
-    """Where the content header's payload begins in a message."""
+    """Where the content header's payload begins, from the beginning of a message."""
     header_end: int
     empty: bool
-    """These have no body. Their middle ends with their content header frame."""
+    """Whether the messages have no body. Their middle ends with their content header frame."""
     template: Struct = field(init=False)
     """One message without its body."""
     look_ahead: int = field(init=False, default=_LOOK_AHEAD_MIN)
@@ -104,14 +104,15 @@ class _Shape:
 
 
 class PublishRunParser:
-    """Parses runs in a receive buffer. One per connection, because it remembers shapes."""
+    """Parses runs in a receive buffer. There is one per connection, because it remembers shapes."""
 
     __slots__ = ("_body_max", "_decode", "_payload_max", "_shapes")
 
     def __init__(self, *, frame_max: int, body_max: int, decode: Callable[[bytes], BasicProperties | None]) -> None:
-        """``frame_max`` is the negotiated one in bytes, never the 0 that means no limit; ``body_max`` is in bytes.
+        """``frame_max`` is the agreed size in bytes, never the 0 that means no limit; ``body_max`` is in bytes.
 
-        ``decode`` gives what the generic codec makes of property flags and list; None where it does not accept them.
+        ``decode`` returns the generic codec's result for property flags and list; None where the codec does not accept
+        them.
         """
         self._payload_max = frame_max - FRAME_OVERHEAD_BYTES
         self._body_max = min(self._payload_max, body_max)
@@ -119,9 +120,10 @@ class PublishRunParser:
         self._shapes: dict[bytes, _Shape] = {}
 
     def parse(self, data: bytes, position: int, stop: int, publishes_max: int) -> PublishRun | None:
-        """The longest run that begins at ``position``, at most ``publishes_max`` messages; None for anything else.
+        """Return the longest run that begins at ``position``, at most ``publishes_max`` messages; None for anything
+        else.
 
-        What counts as received ends at ``stop``.
+        Received data ends at ``stop``.
         """
         method_size = int.from_bytes(data[position + 3 : position + FRAME_HEADER_BYTES], "big")
         if stop - position < _MESSAGE_BYTES_MIN or method_size > _PUBLISH_SIZE_MAX:
@@ -147,7 +149,7 @@ class PublishRunParser:
         self._shapes[shape.lead] = shape
 
     def _take(self, shape: _Shape, data: bytes, position: int, stop: int, publishes_max: int) -> PublishRun | None:
-        """The run of messages that equal the shape."""
+        """Take the run of messages that equal the shape."""
         if shape.empty:
             entries, end = _take_empty(shape, data, position, stop, publishes_max)
         else:
@@ -166,7 +168,8 @@ class PublishRunParser:
         )
 
     def _learn(self, data: bytes, position: int, stop: int) -> _Shape | None:
-        """The shape of the message at ``position``; None when its first two frames are incomplete or not understood."""
+        """Learn the shape of the message at ``position``; None when its first two frames are incomplete or not
+        understood."""
         frame_type, channel, size, method, exchange_bytes = _PUBLISH.unpack_from(data, position)
         if frame_type != _METHOD_FRAME or method != _BASIC_PUBLISH or channel == 0:
             return None
@@ -219,7 +222,7 @@ class PublishRunParser:
 
 
 def _take_empty(shape: _Shape, data: bytes, position: int, stop: int, publishes_max: int) -> tuple[list[bytes], int]:
-    """The messages without a body, and where they end."""
+    """Take the messages without a body; return them, and the position behind them."""
     message = b"".join((shape.lead, bytes(8), shape.middle))
     n = 0
     at = position
@@ -232,7 +235,8 @@ def _take_empty(shape: _Shape, data: bytes, position: int, stop: int, publishes_
 def _take_bodies(
     shape: _Shape, data: bytes, position: int, stop: int, publishes_max: int, body_max: int
 ) -> tuple[list[bytes], int]:
-    """The messages that equal the shape, and where they end: one by one, and together behind two of the same size."""
+    """Take the messages that equal the shape, one by one or, behind two of the same size, together. Returns them and
+    the position behind them."""
     unpack = shape.template.unpack_from
     fixed_bytes = shape.template.size
     lead, middle, header_at, header_end = shape.lead, shape.middle, shape.header_at, shape.header_end
@@ -265,8 +269,8 @@ def _take_bodies(
 def _bodies_alike(data: bytes, at: int, n: int, fixed_bytes: int, body_bytes: int) -> tuple[bytes, ...]:
     """The bodies of the messages at ``at`` that equal the one before, of ``n`` that would be complete.
 
-    The sizes are among the bytes compared, so each equal message proves where the next one begins. The end byte of
-    a body is compared together with what follows it; the last one's by itself.
+    The sizes are among the bytes compared, so each equal message proves where the next one begins. The end byte of a
+    body is compared together with the bytes behind it; the last one's by itself.
     """
     message_bytes = fixed_bytes + body_bytes + 1
     begin = at - 1

@@ -1,16 +1,16 @@
-"""Bytes of one connection that have come and are not parsed yet.
+"""The received bytes of one connection that are not parsed yet.
 
-``data`` from ``position`` on is what is there, in one piece, so a fast path may look at the head and move ``position``
-behind what it took. Both change with the next ``feed`` and no earlier.
+The unparsed bytes are in ``data`` from ``position`` on, in one piece, so a fast path may look at the head and move
+``position`` behind the bytes that it took. Both change with the next ``feed`` and no earlier.
 
-While something is known to be incomplete (``wait_for``), further bytes are gathered beside ``data`` and joined once,
-when they suffice: a frame that trickles in byte by byte costs no more than its size. The buffer grows by what is fed
-and no faster; it stays below one frame and one read when everything whole is taken before every ``feed``.
+While a frame is known to be incomplete (``wait_for``), further bytes are gathered beside ``data`` and joined once, when
+they suffice: a frame that arrives byte by byte costs no more than its size. The buffer grows only by the bytes fed to
+it; it stays below one frame and one read when everything whole is taken before every ``feed``.
 """
 
 
 class ReceiveBuffer:
-    """What has come; see above."""
+    """The unparsed bytes; see the module."""
 
     __slots__ = ("_gathered", "_wanted", "data", "position")
 
@@ -19,14 +19,14 @@ class ReceiveBuffer:
         self.position = 0
         self._gathered = bytearray()
         self._wanted = 0
-        """Bytes from ``position`` on without which nothing can be parsed; 0 when that is not known."""
+        """Bytes from ``position`` on that are needed to parse anything; 0 when that is not known."""
 
     def __len__(self) -> int:
-        """Bytes that are here and not taken."""
+        """Bytes that have not been taken."""
         return len(self.data) - self.position + len(self._gathered)
 
     def feed(self, data: bytes) -> None:
-        """Append what the socket brought."""
+        """Append bytes from the socket."""
         if self.position == len(self.data) and not self._gathered:
             self.data, self.position = data, 0
             self._wanted = 0
@@ -39,15 +39,15 @@ class ReceiveBuffer:
             self._wanted = 0
 
     def rest(self) -> bytes:
-        """A copy of what is here and not taken."""
+        """Return a copy of the bytes that have not been taken."""
         return self.data[self.position :] + self._gathered
 
     def wait_for(self, size: int) -> None:
-        """Nothing can be parsed before ``size`` bytes are there from ``position`` on."""
+        """Note that nothing can be parsed before ``size`` bytes have arrived, from ``position`` on."""
         self._wanted = size
 
     def take(self, size: int) -> bytes | None:
-        """The next ``size`` bytes; None while they are not there."""
+        """Take the next ``size`` bytes; None while they have not arrived."""
         stop = self.position + size
         if stop > len(self.data):
             self.wait_for(size)
@@ -57,7 +57,7 @@ class ReceiveBuffer:
         return taken
 
     def clear(self) -> None:
-        """Forget everything: it will not be looked at."""
+        """Drop all bytes: they will not be parsed."""
         self.data, self.position = b"", 0
         self._gathered = bytearray()
         self._wanted = 0

@@ -1,6 +1,6 @@
-"""Field tables and arrays [0-9-1 4.2.5.5], and the strings that everything else is made of, both ways.
+"""Field tables and arrays [0-9-1 4.2.5.5], and short and long strings, encoded and decoded.
 
-The types are RabbitMQ's, whose letters differ from the specification's. What they are in Python:
+The types are RabbitMQ's, whose letters differ from the specification's. In Python they are:
 
 | letter          | type of 0.9.1                                  | Python                                          |
 |-----------------|------------------------------------------------|-------------------------------------------------|
@@ -14,10 +14,10 @@ The types are RabbitMQ's, whose letters differ from the specification's. What th
 | A, F            | array, table                                   | list, dict                                      |
 | V               | void                                           | None                                            |
 
-So what is decoded and encoded again means the same, though a small integer may come out wider. For whatever bytes come,
-decoding raises nothing but ConnectionFault with SYNTAX_ERROR; nesting and the number of values are bounded, and so is
-memory. A field name that comes twice is an error: the specification says that it means nothing, and one reader would
-take the first, another the last.
+A value that is decoded and encoded again means the same, though a small integer may become wider. For any bytes,
+decoding raises only ConnectionFault with SYNTAX_ERROR. Nesting and the number of values are bounded, and so is memory.
+A repeated field name is an error: the specification gives it no meaning, and one reader would take the first field,
+another the last.
 """
 
 import struct
@@ -29,23 +29,23 @@ from typing import NoReturn
 from core.amqp091.errors import SHORT_STRING_BYTES_MAX, ConnectionFault, EncodeError, ReplyCode, quote
 
 DEPTH_MAX = 32
-"""Levels of tables and arrays in one table, which is the first of them. Deaths of dead-lettered messages take three;
-and both walks stay far from Python's limit of 1000 calls, at two calls for a level."""
+"""Levels of tables and arrays in one table; the table itself is the first level. Deaths of dead-lettered messages take
+three. Decoding and encoding use two calls for a level, so both stay far from Python's limit of 1000 calls."""
 VALUES_MAX = 16_384
-"""Fields and elements in one table, at all its levels. A value takes up to 200 bytes of memory (a name, a place in a
-dict, an int), and the shortest only one byte on the wire: with this, a frame costs some 3 MiB at most."""
+"""Fields and elements in one table, at all its levels. A value takes up to 200 bytes of memory (a name, an entry of a
+dict, an int), and the shortest only one byte on the wire: with this limit, a frame costs some 3 MiB at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timestamp:
-    """Seconds since 1970, without a sign [0-9-1 4.2.5.4]."""
+    """Seconds since 1970, unsigned [0-9-1 4.2.5.4]."""
 
     seconds: int
 
 
 @dataclass(frozen=True, slots=True)
 class OpaqueString:
-    """A long string that is not UTF-8; RabbitMQ lets them pass, so they are kept."""
+    """A long string that is not UTF-8; RabbitMQ accepts such strings, so they are kept."""
 
     value: bytes
 
@@ -67,7 +67,8 @@ FieldTable = Mapping[str, FieldValue]
 
 
 def decode_table(data: bytes, position: int) -> tuple[dict[str, FieldValue], int]:
-    """The table whose length is at ``position``, and the position behind it, at most the end of ``data``."""
+    """Decode the table whose length is at ``position``. Returns it, and the position behind it, at most the end of
+    ``data``."""
     try:
         return _decode_table(_Walk(data), position)
     except _LimitReached as fault:
@@ -77,7 +78,7 @@ def decode_table(data: bytes, position: int) -> tuple[dict[str, FieldValue], int
 
 
 def encode_table(table: Mapping[str, FieldValue]) -> bytes:
-    """Length and fields. Raises EncodeError for a value without an encoding, naming its field."""
+    """Encode length and fields. Raises EncodeError, which names a field whose value cannot be encoded."""
     try:
         return _encode_table(table, _Allowance())
     except _LimitReached as fault:
@@ -85,7 +86,7 @@ def encode_table(table: Mapping[str, FieldValue]) -> bytes:
 
 
 def decode_short_string(data: bytes, position: int) -> tuple[str, int]:
-    """An octet of length, then UTF-8 [0-9-1 4.2.5.3]. Raises IndexError when ``data`` ends before it begins."""
+    """Decode an octet of length, then UTF-8 [0-9-1 4.2.5.3]. Raises IndexError when ``data`` ends before it begins."""
     stop = position + 1 + data[position]
     encoded = data[position + 1 : stop]
     if stop > len(data):
@@ -97,7 +98,7 @@ def decode_short_string(data: bytes, position: int) -> tuple[str, int]:
 
 
 def encode_short_string(value: str) -> bytes:
-    """Raises EncodeError for a string that is too long, or has no UTF-8 encoding."""
+    """Encode a short string. Raises EncodeError when it is too long, or has no UTF-8 encoding."""
     encoded = _utf_8(value)
     if len(encoded) > SHORT_STRING_BYTES_MAX:
         raise EncodeError(f"{quote(value)} takes {len(encoded)} bytes; a short string {SHORT_STRING_BYTES_MAX}")
@@ -105,7 +106,8 @@ def encode_short_string(value: str) -> bytes:
 
 
 def decode_long_string(data: bytes, position: int) -> tuple[bytes, int]:
-    """Four bytes of length, then anything [0-9-1 4.2.5.3]. Raises struct.error when the length is cut."""
+    """Decode four bytes of length, then the bytes [0-9-1 4.2.5.3]. Raises struct.error when the length is
+    incomplete."""
     start = position + 4
     stop = start + _parse_length(data, position)[0]
     if stop > len(data):
@@ -114,21 +116,22 @@ def decode_long_string(data: bytes, position: int) -> tuple[bytes, int]:
 
 
 def encode_long_string(value: bytes) -> bytes:
-    """Length and bytes."""
+    """Encode length and bytes."""
     return _pack_length(len(value)) + value
 
 
 def malformed(text: str) -> NoReturn:
-    """Raises the fault of bytes that are not what they should be."""
+    """Raise the fault for bytes that cannot be decoded."""
     raise ConnectionFault(ReplyCode.SYNTAX_ERROR, text)
 
 
 class _LimitReached(Exception):
-    """A table is nested too deep or holds too much."""
+    """A table is nested too deep or has too many values."""
 
 
 class _Allowance:
-    """What one table may still use up, read or written: levels of nesting, and values at all of them."""
+    """What is left of one table's limits while it is decoded or encoded: levels of nesting, and values on all
+    levels."""
 
     __slots__ = ("depth_left", "values_left")
 
@@ -137,20 +140,20 @@ class _Allowance:
         self.values_left = VALUES_MAX
 
     def descend(self) -> None:
-        """Open one more level; ``self.depth_left += 1`` closes it."""
+        """Enter one more level; ``self.depth_left += 1`` leaves it."""
         if not self.depth_left:
             raise _LimitReached(f"tables and arrays are nested deeper than {DEPTH_MAX} levels")
         self.depth_left -= 1
 
     def take_value(self) -> None:
-        """Use up one value."""
+        """Count one value."""
         if not self.values_left:
             raise _LimitReached(f"a table holds more than {VALUES_MAX} values")
         self.values_left -= 1
 
 
 class _Walk:
-    """One walk over the bytes of one table."""
+    """Decodes the bytes of one table."""
 
     __slots__ = ("allowance", "data")
 
@@ -159,7 +162,7 @@ class _Walk:
         self.allowance = _Allowance()
 
     def open(self, position: int) -> tuple[int, int]:
-        """Where the content of the table or array at ``position`` starts and stops; one level deeper from here."""
+        """Enter the table or array at ``position``; returns where its content starts and stops."""
         start = position + 4
         stop = start + _parse_length(self.data, position)[0]
         if stop > len(self.data):
@@ -168,13 +171,13 @@ class _Walk:
         return start, stop
 
     def close(self, position: int, stop: int) -> None:
-        """The content has been read up to ``position``."""
+        """Leave it, after its content has been read up to ``position``."""
         if position != stop:
             malformed(f"the values of a table or array end at offset {position}, its length says {stop}")
         self.allowance.depth_left += 1
 
     def value(self, position: int) -> tuple[FieldValue, int]:
-        """The value whose letter is at ``position``, and the position behind it."""
+        """Decode the value whose type letter is at ``position``; returns it, and the position behind it."""
         self.allowance.take_value()
         letter = self.data[position]
         decode = _DECODERS.get(letter)
@@ -245,7 +248,7 @@ def _fixed(form: str) -> "_Decoder":
 
 
 _Decoder = Callable[[_Walk, int], tuple[FieldValue, int]]
-"""Decodes what stands behind a type letter: the value, and the position behind it."""
+"""Decodes the bytes behind a type letter: returns the value, and the position behind it."""
 
 _DECODERS: Mapping[int, _Decoder] = {
     ord("t"): _decode_boolean,
@@ -318,7 +321,8 @@ def _encode_value(value: FieldValue, allowance: _Allowance) -> bytes:
 
 
 def _encode_decimal(value: Decimal) -> bytes:
-    """Places after the point, and what the digits are without it: the places have no sign, so 1E+3 is 1000."""
+    """Encode the number of decimal places, then the digits without the point. The number is unsigned, so 1E+3 becomes
+    1000."""
     exponent = value.as_tuple().exponent
     if not isinstance(exponent, int):
         raise EncodeError(f"{value} is no number")
@@ -337,7 +341,7 @@ def _utf_8(text: str) -> bytes:
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 INT_DIGITS_MAX = 10
-"""So many has INT_MAX. Checked before a number like 1E+1000000 is written out."""
+"""The digits of INT_MAX. This is checked before a number like 1E+1000000 is written out."""
 
 _parse_length = struct.Struct(">I").unpack_from
 _pack_length = struct.Struct(">I").pack

@@ -1,16 +1,16 @@
-"""What a channel has delivered and not had acknowledged: delivery tags, in ranges, to consumers' delivery numbers.
+"""The unacknowledged deliveries of a channel: maps ranges of delivery tags to consumers' delivery numbers.
 
-Delivery tags count from 1 on a channel, over all its consumers; the engine's delivery numbers count per consumer
-[0-9-1 basic.deliver]. Deliveries of one consumer that follow each other in both are one record, however many they
-are. An acknowledgement is intersected with the records by bisection: O(log n) and what it touches.
+Delivery tags count from 1 on a channel, over all its consumers; the engine's delivery numbers count per consumer [0-9-1
+basic.deliver]. Deliveries of one consumer that are consecutive in both are one record, however many they are. An
+acknowledgement is intersected with the records by bisection, in O(log n) plus the records that it touches.
 
 Invariants: records are in ascending order of their tags, none is empty, and they do not overlap. ``total`` is the sum
 of the consumers' counts.
 
-A tag that was never given out, or is acknowledged already, is the peer's fault, and nothing else is. Where a queue
-is gone, its deliveries can still be acknowledged: their records stay, and count for nothing.
+Acknowledging a tag that was never used, or is acknowledged already, is the peer's fault; nothing else is. When a queue
+is deleted, its deliveries can still be acknowledged: their records stay, and are not counted.
 
-What is taken out at once is bounded in records; the caller goes on where it was told to.
+The number of records taken out at once is bounded; the caller continues where the returned value says.
 """
 
 from bisect import bisect_right
@@ -20,11 +20,11 @@ from typing import Generic, NamedTuple, TypeVar
 Owner = TypeVar("Owner", bound=Hashable)
 
 RECORDS_AT_ONCE = 64
-"""Of one step: each is a piece that is settled by itself, which takes 10 to 15 us."""
+"""Records taken out in one step: each is a piece that is settled by itself, which takes 10 to 15 us."""
 
 
 class Piece(NamedTuple, Generic[Owner]):
-    """Deliveries that were taken out: a consumer's delivery numbers, both inclusive."""
+    """Deliveries that were taken out: a consumer, and its delivery numbers, both inclusive."""
 
     consumer: Owner
     first: int
@@ -38,11 +38,11 @@ class UnknownDeliveryTag(Exception, Generic[Owner]):
         super().__init__(f"unknown delivery tag {tag}")
         self.tag = tag
         self.taken = taken
-        """What was taken out before this tag was found to be unknown; it is acknowledged."""
+        """The pieces before the unknown tag, which were taken out; they are acknowledged."""
 
 
 class _Record(NamedTuple, Generic[Owner]):
-    """Tags ``first`` to ``last`` are the consumer's delivery numbers from ``number`` up."""
+    """Tags ``first`` to ``last`` stand for the consumer's delivery numbers from ``number`` up."""
 
     consumer: Owner
     first: int
@@ -63,10 +63,10 @@ class Unacked(Generic[Owner]):
         self._records: list[_Record[Owner]] = []
         self._firsts: list[int] = []
         self._used_up = 0
-        """Places at the front of both lists that count no longer. Acknowledgements come in order, and a list that
-        lost its front each time would be moved each time."""
+        """Unused places at the front of both lists. Acknowledgements come in order, and removing the front of a list
+        each time would move the whole list each time."""
         self._counts: dict[Owner, int] = {}
-        """Without those that have nothing outstanding, and those whose queue is gone."""
+        """Outstanding deliveries of each consumer; without consumers that have none, or whose queue is deleted."""
 
     @property
     def newest(self) -> int:
@@ -74,7 +74,7 @@ class Unacked(Generic[Owner]):
         return self._records[-1].last if self._records else 0
 
     def consumers(self) -> list[Owner]:
-        """Those with deliveries outstanding."""
+        """Consumers with outstanding deliveries."""
         return list(self._counts)
 
     def count(self, consumer: Owner) -> int:
@@ -82,7 +82,8 @@ class Unacked(Generic[Owner]):
         return self._counts.get(consumer, 0)
 
     def append(self, consumer: Owner, first_number: int, n: int) -> int:
-        """``n`` deliveries of a consumer, with its numbers from ``first_number`` up. Returns the first one's tag."""
+        """Add ``n`` deliveries of a consumer, with its numbers from ``first_number`` up. Returns the first one's
+        tag."""
         first = self.skip(n)
         last = self._last_tag
         self.total += n
@@ -98,7 +99,7 @@ class Unacked(Generic[Owner]):
         return first
 
     def skip(self, n: int) -> int:
-        """``n`` deliveries that want no acknowledgement use up tags all the same. Returns the first one's."""
+        """Use up ``n`` tags for deliveries that need no acknowledgement. Returns the first tag."""
         first = self._last_tag + 1
         self._last_tag += n
         return first
@@ -108,10 +109,11 @@ class Unacked(Generic[Owner]):
         return self.take_range(tag, tag)[0]
 
     def take_range(self, first: int, last: int) -> tuple[list[Piece[Owner]], int]:
-        """Take out the deliveries with these tags (both inclusive), as if one by one, or as many as go at once. Returns
-        them, and the tag to go on with, which is beyond ``last`` when that was all.
+        """Take out the deliveries with these tags (both inclusive), in order, or as many as one step may. Returns them,
+        and the tag to continue with, which is beyond ``last`` when that was all.
 
-        Raises UnknownDeliveryTag for the first one that is not outstanding, with what was taken out before it.
+        Raises UnknownDeliveryTag for the first tag that is not outstanding, with the pieces that were taken out before
+        it.
         """
         if self._cuts_front(first, last):
             return self._cut_front(last), last + 1
@@ -127,10 +129,10 @@ class Unacked(Generic[Owner]):
         return taken, min(due, last + 1)
 
     def take_up_to(self, tag: int) -> tuple[list[Piece[Owner]], int]:
-        """Take out all deliveries up to this tag, in order, or as many as go at once. Returns them, and the tag to go
-        on from, which is beyond ``tag`` when that was all.
+        """Take out all deliveries up to this tag, in order, or as many as one step may. Returns them, and the tag to
+        continue from, which is beyond ``tag`` when that was all.
 
-        Raises UnknownDeliveryTag for a tag that is itself not outstanding; nothing is taken out then.
+        Raises UnknownDeliveryTag for a tag that is itself not outstanding; then nothing is taken out.
         """
         place = self._place(tag)
         if place == len(self._records) or not self._firsts[place] <= tag <= self._records[place].last:
@@ -144,16 +146,17 @@ class Unacked(Generic[Owner]):
         return self._take(self._used_up, high, 1, last), last + 1
 
     def forget(self, consumer: Owner) -> None:
-        """The consumer's queue is gone, and nothing more comes to it: what it has outstanding counts for nothing."""
+        """Stop counting a consumer whose queue was deleted, and which gets no more deliveries."""
         self.total -= self._counts.pop(consumer, 0)
 
     def _cuts_front(self, first: int, last: int) -> bool:
-        """The range is the front of the oldest record, and not all of it, as acknowledgements in order mostly are."""
+        """Whether the range is the front of the oldest record and not all of it, as with most acknowledgements in
+        order."""
         place = self._used_up
         return bool(self._records) and self._firsts[place] == first <= last < self._records[place].last
 
     def _cut_front(self, last: int) -> list[Piece[Owner]]:
-        """Take the tags up to ``last`` out of the oldest record, which has more."""
+        """Take the tags up to ``last`` out of the oldest record, which has more tags."""
         place = self._used_up
         consumer, first, its_last, number = self._records[place]
         n = last + 1 - first
@@ -162,7 +165,7 @@ class Unacked(Generic[Owner]):
         return [Piece(consumer, number, number + n - 1)] if self._took(consumer, n) else []
 
     def _place(self, tag: int) -> int:
-        """Where the record of this tag is, if there is one; else where some other one is, or none."""
+        """The index of the record with this tag, if there is one; otherwise the index of another record, or none."""
         return max(self._used_up, bisect_right(self._firsts, tag, self._used_up) - 1)
 
     def _take(self, low: int, high: int, first: int, last: int) -> list[Piece[Owner]]:
@@ -185,7 +188,7 @@ class Unacked(Generic[Owner]):
         return taken
 
     def _took(self, consumer: Owner, n: int) -> bool:
-        """So many less are outstanding. False where the consumer's queue is gone."""
+        """Count ``n`` deliveries less. False when the consumer's queue was deleted."""
         outstanding = self._counts.get(consumer)
         if outstanding is None:
             return False
@@ -197,8 +200,8 @@ class Unacked(Generic[Owner]):
         return True
 
     def _replace(self, low: int, high: int, kept: list[_Record[Owner]]) -> None:
-        """Put what is left of some records in their place."""
-        if low == self._used_up:  # at the front, only what is left is written
+        """Replace some records by what is left of them."""
+        if low == self._used_up:  # at the front, only the remaining records are written
             low = max(low, high - len(kept))
             self._used_up = low
         self._records[low:high] = kept

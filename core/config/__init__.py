@@ -1,4 +1,7 @@
-"""The configuration: one typed schema, read from one TOML file. Its public names."""
+"""The configuration: one typed schema, read from one TOML file. Its public names.
+
+It imports none of the rooms that it configures. Begin reading with ``settings.py``.
+"""
 
 from core.config.access import ScramKeys, UserSettings
 from core.config.problems import ConfigError

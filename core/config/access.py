@@ -1,8 +1,8 @@
 """Settings of authentication: who may connect, how a password is kept, and how often one may be tried.
 
-A password is kept as SCRAM keys in one line, ``SCRAM-SHA-256$600000:SALT$STORED:SERVER`` with the last three in
-base64 (the form is that of RFC 5803). From them a password can be checked, for PLAIN as for SCRAM, but not
-found.
+A password is kept as SCRAM keys in one line, ``SCRAM-SHA-256$600000:SALT$STORED:SERVER`` with the last three in base64
+(the form is that of RFC 5803). These keys suffice to check a password, for PLAIN as for SCRAM, but the password cannot
+be computed from them.
 """
 
 import base64
@@ -19,9 +19,10 @@ from core.config.units import Seconds, Unit
 ITERATIONS_MIN = 4096
 """[RFC 7677 4]"""
 ITERATIONS = 600_000
-"""What OWASP's Password Storage Cheat Sheet asks of PBKDF2 with HMAC-SHA-256 since 2023: a quarter of a second."""
+"""PBKDF2 rounds that OWASP's Password Storage Cheat Sheet asks for with HMAC-SHA-256 since 2023: a quarter of a
+second."""
 ITERATIONS_MAX = 5_000_000
-"""2 s in a worker thread: well below the time that a handshake may take."""
+"""These take 2 s in a worker thread: well below the time that a handshake may take."""
 Logins = Annotated[int, Unit("logins")]
 Threads = Annotated[int, Unit("threads")]
 SALT_BYTES_MIN = 12
@@ -32,7 +33,7 @@ _SCRAM = re.compile(r"SCRAM-SHA-256\$([0-9]{1,8}):([^$:]+)\$([^$:]+):([^$:]+)")
 
 @dataclass(frozen=True, slots=True)
 class ScramKeys:
-    """What is kept of a password [RFC 5802 3]."""
+    """The keys that are stored for a password [RFC 5802 3]."""
 
     iterations: int
     salt: bytes
@@ -41,7 +42,7 @@ class ScramKeys:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From one line. Raises ValueError, without repeating the line."""
+        """Parse one line. Raises ValueError, without repeating the line."""
         match = _SCRAM.fullmatch(text)
         if match is None:
             raise ValueError("must be a line made by: headgate hash-password")
@@ -57,7 +58,7 @@ class ScramKeys:
         return keys
 
     def render(self) -> str:
-        """One line, as :meth:`parse` takes it."""
+        """Return one line that :meth:`parse` accepts."""
         salt, stored_key, server_key = (
             base64.b64encode(part).decode("ascii") for part in (self.salt, self.stored_key, self.server_key)
         )
@@ -72,21 +73,21 @@ class UserSettings(Section):
     """One user. Users have all rights."""
 
     name: str = Field(min_length=1, max_length=255)
-    """What the client gives as its user name."""
+    """The user name that the client gives."""
 
     scram: Annotated[ScramKeys, BeforeValidator(_parse_keys)]
     """The keys of the password: a line made by headgate hash-password."""
 
 
 class AccessSettings(Section):
-    """How peers say who they are."""
+    """How peers authenticate."""
 
     anonymous: bool = False
-    """Whether ANONYMOUS, and connections without SASL, are let in from everywhere and beside users. While guest is the
-    only user, peers on this machine may use ANONYMOUS either way, as guest."""
+    """Whether ANONYMOUS, and connections without SASL, are admitted from all addresses and beside other users. While
+    guest is the only user, peers on this machine may use ANONYMOUS either way, as guest."""
 
     password_cache: Seconds = Field(default=300.0, ge=0.0, le=3600.0)
-    """How long a password that was right with PLAIN is not hashed anew. A change of users ends it at once."""
+    """How long a password that was correct with PLAIN is not hashed again. A change of users ends this time at once."""
 
     password_iterations: Annotated[int, Unit("rounds")] = Field(
         default=ITERATIONS, ge=ITERATIONS_MIN, le=ITERATIONS_MAX
@@ -98,7 +99,7 @@ class AccessSettings(Section):
     """Passwords that are hashed at the same time, each in a thread of its own."""
 
     hashes_waiting_max: Logins = Field(default=1024, ge=1, le=1_000_000)
-    """Logins that wait for such a thread."""
+    """Logins that wait for a thread."""
 
     failed_logins_per_user_and_address: Logins = Field(default=20, ge=1, le=1_000_000)
     """Failed logins as one user from one address within failed_logins_window; a login that succeeds forgets them."""

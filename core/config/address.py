@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Host and port. Raises ValueError."""
+    """Return host and port. Raises ValueError."""
     host, separator, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -16,7 +16,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """True when only this machine can reach the host. A name other than localhost may mean anything."""
+    """True when only this machine can reach the host. A name other than localhost may stand for any address."""
     if host == "localhost":
         return True
     try:

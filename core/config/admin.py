@@ -24,24 +24,24 @@ class AdminSettings(Section):
     is an error."""
 
     token_file: Annotated[Path | None, BeforeValidator(_parse_path)] = None
-    """A file with the token, of 16 characters or more, that requests must bring: Authorization: Bearer TOKEN. Health
-    checks need none. When not set: nobody needs one."""
+    """A file with the token, of 16 characters or more, that requests must carry: Authorization: Bearer TOKEN. Health
+    checks need none. When not set, no request needs a token."""
 
     read_token_file: Annotated[Path | None, BeforeValidator(_parse_path)] = None
-    """A file with a second token, which may read everything and change nothing. Only beside a token_file."""
+    """A file with a second token, which allows to read everything and change nothing. Only beside a token_file."""
 
     listen: tuple[str, ...] = Field(default=("127.0.0.1:15692",), min_length=1, strict=False)
     """Addresses to listen on, HOST:PORT. Any that is not a loopback address needs a token_file."""
 
     hosts: tuple[str, ...] = Field(default=(), strict=False)
-    """Further names that a request's Host field may have, without a port. The hosts of listen, the address that was
-    dialled and those of this machine alone need not be named."""
+    """Further names that a request's Host field may have, without a port. The hosts of listen, the address of the
+    connection and the loopback names need not be listed."""
 
     connections_max: Connections = Field(default=32, ge=1, le=1000)
     """Connections served at once."""
 
     request_time_out: Seconds = Field(default=10.0, ge=0.1, le=600.0)
-    """From accept to the last byte of the answer, in all. A client that is not done by then is cut off."""
+    """From accept to the last byte of the answer, in all. A client that takes longer is cut off."""
 
     request_head_max: Bytes = Field(default=16 * 1024, ge=1024, le=2**20)
     """Size of a request line with its header fields."""
@@ -63,7 +63,7 @@ class AdminSettings(Section):
 
     @property
     def asked_for(self) -> bool:
-        """Anything of it was set, so a start without it would not be what was asked for."""
+        """Whether any of these settings was set. Then a start without the admin server is an error."""
         return bool(self.model_fields_set)
 
     @field_validator("read_token_file")

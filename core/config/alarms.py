@@ -1,6 +1,6 @@
-"""Settings of the alarms, and the limits of memory and disk space that they have.
+"""Settings of the alarms, and how the limits of memory and disk space are written.
 
-A limit is kept as it was written, since an operator writes it in the same words at run time:
+A limit is kept as it was written, since an operator writes it in the same form at run time:
 
 - memory: ``0.4`` of all memory, or ``absolute 1GB`` (a size with a unit needs no ``absolute``);
 - disk space: ``50MB``, or ``mem_relative 1.0``, as many times all memory.
@@ -20,39 +20,39 @@ from core.config.units import Seconds, Unit, UnitConvention, parse_limit
 
 WATERMARK_MAX = 1
 MEM_RELATIVE_MAX = 1000
-"""More disk than a thousand times the memory is a slip of the pen."""
+"""More disk space than a thousand times the memory is a typing mistake."""
 
 _SHARE = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,9})?")
 
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """How much memory may be used: a share of all memory, or a number of bytes."""
+    """How much memory may be in use: a share of all memory, or a number of bytes."""
 
     text: str
     share: Fraction | None = None
     size: int = 0
 
     def limit(self, total: int) -> int:
-        """In bytes; never more than there is."""
+        """The limit in bytes; never more than ``total``, all memory in bytes."""
         return int(self.share * total) if self.share is not None else min(self.size, total)
 
 
 @dataclass(frozen=True, slots=True)
 class FreeLimit:
-    """How much disk space is to stay free: so many times all memory, or a number of bytes."""
+    """How much disk space must stay free: a multiple of all memory, or a number of bytes."""
 
     text: str
     times_memory: Fraction | None = None
     size: int = 0
 
     def limit(self, total: int) -> int:
-        """In bytes, for so much memory in all."""
+        """The limit in bytes, for ``total`` bytes of memory."""
         return round(self.times_memory * total) if self.times_memory is not None else self.size
 
 
 def parse_watermark(text: str, convention: UnitConvention) -> Watermark:
-    """See the module. Raises ValueError."""
+    """Parse a memory limit; see the module. Raises ValueError."""
     absolute = text.removeprefix("absolute ")
     if absolute == text and _SHARE.fullmatch(text):
         share = Fraction(text)
@@ -66,7 +66,7 @@ def parse_watermark(text: str, convention: UnitConvention) -> Watermark:
 
 
 def parse_free_limit(text: str, convention: UnitConvention) -> FreeLimit:
-    """See the module. Raises ValueError."""
+    """Parse a disk limit; see the module. Raises ValueError."""
     times = text.removeprefix("mem_relative ")
     if times == text:
         return FreeLimit(text, size=parse_limit(text, convention))
@@ -76,7 +76,7 @@ def parse_free_limit(text: str, convention: UnitConvention) -> FreeLimit:
 
 
 def _as_text(value: object) -> object:
-    """What stands in the file, in the words of the command line; what is no limit is left to the type check."""
+    """The value in the file as a text in the form of the command line; any other value is left to the type check."""
     if isinstance(value, dict) and len(value) == 1:
         ((key, inner),) = value.items()
         return f"{key} {_as_text(inner)}"
@@ -87,7 +87,7 @@ LimitText = Annotated[str, BeforeValidator(_as_text)]
 
 
 class AlarmSettings(Section):
-    """When publishers must wait for memory or disk space, and what else an operator is told."""
+    """When publishers must wait for memory or disk space, and which other notices an operator is shown."""
 
     unit_convention: UnitConvention = "binary"
     """What k, M and G mean in the limits below. Binary: 2^10, 2^20, 2^30, as with RabbitMQ up to 3.12. Decimal:
@@ -122,10 +122,10 @@ class AlarmSettings(Section):
 
     @property
     def watermark(self) -> Watermark:
-        """The memory watermark, understood."""
+        """The parsed memory watermark."""
         return parse_watermark(self.memory_watermark, self.unit_convention)
 
     @property
     def free_limit(self) -> FreeLimit:
-        """The limit of free disk space, understood."""
+        """The parsed limit of free disk space."""
         return parse_free_limit(self.disk_free_limit, self.unit_convention)

@@ -1,6 +1,6 @@
 """Settings of the AMQP 0.9.1 front end, under the specification's names where it has one.
 
-What brakes its publishers is the stage credit, which has a section of its own.
+Stage credit, which limits its publishers, has a section of its own.
 """
 
 from typing import Annotated
@@ -15,16 +15,16 @@ FRAME_MIN_SIZE = 4096
 
 
 class Amqp091Settings(Section):
-    """AMQP 0.9.1: the limits that the broker announces, and those of what waits in it."""
+    """AMQP 0.9.1: the limits that the broker announces, and those of messages and methods that wait in it."""
 
     frame_max: Bytes = Field(default=131_072, ge=FRAME_MIN_SIZE, le=2**31 - 1)
-    """The largest frame that the broker accepts; larger messages come in several."""
+    """The largest frame that the broker accepts; a larger message comes in several frames."""
 
     channel_max: Annotated[int, Unit("the highest channel number")] = Field(default=2047, ge=1, le=65_535)
     """How many channels a connection may have."""
 
     heartbeat: Annotated[int, Unit("seconds")] = Field(default=60, ge=0, le=65_535)
-    """Offered to the peer, which chooses; a peer that is silent for twice as long is cut off. 0: none is offered."""
+    """Offered to the peer, which chooses; a peer that is silent for twice as long is cut off. 0 offers none."""
 
     close_time_out: Seconds = Field(default=5.0, ge=0.1, le=600.0)
     """How long the broker waits for the answer to its close."""
@@ -33,10 +33,10 @@ class Amqp091Settings(Section):
     """The largest message that the broker accepts."""
 
     partial_content_bytes_max: Bytes = Field(default=64 * 2**20, ge=1)
-    """Messages of one connection that are not complete, all channels together."""
+    """How many bytes of incomplete messages one connection may have, all channels together."""
 
     events_per_turn_max: Annotated[int, Unit("methods, a run counts as one")] = Field(default=128, ge=1, le=2**20)
-    """What one connection may have done before the others get their turn."""
+    """How much input of one connection is processed before other connections get their turn."""
 
     waiting_methods_max: Annotated[int, Unit("methods")] = Field(default=1_000, ge=1, le=2**20)
     """Methods other than publishes that wait behind a channel's stage, before the broker stops reading."""
@@ -45,10 +45,10 @@ class Amqp091Settings(Section):
     """The most messages that a queue hands over for one consumer at a time, whatever its prefetch-count."""
 
     unsent_bytes_max: Bytes = Field(default=2**20, ge=2**16)
-    """A connection takes no more from queues while this much of it waits for the socket."""
+    """A connection takes no more messages from queues while this much of its output waits for the socket."""
 
     transaction_bytes_max: Bytes = Field(default=64 * 2**20, ge=1)
-    """Messages that wait for the tx.commit of one channel."""
+    """How many bytes of messages may wait for the tx.commit of one channel."""
 
     consumers_max: Annotated[int, Unit("consumers")] = Field(default=10_000, ge=1)
     """Consumers of one connection, all channels together."""

@@ -1,10 +1,10 @@
 """Settings of the AMQP 1.0 front end, under the specification's names where it has one.
 
-The defaults of the flow control belong together. A publisher gets ``max_link_credit`` and is topped up at
-half of it, and only while less than ``unconfirmed_limit`` of its messages wait for their confirm; so at most
-85 + 170 = 255 messages of one link are in flight, just under the 256 of ``max_queue_credit``, the batch in
-which queues hand messages to consumers. The session window of 400 lets a few such links run side by side
-before it bounds them, and is topped up at half too.
+The defaults of the flow control belong together. A publisher gets ``max_link_credit`` and is topped up at half of it,
+and only while less than ``unconfirmed_limit`` of its messages wait for their confirm. So at most 85 + 170 = 255
+messages of one link are in flight, just under the 256 of ``max_queue_credit``, the batch in which queues hand messages
+to consumers. The session window of 400 lets a few such links work at the same time before it limits them, and is topped
+up at half too.
 """
 
 from typing import Annotated
@@ -23,77 +23,79 @@ MIN_MAX_FRAME_SIZE = 512
 
 
 class FlowReasonSettings(Section):
-    """Telling a peer why its link waits, as properties of a flow."""
+    """Whether and when a peer is told, in the properties of a flow, why its link waits."""
 
     enabled: bool = True
-    """Whether peers are told at all."""
+    """Whether peers are told."""
 
     after: Seconds = Field(default=0.05, ge=0.0, le=3600.0)
     """How long a link must have waited before its peer is told."""
 
     per_second_max: Annotated[int, Unit("flows a second and link")] = Field(default=2, ge=1, le=1000)
-    """How often one link's peer may be told."""
+    """How often the peer of one link may be told."""
 
 
 class Amqp10Settings(Section):
     """AMQP 1.0: flow control, and the limits that the broker announces."""
 
     max_incoming_window: Transfers = Field(default=400, ge=1, le=WINDOW_MAX)
-    """The incoming-window of a session: what a client may send on all its links before it must wait."""
+    """The incoming-window of a session: how many transfers a client may send on all its links before it must wait."""
 
     window_top_up: Transfers = Field(default=200, ge=0, le=WINDOW_MAX)
     """The window is opened again when no more than this is left of it."""
 
     incoming_window_margin: Transfers = Field(default=400, ge=0, le=WINDOW_MAX)
-    """What is tolerated behind a window that an alarm has closed: transfers that were in flight already."""
+    """How many transfers are tolerated after an alarm has closed the window: those that were in flight already."""
 
     max_link_credit: Messages = Field(default=170, ge=1, le=WINDOW_MAX)
-    """The link credit that a publisher is given."""
+    """The link credit that a publisher gets."""
 
     link_credit_top_up: Messages = Field(default=85, ge=0, le=WINDOW_MAX)
-    """A publisher's link credit is set anew when no more than this is left of it."""
+    """A publisher's link credit is set to its maximum again when no more than this is left of it."""
 
     unconfirmed_limit: Messages = Field(default=170, ge=1, le=WINDOW_MAX)
     """No new link credit while this many messages of the link are not confirmed."""
 
     management_link_credit: Messages = Field(default=8, ge=1, le=WINDOW_MAX)
-    """The link credit for requests on a /management link; topped up at half."""
+    """The link credit for requests on a /management link; topped up when half is used."""
 
     max_queue_credit: Messages = Field(default=256, ge=1, le=65536)
     """The most messages that a queue hands over for one consumer at a time, whatever its link credit."""
 
     unsent_bytes_max: Bytes = Field(default=2**20, ge=2**16)
-    """A connection takes no more from queues while this much of it waits for the socket or a window."""
+    """A connection takes no more messages from queues while this much of its output waits for the socket or a
+    window."""
 
     channel_max: Annotated[int, Unit("the highest channel number")] = Field(default=63, ge=0, le=65535)
-    """One less than the sessions that a connection may have."""
+    """One less than the number of sessions that a connection may have."""
 
     handle_max: Annotated[int, Unit("the highest handle")] = Field(default=255, ge=0, le=UINT_MAX)
-    """One less than the links that a session may have."""
+    """One less than the number of links that a session may have."""
 
     max_frame_size: Bytes = Field(default=131072, ge=MIN_MAX_FRAME_SIZE, le=UINT_MAX)
-    """The largest frame that the broker accepts; larger messages come in several."""
+    """The largest frame that the broker accepts; a larger message comes in several frames."""
 
     pre_open_frame_size_max: Bytes = Field(default=8192, ge=MIN_MAX_FRAME_SIZE, le=UINT_MAX)
-    """The largest frame accepted before open: room for large tokens, not for attacks."""
+    """The largest frame accepted before open: enough for large tokens, too small for attacks."""
 
     max_message_size: Bytes = Field(default=16 * 2**20, ge=1, le=2**32)
     """The largest message that the broker accepts."""
 
     idle_time_out: Seconds = Field(default=30.0, ge=1.0, le=86400.0)
-    """Announced to the peer, which must send something so often; it is cut off after twice as long."""
+    """The idle-time-out announced to the peer, which must send a frame within it; after twice as long the peer is cut
+    off."""
 
     idle_time_out_min: Seconds = Field(default=0.1, ge=0.001, le=60.0)
-    """The shortest idle-time-out that a peer may ask for; clients use half a second."""
+    """The shortest idle-time-out that a peer may ask for; clients use 0.5 s."""
 
     close_time_out: Seconds = Field(default=5.0, ge=0.1, le=600.0)
     """How long the broker waits for the answer to its close."""
 
     partial_delivery_bytes_max: Bytes = Field(default=64 * 2**20, ge=1)
-    """Deliveries of one connection that are not complete, all links together."""
+    """How many bytes of incomplete deliveries one connection may have, all links together."""
 
     frames_per_turn_max: Annotated[int, Unit("frames, a run counts as one")] = Field(default=128, ge=1, le=2**20)
-    """What one connection may have done before the others get their turn."""
+    """How much input of one connection is processed before other connections get their turn."""
 
     flow_reason: FlowReasonSettings = FlowReasonSettings()
 
@@ -109,7 +111,7 @@ class Amqp10Settings(Section):
 
 
 def _not_above(value: int, info: ValidationInfo, name: str) -> int:
-    """A top-up point at the full amount would answer every message with a flow; above it makes no sense."""
+    """Reject a top-up point at the maximum, which would answer every message with a flow, or above it."""
     limit = info.data.get(name)
     if limit is not None and value >= limit:
         raise ValueError(f"must be less than {name}, which is {limit}")

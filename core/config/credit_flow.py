@@ -1,7 +1,7 @@
 """Settings of the stage credit: how many messages may wait between one stage of the broker and the next.
 
-The defaults are RabbitMQ's. The numbers bound memory and set how soon slowness is felt upstream, so they have a most;
-``more_after`` above ``initial`` would be a grant that nobody ever gets.
+The defaults are RabbitMQ's. The numbers bound memory and set how soon a slow stage slows those before it, so they have
+an upper limit. With ``more_after`` above ``initial``, no more stage credit would ever be granted.
 """
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -10,23 +10,26 @@ from core.config.section import Section
 from core.config.units import Messages
 
 INITIAL_MAX = 1_000_000
-"""Of 1 KiB each they would be a gigabyte, on every edge."""
+"""So many messages of 1 KiB each would take a gigabyte, between any two stages."""
 
 
 class StageCreditSettings(Section):
-    """What a stage gives each of those before it. AMQP 0.9.1 publishers and the message store are held by it."""
+    """The stage credit that each stage grants to the stages before it. It limits AMQP 0.9.1 publishers and writes to
+    the message store."""
 
     initial: Messages = Field(default=400, ge=1, le=INITIAL_MAX)
-    """What an AMQP 0.9.1 reader may send to a channel, and a channel to a queue, before anything is acknowledged."""
+    """How many messages an AMQP 0.9.1 reader may send to a channel, and a channel to a queue, before the first
+    acknowledgement."""
 
     more_after: Messages = Field(default=200, ge=1, le=INITIAL_MAX)
-    """So many more are granted whenever so many have been acknowledged."""
+    """How many acknowledged messages it takes until as many more are granted."""
 
     store_initial: Messages = Field(default=4000, ge=1, le=INITIAL_MAX)
-    """What a queue may send to the message store before anything is written. Only bodies that go there count."""
+    """How many messages a queue may send to the message store before any is written. Only bodies that go there
+    count."""
 
     store_more_after: Messages = Field(default=800, ge=1, le=INITIAL_MAX)
-    """So many more are granted whenever so many have been written."""
+    """How many written messages it takes until as many more are granted."""
 
     @field_validator("more_after")
     @classmethod
@@ -40,7 +43,7 @@ class StageCreditSettings(Section):
 
 
 def _not_above(value: int, info: ValidationInfo, name: str) -> int:
-    """A sender is blocked after ``initial`` messages, and would wait for ever for more of them to be acknowledged."""
+    """A sender is blocked after ``initial`` messages, and would wait for ever for the acknowledgement of more."""
     limit = info.data.get(name)
     if limit is not None and value > limit:
         raise ValueError(f"must not be more than {name}, which is {limit}")

@@ -13,7 +13,7 @@ def _parse_path(value: object) -> object:
 
 
 class DataSettings(Section):
-    """Where the broker keeps what must outlive it."""
+    """Where the broker keeps the data that must outlive it."""
 
     folder: Annotated[Path, BeforeValidator(_parse_path)] = Path(".headgate")
-    """The data folder, made when it does not exist."""
+    """The data folder; it is created when it does not exist."""

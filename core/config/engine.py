@@ -9,29 +9,31 @@ from core.config.units import Messages, Unit
 
 
 class StageSettings(Section):
-    """The budgets of the stages that a message passes. A stage that is slowed holds up what is before it."""
+    """How many messages each stage on a message's way processes in a turn. A stage that is slowed holds up those before
+    it."""
 
     channel: Messages = Field(default=200, ge=0)
-    """Published messages that one AMQP 0.9.1 channel takes on per turn. 200 is what one grant of stage credit brings: a
-    queue that keeps up never blocks its channel then, so a channel that is blocked has a slow queue. 0 stops it."""
+    """Published messages that one AMQP 0.9.1 channel processes per turn. 200 is the size of one grant of stage credit:
+    then a queue that keeps up never blocks its channel, so a blocked channel means a slow queue. 0 stops it."""
 
     queue: Messages = Field(default=10_000, ge=0)
-    """Published messages that one queue takes in per turn: at 0.5 us each, 5 ms of everybody's time. 0 stops it."""
+    """Published messages that one queue takes in per turn: at 0.5 us each, this blocks the event loop for 5 ms. 0 stops
+    it."""
 
 
 class WorkSettings(Section):
-    """What may be done in one turn, in units of about a microsecond: a binding that is looked at, a link that is
-    detached, a message that goes into a queue. What is left waits until the others have had their turn."""
+    """How much work may be done in one turn, in units of about a microsecond: looking at a binding, detaching a link,
+    putting a message into a queue. The rest waits until other connections have had their turn."""
 
     peer: Annotated[int, Unit("units of work")] = Field(default=2_000, ge=100, le=10**6)
-    """What one connection may cause: with its methods, frames and messages, and when it ends."""
+    """Work that one connection may cause in a turn: with its methods, frames and messages, and when it ends."""
 
     queues: Annotated[int, Unit("units of work")] = Field(default=3_000, ge=100, le=10**6)
-    """What all queues together may do: take messages on, hand them out, let them expire, give them back."""
+    """Work of all queues together in a turn: taking messages in, handing them out, expiring them, taking them back."""
 
 
 class EngineSettings(Section):
-    """Queues, exchanges and the work on them."""
+    """Limits on queues and exchanges, and on the work on them."""
 
     queues_max: Annotated[int, Unit("queues")] = Field(default=10_000, ge=1)
     """Queues that may exist at once, dynamic ones included. An empty queue costs about 2 KiB."""

@@ -9,17 +9,17 @@ from core.config.units import Bytes, Seconds, Unit
 
 
 class FlowEventsSettings(Section):
-    """What the broker records of its own flow control, and where that is kept."""
+    """What the broker records about its own flow control, and where it keeps that."""
 
     enabled: bool = False
-    """Whether flow events of all connections are recorded into the stream $flow. Without it nothing is called on any
-    hot path; a client that attaches a receiver to /flow/self gets those of its own connection all the same."""
+    """Whether flow events of all connections are recorded into the stream $flow. Without it no hot path is burdened. A
+    client that attaches a receiver to /flow/self gets the events of its own connection in either case."""
 
     interval: Seconds = Field(default=0.01, ge=0.001, le=10.0)
-    """What happens on a link within this time is added up to one record."""
+    """The events on a link within this time are added up into one record."""
 
     pack_interval: Seconds = Field(default=0.1, ge=0.01, le=60.0)
-    """How often what was recorded is packed into messages of the stream."""
+    """How often records are packed into messages of the stream."""
 
     ring_records_max: Annotated[int, Unit("records")] = Field(default=10_000, ge=100, le=1_000_000)
     """Records that wait to be packed, about half a KiB each."""
@@ -28,7 +28,7 @@ class FlowEventsSettings(Section):
     """Records that wait for one receiver of /flow/self."""
 
     stream_age_max: Seconds = Field(default=86_400.0, ge=60.0, le=31_536_000.0)
-    """How long the stream keeps them. It is used when the stream is made, as stream_bytes_max is."""
+    """How long the stream keeps messages. Like stream_bytes_max it takes effect when the stream is declared."""
 
     stream_bytes_max: Bytes = Field(default=256 * 2**20, ge=2**20, le=2**40)
-    """How much the stream keeps."""
+    """How many bytes of messages the stream keeps."""

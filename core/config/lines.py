@@ -1,7 +1,7 @@
-"""In which line of a TOML text a key stands. The standard library's parser does not tell.
+"""Finds the line in which a key of a TOML text stands, since the standard library's parser does not tell.
 
-Nothing here knows TOML's grammar: a statement is the shortest run of lines that the parser accepts by itself,
-and what it parses to says which keys the statement sets.
+Nothing here knows TOML's grammar: a statement is the shortest run of lines that the parser accepts by itself, and the
+result of that parse shows which keys the statement sets.
 """
 
 import tomllib
@@ -12,7 +12,7 @@ Path = tuple[str | int, ...]
 
 
 def line_numbers(text: str) -> dict[Path, int]:
-    """The line, from 1, of each table and key of a valid text; what is within a value has its key's."""
+    """The line, from 1, of each table and key of a valid text; a key inside a value has the line of the value's key."""
     lines: dict[Path, int] = {}
     table: Path = ()
     elements: dict[Path, int] = {}
@@ -27,7 +27,7 @@ def line_numbers(text: str) -> dict[Path, int]:
 
 
 def _statements(text: str) -> Iterator[tuple[int, dict[str, object], bool]]:
-    """Each statement's line, what it parses to by itself, and whether it is a table's header."""
+    """Each statement's line, its parsed value, and whether it is a table's header."""
     lines = text.replace("\r\n", "\n").split("\n")
     start = 0
     for stop in range(1, len(lines) + 1):

@@ -13,5 +13,5 @@ class MetricsSettings(Section):
 
     addresses_max: Annotated[int, Unit("addresses")] = Field(default=200, ge=0, le=1_000)
     """Addresses with series of their own; gauges of the others are added up under the name _other. Each address has up
-    to twelve series, and two more for each reason why somebody was blocked there; Prometheus keeps every one of them.
+    to twelve series, and two more for each reason for which a link was blocked there; Prometheus keeps all of them.
     """

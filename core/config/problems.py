@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in words that name the place, the value, the limit and the way out."""
+"""What is wrong with a configuration, in texts that name the place, the value, the limit and the remedy."""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ _SECRET = frozenset({"scram"})
 """Keys whose values are never repeated."""
 
 VALUE_LENGTH_MAX = 80
-"""More of a wrong value is not repeated."""
+"""Characters of a wrong value that are repeated in a problem; the rest is cut."""
 
 
 class ConfigError(Exception):
@@ -42,7 +42,7 @@ class ConfigError(Exception):
 
 
 def describe(*, root: type[BaseModel], kind: str, path: Path, value: object, context: Mapping[str, object]) -> str:
-    """One problem as Pydantic reports it (``kind`` is its error type), in our words, without the place."""
+    """Describe one problem that Pydantic reports (``kind`` is its error type), without the place."""
     key = dotted(path)
     if kind == "extra_forbidden":
         return f"{key} is not a key{_suggestion(root, path)}"
@@ -70,7 +70,7 @@ def _demand(root: type[BaseModel], kind: str, path: Path, context: Mapping[str, 
 
 
 def dotted(path: Path) -> str:
-    """A path as people write it: ``users[2].name``, counted from 1."""
+    """A path as users write it: ``users[2].name``, counted from 1."""
     text = ""
     for step in path:
         text += f"[{step + 1}]" if isinstance(step, int) else f".{step}"
@@ -97,13 +97,13 @@ def unit_of(field: FieldInfo) -> Unit | None:
 
 
 def table_of(field: FieldInfo) -> type[BaseModel] | None:
-    """The section that the field holds, or holds several of."""
+    """The section that the field holds, or of which it holds several."""
     options = (field.annotation, *get_args(field.annotation))
     return next((o for o in options if isinstance(o, type) and issubclass(o, BaseModel)), None)
 
 
 def field_at(root: type[BaseModel], path: Path) -> FieldInfo | None:
-    """The field behind a path; None when there is none."""
+    """The field at a path; None when there is none."""
     table: type[BaseModel] | None = root
     field = None
     for step in path:
@@ -125,7 +125,7 @@ def _keys(table: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 
 def _suggestion(root: type[BaseModel], path: Path) -> str:
-    """The valid key nearest to this one: in its own table if any is near, else by its name anywhere."""
+    """The valid key that is most similar to this one: in its own table if any is, else anywhere."""
     names = [step for step in path if isinstance(step, str)]
     known = list(_keys(root))
     siblings = [key for key in known if key.split(".")[:-1] == names[:-1]]

@@ -1,4 +1,4 @@
-"""From a file to settings, or to the list of everything that is wrong with it."""
+"""Reads a file into settings, or reports everything that is wrong with it."""
 
 import re
 import tomllib
@@ -13,7 +13,7 @@ from core.config.problems import ConfigError, describe
 from core.config.settings import Settings
 
 FILE_BYTES_MAX = 2**20
-"""A configuration is no larger; a path given by mistake may be."""
+"""The largest configuration file. A path given by mistake may name a much larger file."""
 
 _EXPOSED = (
     "can be reached from other machines, and there are no users; "
@@ -22,9 +22,9 @@ _EXPOSED = (
 
 
 def load(path: FilePath | None = None, overrides: Mapping[str, object] | None = None) -> Settings:
-    """Settings from a TOML file, or the defaults. ``overrides``, by dotted key, go before what the file says.
+    """Return the settings in a TOML file, or the defaults. ``overrides``, by dotted key, take precedence over the file.
 
-    Raises ConfigError with every problem at once, each with its file and line.
+    Raises ConfigError with all problems at once, each with its file and line.
     """
     text = "" if path is None else _read(path)
     try:
@@ -58,7 +58,7 @@ def _read(path: FilePath) -> str:
 
 
 def _syntax_problem(path: str, text: str, words: str) -> str:
-    """The parser's words with the line in front, where it is in ours. Behind such an error nothing can be read."""
+    """The parser's message, with the line in front where it is our message. A syntax error is reported alone."""
     at = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", words, re.DOTALL)
     if at is None:
         return f"{path}:{text.count(chr(10)) + 1}: {words}"
@@ -69,13 +69,13 @@ def _override(table: dict[str, object], keys: tuple[str, ...], value: object) ->
     for key in keys[:-1]:
         inner = table.setdefault(key, {})
         if not isinstance(inner, dict):
-            return  # the file has something else there, and that is reported
+            return  # the file has a value of another type there, which is reported
         table = inner
     table[keys[-1]] = value
 
 
 def _place(places: Mapping[Path, str], keys: Path, *, default: str) -> str:
-    """Where a key stands; for one that is nowhere, the innermost table around it."""
+    """The place of a key; for a key that is not in the file, the place of the innermost table around it."""
     for length in range(len(keys), 0, -1):
         if keys[:length] in places:
             return places[keys[:length]]
@@ -99,7 +99,7 @@ def _problems(
 
 
 def _written(value: object, keys: Path) -> object:
-    """What the file says there; Pydantic reports what its validators have made of it."""
+    """The value in the file. Pydantic reports the value that its validators have made of it."""
     for key in keys:
         if isinstance(value, dict):
             value = value.get(key)
@@ -114,7 +114,7 @@ def _by_line(problem: tuple[str, str]) -> tuple[int, str]:
 
 
 def _check_exposure(settings: Settings, place: str) -> None:
-    """Without users anybody who reaches the port could try guest; so only this machine may reach it."""
+    """Without users, any peer that reaches the port could try guest; so it must be reachable from this machine only."""
     if settings.users:
         return
     exposed = [address for address in settings.server.listen if not is_loopback(parse_address(address)[0])]

@@ -33,7 +33,7 @@ def render_default() -> str:
 
 
 def render(settings: Settings) -> str:
-    """The settings in force, as a file; passwords' keys are left out."""
+    """The settings in force, as a file without the keys of passwords."""
     users = "".join(f"\n[[users]]\nname = {_value_text(user.name)}\n# scram = …\n" for user in settings.users)
     return "".join(_table(settings, "")).lstrip("\n") + users
 
@@ -71,7 +71,7 @@ def _comment(text: str) -> str:
 
 
 def _help(field: FieldInfo) -> str:
-    """The help, then the limits and the unit in brackets."""
+    """The field's help, then its unit and limits in brackets."""
     unit = unit_of(field)
     notes = [unit.name] if unit is not None and not unit.name.startswith(("bytes", "a duration")) else []
     notes += _limits(field)

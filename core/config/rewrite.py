@@ -1,6 +1,7 @@
-"""One change that the broker makes to its configuration: keys of a password that were made anew.
+"""The one change that the broker makes to its configuration file: new keys for a password.
 
-The file stays as people wrote it but for these keys. It is replaced as a whole: a crash leaves the old or the new one.
+Everything else in the file stays as users wrote it. The file is replaced as a whole: a crash leaves the old or the new
+one.
 """
 
 import os
@@ -16,14 +17,14 @@ class KeysInFile:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._lock = threading.Lock()
-        """One change at a time, so that none is lost."""
+        """Allows one change at a time, so that none is lost."""
 
     def replace(self, old: ScramKeys, new: ScramKeys) -> None:
-        """Put keys in the place of others. Raises OSError, and ValueError when the old ones are not there."""
+        """Replace a user's keys. Raises OSError, and ValueError when the old keys are not in the file."""
         if self._path is None:
             raise ValueError("there is no configuration file")
         with self._lock:
-            path = self._path.resolve(strict=True)  # of a symbolic link, what it leads to
+            path = self._path.resolve(strict=True)  # the file itself, where the path is a symbolic link
             content, line = path.read_bytes(), old.render().encode()
             if content.count(line) != 1:
                 raise ValueError(f"the line of this user is not in {path} as it was when the broker read it")

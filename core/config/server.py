@@ -1,4 +1,4 @@
-"""Settings of the server room: where it listens, how many it admits, how long it waits."""
+"""Settings of the server: where it listens, how many connections it admits, how long it waits."""
 
 from collections.abc import Iterable
 from typing import Annotated
@@ -11,7 +11,7 @@ from core.config.units import Connections, Seconds, Unit
 
 
 class ServerSettings(Section):
-    """The sockets, before and after a protocol has taken over."""
+    """Sockets and connections, whatever the protocol."""
 
     listen: tuple[str, ...] = Field(default=("127.0.0.1:5672",), min_length=1, strict=False)
     """Addresses to listen on, HOST:PORT. Any that is not a loopback address needs [[users]]."""
@@ -20,32 +20,32 @@ class ServerSettings(Section):
     """Connections served at once. When not set: the limit on open files, less a reserve of 64."""
 
     unauthenticated_max: Connections = Field(default=4096, ge=1)
-    """Connections, over all peers, whose handshake is not over."""
+    """Connections of all peers whose handshake is not complete."""
 
     unauthenticated_per_host_max: Connections = Field(default=1024, ge=1)
-    """Connections of one remote address whose handshake is not over."""
+    """Connections of one remote address whose handshake is not complete."""
 
     accept_backlog: Connections = Field(default=1024, ge=1, le=65535)
-    """Connections that the operating system keeps waiting for the broker."""
+    """Connections that the operating system queues for the broker."""
 
     handshake_time_out: Seconds = Field(default=5.0, ge=0.1, le=600.0)
-    """From accept to open, in all. A peer that is not done by then is cut off."""
+    """From accept to open, in all. A peer that takes longer is cut off."""
 
     linger: Seconds = Field(default=1.0, ge=0.0, le=60.0)
-    """How long a peer that was told good-bye may take to read it and to close."""
+    """How long a peer may take to read the good-bye and to close."""
 
     drain_time: Seconds = Field(default=0.0, ge=0.0, le=3600.0)
-    """How long a stop lets consumers settle what they have before it says good-bye, as headgate drain does. 0 for not
-    at all: what they have goes back to its queues, and is delivered again."""
+    """How long a stop first lets consumers settle their deliveries, as headgate drain does. With 0 it does not wait:
+    unsettled deliveries return to their queues, and are delivered again."""
 
     stop_grace: Seconds = Field(default=5.0, ge=0.0, le=3600.0)
     """How long a stop waits for the peers to close before it cuts them off."""
 
     frame_taps_max: Connections = Field(default=4, ge=0, le=1000)
-    """Connections whose frames operators may look at at once (headgate trace frames)."""
+    """Connections whose frames operators may trace at the same time (headgate trace frames)."""
 
     rounds_per_wake_up_max: Annotated[int, Unit("engine turns")] = Field(default=8, ge=1, le=1000)
-    """Work done on one peer's input before the other peers get their turn."""
+    """How often the engine and the peers alternate after one peer's input, before other peers get their turn."""
 
     @field_validator("listen")
     @classmethod

@@ -21,7 +21,7 @@ from core.config.store import StoreSettings
 
 
 class Settings(Section):
-    """Everything that can be configured. Made by :func:`core.config.load`."""
+    """All settings. Made by :func:`core.config.load`."""
 
     server: ServerSettings = ServerSettings()
     data: DataSettings = DataSettings()
@@ -37,7 +37,7 @@ class Settings(Section):
     metrics: MetricsSettings = MetricsSettings()
     flow_events: FlowEventsSettings = FlowEventsSettings()
     users: tuple[UserSettings, ...] = Field(default=(), strict=False)
-    """Without any, the user guest with the password guest may connect, from this machine only."""
+    """The users. Without any, the user guest with the password guest may connect, from this machine only."""
 
     @field_validator("users")
     @classmethod

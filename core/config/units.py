@@ -1,10 +1,10 @@
-"""What the numbers of the configuration count, and how people write them: ``"64MiB"``, ``"250ms"``, ``"5s"``.
+"""Units of the numbers in the configuration, and how they are written: ``"64MiB"``, ``"250ms"``, ``"5s"``.
 
-Inside, a size is an ``int`` of bytes and a duration a ``float`` of seconds; other units belong to the text
-only. A bare number means bytes or seconds.
+In the program a size is an ``int`` of bytes and a duration a ``float`` of seconds; other units exist only in the text.
+A bare number means bytes or seconds.
 
-The limits of memory and disk space are written as RabbitMQ's users write them. There ``M`` meant 2^20 bytes up to 3.12
-and means 10^6 since 3.13, so which of the two holds is a setting, and whoever shows such a size names it.
+The limits of memory and disk space are written as in RabbitMQ. There ``M`` meant 2^20 bytes up to 3.12 and means 10^6
+since 3.13, so a setting says which of the two applies, and every text with such a size names the convention.
 """
 
 import re
@@ -43,7 +43,8 @@ LIMIT_UNITS: Mapping[UnitConvention, Mapping[str, int]] = MappingProxyType(
         | (_KIBIBYTES | {"TiB": 2**40, "PiB": 2**50}),
     }
 )
-"""Units of limits: RabbitMQ's up to 3.12, and those since 3.13 as they are meant there: Pi is 2^50, and T is a unit."""
+"""Units of limits: RabbitMQ's up to 3.12, and those since 3.13 with the meaning that they have there: Pi is 2^50, and T
+is a unit."""
 
 _NUMBER = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
 _LIMIT = re.compile(rf"({_NUMBER}) ?([A-Za-z]*)")
@@ -52,14 +53,14 @@ _QUANTITY = re.compile(rf"({_NUMBER}) ?([A-Za-z]+)")
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What a field's number counts, and how a value of it is written in the file."""
+    """The unit of a field's number, and how a value is written in the file."""
 
     name: str
     render: Callable[[float], str] = str
 
 
 def parse_bytes(value: object) -> object:
-    """Bytes from a text such as ``"64MiB"``; what is no text is left to the type check. Raises ValueError."""
+    """Bytes from a text such as ``"64MiB"``; any other type is left to the type check. Raises ValueError."""
     if not isinstance(value, str):
         return value
     size = _parse(value, BYTE_UNITS, "64MiB")
@@ -69,7 +70,7 @@ def parse_bytes(value: object) -> object:
 
 
 def parse_seconds(value: object) -> object:
-    """Seconds from a text such as ``"250ms"``; as above."""
+    """Seconds from a text such as ``"250ms"``; any other type is left to the type check. Raises ValueError."""
     return _parse(value, SECOND_UNITS, "250ms") if isinstance(value, str) else value
 
 
@@ -101,7 +102,7 @@ def explain_convention(convention: UnitConvention) -> str:
 
 
 def render_bytes(size: float) -> str:
-    """The shortest exact text, quoted: 65536 is ``"64KiB"``."""
+    """The shortest exact text, in quotes: 65536 is ``"64KiB"``."""
     for unit in ("TiB", "GiB", "MiB", "KiB"):
         if size and size % BYTE_UNITS[unit] == 0:
             return f'"{size / BYTE_UNITS[unit]:.0f}{unit}"'
@@ -109,7 +110,7 @@ def render_bytes(size: float) -> str:
 
 
 def render_seconds(seconds: float) -> str:
-    """The shortest exact text, quoted: 0.25 is ``"250ms"``."""
+    """The shortest exact text, in quotes: 0.25 is ``"250ms"``."""
     for unit in ("d", "h", "min"):
         if seconds and seconds % SECOND_UNITS[unit] == 0:
             return f'"{seconds / SECOND_UNITS[unit]:g}{unit}"'

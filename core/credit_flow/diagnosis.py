@@ -1,7 +1,8 @@
-"""What the marks of stage credit mean: the state of a connection, and which stage holds it up.
+"""Interprets the states of stage credit: the state of a connection, and the stage that is its bottleneck.
 
-A party is marked ``flow`` when a stage *after* it is slow; it is itself only waiting. So the bottleneck is the first
-stage after the last marked one, on the way reader, channel, queue, message store:
+A party has the state ``flow`` when a stage *after* it is slow, so the party itself only waits. Messages pass reader,
+channel, queue and message store in this order. The bottleneck is the first stage after the last one with the state
+``flow``:
 
 | reader | a channel | a queue | the bottleneck |
 |---|---|---|---|
@@ -9,7 +10,7 @@ stage after the last marked one, on the way reader, channel, queue, message stor
 | flow | flow | none | queue |
 | flow | flow | flow | message store |
 
-Pure functions over plain values: who is asked for them, and when, is not known here.
+This module has pure functions over plain values.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -20,26 +21,28 @@ from types import MappingProxyType
 from core.credit_flow.flow import StageReading
 
 CONNECTION_REMEMBERED = 5.0
-"""A connection counts as held up for so long after its last block began, in seconds. Channels and queues forget after
-one second (``REMEMBERED``), so a connection may be in flow alone: then it was held up and is not any more."""
+"""Seconds for which a connection counts as held up after its last block began. Channels and queues count for one second
+only (``REMEMBERED``), so a connection may be the only one in flow: then it was held up recently, and is not any
+more."""
 
 
 class ConnectionState(StrEnum):
-    """What an operator is shown of an AMQP 0.9.1 connection."""
+    """The state of an AMQP 0.9.1 connection, as shown to operators."""
 
     RUNNING = "running"
     FLOW = "flow"
     BLOCKING = "blocking"
-    """There is an alarm, but the client has published nothing since, so it is still read from."""
+    """An alarm is on, but the client has not published since, so its socket is still read."""
     BLOCKED = "blocked"
-    """There is an alarm and the client has published since: nothing is read from it."""
+    """An alarm is on and the client has published since: its socket is not read."""
 
 
 def connection_state(
     *, alarms: Collection[str], blocked: bool, in_flow: bool, blocked_at: float | None, now: float
 ) -> ConnectionState:
-    """``alarms``: those that are on. ``blocked``: they have stopped the reader. ``in_flow``: stage credit stops it
-    now. ``blocked_at``: when stage credit last began to, if ever; times are monotonic, in seconds."""
+    """Return the state of a connection. ``alarms``: those that are on. ``blocked``: alarms have stopped the reader.
+    ``in_flow``: stage credit stops the reader now. ``blocked_at``: when it last began to, or None. Times are monotonic
+    seconds."""
     recent = blocked_at is not None and now - blocked_at < CONNECTION_REMEMBERED
     if not alarms and (in_flow or recent):
         return ConnectionState.FLOW
@@ -49,15 +52,15 @@ def connection_state(
 
 
 def blocked_reason(alarms: Collection[str]) -> str:
-    """The reason of connection.blocked: ``low on memory``, ``low on disk`` or ``low on memory & disk``; or that the
-    broker is being drained."""
+    """Return the reason for connection.blocked: ``low on memory``, ``low on disk``, ``low on memory & disk``, or that
+    the broker is being drained."""
     if "drain-mode" in alarms:
         return "the broker is being drained"
     return "low on " + " & ".join(sorted(alarms, reverse=True))
 
 
 class SlowStage(StrEnum):
-    """What a publisher may wait for, in the order in which messages pass."""
+    """The stages for which a publisher may wait, in the order in which messages pass them."""
 
     CHANNEL = "channel"
     QUEUE = "queue"
@@ -70,7 +73,7 @@ class Bottleneck:
 
     stage: SlowStage
     names: tuple[str, ...]
-    """Which channels or which queues, sorted. Of the message store: the queues that wait for it."""
+    """The names of the channels or queues, sorted. For the message store: the queues that wait for it."""
     sentence: str
     """The finding in words, with the load that typically leads to it."""
 
@@ -78,9 +81,9 @@ class Bottleneck:
 def diagnose(
     reader: StageReading, channels: Iterable[StageReading], queues: Iterable[StageReading]
 ) -> Bottleneck | None:
-    """Why a connection's reader waits: the channels are its own, the queues all that its channels publish to. None
-    when stage credit does not hold it up. Only what lies on its way counts: not a queue that waits for the store
-    when no channel waits for that queue."""
+    """Find the stage for which a connection's reader waits; None if stage credit does not hold it up. ``channels`` are
+    those of the connection, ``queues`` all queues to which its channels publish. Only stages on the reader's path
+    count: for example not a queue that waits for the store if no channel waits for that queue."""
     if not reader.in_flow:
         return None
     channels = _on_the_way([reader], channels)
@@ -95,7 +98,7 @@ def diagnose(
 
 
 def _on_the_way(held_up: Iterable[StageReading], stages: Iterable[StageReading]) -> list[StageReading]:
-    """The stages that hold these ones up; all, where it is not known which."""
+    """Return the stages that hold these ones up; all stages if it is unknown which."""
     stages = list(stages)
     named = {name for stage in held_up for name in stage.held_up_by}
     return [stage for stage in stages if stage.name in named] or stages

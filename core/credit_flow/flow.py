@@ -1,54 +1,58 @@
-"""Stage credit: how slowness travels upstream, from the store to the socket of the publisher.
+"""Stage credit: flow control between the stages of the broker, from the store up to the socket of the publisher.
 
-A party sends messages to parties downstream of it and takes messages from parties upstream of it. Each lets every
-sender send ``initial`` messages, and ``more_after`` more whenever it has acknowledged so many. A sender that has used
-up what it may send is *blocked* by that party. It may still send, and the number goes below zero; but it keeps back
-the grants that it owes upstream until nobody blocks it any more. So its senders run out too, and so on up to the
-first party, the reader of a socket, which is the only one that asks whether it is blocked and then reads no more.
+A party sends messages to parties downstream of it and takes messages from parties upstream of it. A receiver lets each
+sender send ``initial`` messages, and grants ``more_after`` more each time that it has acknowledged as many. A sender
+that has used up what it may send is *blocked* by that receiver. It may still send, and the number goes below zero; but
+it defers the grants to its own senders until no receiver blocks it any more. So its senders are blocked in turn, and so
+on up to the first party, the reader of a socket. Only the reader checks whether it is blocked; if so, it stops reading.
 
 Invariants, for a sender S and a receiver R, at every moment:
 
-- what S may send, the messages on their way, those R has acknowledged since its last grant, and the grants deferred
-  or on their way add up to ``initial``;
-- what S may send is zero or less exactly when R blocks S;
-- grants are deferred only while their party is blocked.
+- what S may send, the messages under way, the messages that R has acknowledged since its last grant, and the grants
+  that are deferred or under way add up to ``initial``;
+- what S may send is zero or less if and only if R blocks S;
+- a party defers grants only while it is blocked.
 
-A run of n is exactly n single steps, except that its grants to one sender are handed over as one.
+A run of n messages has the same effect as n single messages, except that its grants to one sender are given as one.
 
-This is the algorithm that RabbitMQ calls credit_flow. It has one addition: :meth:`CreditFlow.end`, because a party
-here is no process whose death others are told of. This module does not know what a message is, or a queue.
+This is the algorithm that RabbitMQ calls credit_flow, with one addition: :meth:`CreditFlow.end`, because a party here
+is not a process whose end is reported to the others. This module does not know messages or queues.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import NamedTuple, TypeAlias
 
+BLOCKERS_SHOWN = 256
+"""A channel that publishes to 10,000 queues may be blocked by all of them; to name all for a report takes 30 ms."""
 REMEMBERED = 1.0
-"""A party counts as "in flow" for so long after a block began, in seconds: blocks begin and end many times a second,
-and whoever looks now and then would mostly see none."""
+"""Seconds for which a party counts as "in flow" after a block began. Blocks begin and end many times a second, so
+occasional readings would mostly see none otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageCreditSpec:
-    """What a party gives each of its senders, in messages: so many at first, and again so many after as many."""
+    """The stage credit that a party gives each of its senders, in messages: ``initial`` at first, then ``more_after``
+    each time that it has acknowledged ``more_after``."""
 
     initial: int
     more_after: int
 
     def __post_init__(self) -> None:
-        assert 1 <= self.more_after <= self.initial, self  # more would never be granted: nobody gets so far
+        assert 1 <= self.more_after <= self.initial, self  # else no sender would reach the next grant
 
 
 GENERAL = StageCreditSpec(400, 200)
-"""Between reader, channel and queue. RabbitMQ's numbers since 3.6.7."""
+"""From reader to channel, and from channel to queue. RabbitMQ's numbers since 3.6.7."""
 
 TO_STORE = StageCreditSpec(4000, 800)
 """From a queue to the message store. RabbitMQ's numbers since 3.6.7."""
 
 
 class FlowState(StrEnum):
-    """Whether a party has been blocked lately."""
+    """Whether a party is blocked or was blocked recently."""
 
     RUNNING = "running"
     FLOW = "flow"
@@ -56,45 +60,45 @@ class FlowState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StageReading:
-    """What a party shows to whoever looks for the bottleneck."""
+    """The reading of a party, from which the bottleneck is found."""
 
     name: str
     in_flow: bool
     held_up_by: tuple[str, ...] = ()
-    """Names of the parties that block it or, when none does, that blocked it last."""
+    """Names of the parties that block it, or of the party that blocked it last."""
 
     @property
     def state(self) -> FlowState:
-        """The mark in words."""
+        """The state as a word."""
         return FlowState.FLOW if self.in_flow else FlowState.RUNNING
 
 
 class StageAccount(NamedTuple):
-    """What a party has in its books about another one."""
+    """The account of a party about another party."""
 
     room: int
-    """Messages that may still be sent to it; below zero when more were sent."""
+    """How many messages may still be sent to it; below zero if more were sent."""
     until_grant: int
-    """Messages of it that are still to be acknowledged before the next grant."""
+    """How many of its messages are to be acknowledged before the next grant to it."""
     deferred: int
-    """Messages that it will be allowed to send when nothing blocks any more."""
+    """The sum of the grants to it that are deferred while this party is blocked."""
 
 
 Post: TypeAlias = "Callable[[CreditFlow, CreditFlow, int], None]"
-"""``(sender, granter, n)``: see to it that ``sender.handle_bump(granter, n)`` is called, now or later."""
+"""Called with ``(sender, granter, n)``. Must cause the call ``sender.handle_bump(granter, n)``, now or later."""
 
 
 def hand_over(sender: "CreditFlow", granter: "CreditFlow", n: int) -> None:
-    """A :data:`Post` that takes no time."""
+    """A :data:`Post` that makes the call at once."""
     sender.handle_bump(granter, n)
 
 
 def nothing() -> None:
-    """What happens when nobody wants to know."""
+    """The default for ``unblocked``."""
 
 
 class CreditFlow:
-    """One party: its end of every edge from and to it. Times are monotonic, in seconds."""
+    """One party of stage credit: its account of every sender and every receiver. Times are monotonic seconds."""
 
     __slots__ = (
         "_blocked_at",
@@ -117,34 +121,34 @@ class CreditFlow:
     def __init__(
         self, name: str, spec: StageCreditSpec, *, unblocked: Callable[[], None] = nothing, post: Post = hand_over
     ) -> None:
-        """``spec`` is what this party gives whoever sends to it. ``unblocked`` is called when the last party that
-        blocked this one has let go; it should take a note and do no work, for it is called in the middle of that
-        party's."""
+        """``spec`` is the stage credit that this party gives its senders. ``unblocked`` is called when no receiver
+        blocks this party any more. It should only set a flag and do no work, because it is called in the middle of the
+        work of that receiver."""
         self.name = name
         self.spec = spec
         self.ended = False
         self.blocks = 0
-        """How often this party became blocked."""
+        """How many times this party became blocked."""
         self.unblocks = 0
-        """How often it ceased to be."""
+        """How many times this party became unblocked."""
         self._unblocked = unblocked
         self._post = post
         self._room: dict[CreditFlow, int] = {}
-        """By receiver: messages that may still be sent to it."""
+        """By receiver, how many messages may still be sent to it."""
         self._until_grant: dict[CreditFlow, int] = {}
-        """By sender: messages to acknowledge before it gets its next grant."""
+        """By sender, how many messages are to be acknowledged before its next grant."""
         self._blockers: dict[CreditFlow, None] = {}
-        """Receivers that let this party send nothing more, oldest first."""
+        """Receivers that block this party, oldest first."""
         self._deferred: list[tuple[CreditFlow, int]] = []
-        """Grants kept back, oldest first."""
+        """Deferred grants, oldest first."""
         self._blocked_at: float | None = None
-        """When the last block began. One more blocker does not begin another."""
+        """When the last block began. A further blocker does not begin another block."""
         self._last_blocker: tuple[str, ...] = ()
         """The name of the party that blocked this one last, if any did."""
         self._blocked_before = 0.0
-        """Seconds of all blocks that are over and stamped."""
+        """Seconds of all blocks that have ended and whose end was stamped."""
         self._unstamped = False
-        """Whether the last block is over, and nobody has said yet when. Who grants is not told the time."""
+        """Whether the last block has ended but its end is not stamped yet. A grant does not carry the time."""
 
     def __repr__(self) -> str:
         return f"CreditFlow({self.name!r})"
@@ -152,13 +156,14 @@ class CreditFlow:
     # --- downstream ------------------------------------------------------------------------------------------------
 
     def send(self, to: "CreditFlow", n: int, now: float) -> None:
-        """So many messages go to a party, allowed or not. To a party that has ended they go for nothing."""
+        """Count ``n`` messages sent to a party, within the stage credit or not. Messages to a party that has ended are
+        not counted."""
         room = self._room.get(to)
         if room is None:
             if to.ended or self.ended or not n:
                 return
             room = to.spec.initial
-            to._until_grant.setdefault(self, to.spec.more_after)  # from here on each can tell the other of its end
+            to._until_grant.setdefault(self, to.spec.more_after)  # from here on each tells the other of its end
         if self._unstamped:
             self.stamp(now)
         left = room - n
@@ -167,11 +172,11 @@ class CreditFlow:
             self._block(to, now)
 
     def room(self, to: "CreditFlow") -> int:
-        """Messages that may be sent before ``to`` blocks this party; 0 when it has."""
+        """Return how many messages may be sent before ``to`` blocks this party; 0 if it does."""
         return max(0, self._room.get(to, to.spec.initial))
 
     def handle_bump(self, granter: "CreditFlow", n: int) -> None:
-        """A grant has arrived. Of a party that was given up meanwhile, the grant is all that there is."""
+        """Add a grant that has arrived. If the granter was forgotten meanwhile, the account begins at 0."""
         if granter.ended or self.ended:
             return
         room = self._room.get(granter, 0)
@@ -182,7 +187,8 @@ class CreditFlow:
     # --- upstream --------------------------------------------------------------------------------------------------
 
     def ack(self, sender: "CreditFlow", n: int) -> None:
-        """So many messages of a sender are taken on. It gets the grants that are due, or will when nothing blocks."""
+        """Acknowledge ``n`` messages of a sender. Grants that are due are given now, or deferred while this party is
+        blocked."""
         until_grant = self._until_grant.get(sender)
         if until_grant is None:
             if sender.ended or self.ended or not n:
@@ -206,13 +212,13 @@ class CreditFlow:
     # --- ends ------------------------------------------------------------------------------------------------------
 
     def peer_down(self, peer: "CreditFlow") -> None:
-        """Forget a party. Grants deferred for it stay, and reach nobody if it has ended."""
+        """Forget a party. Grants deferred for it are kept, but have no effect if it has ended."""
         self._room.pop(peer, None)
         self._until_grant.pop(peer, None)
         self._unblock(peer)
 
     def end(self) -> None:
-        """This party is no more: everybody who knows it forgets it. Calls that still come for it do nothing."""
+        """End this party: all its senders and receivers forget it. Later calls for it do nothing."""
         if self.ended:
             return
         self.ended = True
@@ -230,45 +236,45 @@ class CreditFlow:
 
     @property
     def blocked(self) -> bool:
-        """True while some receiver lets this party send nothing more."""
+        """Whether some receiver blocks this party."""
         return bool(self._blockers)
 
     @property
     def blocked_by(self) -> Sequence["CreditFlow"]:
-        """The parties that block this one, the newest first."""
-        return tuple(reversed(self._blockers))
+        """The receivers that block this party, newest first, and no more than BLOCKERS_SHOWN of them."""
+        return tuple(islice(reversed(self._blockers), BLOCKERS_SHOWN))
 
     def state(self, now: float) -> FlowState:
-        """FLOW while blocked, and for a second after the last block began."""
+        """Return FLOW while blocked, and for ``REMEMBERED`` seconds after the last block began."""
         recent = self._blocked_at is not None and now - self._blocked_at < REMEMBERED
         return FlowState.FLOW if self._blockers or recent else FlowState.RUNNING
 
     def reading(self, now: float) -> StageReading:
-        """The state with the names of those who caused it."""
+        """Return the state with the names of the parties that caused it."""
         names = tuple(blocker.name for blocker in self.blocked_by) or self._last_blocker
         in_flow = self.state(now) is FlowState.FLOW
         return StageReading(self.name, in_flow, names if in_flow else ())
 
     @property
     def blocked_at(self) -> float | None:
-        """When the last block began."""
+        """When the last block began; None if this party was never blocked."""
         return self._blocked_at
 
     def blocked_seconds(self, now: float) -> float:
-        """How long this party has been blocked so far, in all."""
+        """Return the total seconds for which this party has been blocked."""
         self.stamp(now)
         if self._blockers and self._blocked_at is not None:
             return self._blocked_before + now - self._blocked_at
         return self._blocked_before
 
     def stamp(self, now: float) -> None:
-        """If a block is over since the last stamp, it ended now. Every ``send`` stamps too."""
+        """Record that a block which has ended since the last stamp ended now. Every ``send`` stamps too."""
         if self._unstamped and self._blocked_at is not None:
             self._unstamped = False
             self._blocked_before += now - self._blocked_at
 
     def account(self, peer: "CreditFlow") -> StageAccount:
-        """What is known about a party, as a receiver and as a sender."""
+        """Return the account about a party, as a receiver and as a sender."""
         return StageAccount(
             self._room.get(peer, peer.spec.initial),
             self._until_grant.get(peer, self.spec.more_after),
@@ -277,7 +283,7 @@ class CreditFlow:
 
     @property
     def peers(self) -> Sequence["CreditFlow"]:
-        """Everybody in the books of this party."""
+        """All senders and receivers of this party."""
         return tuple(self._room | self._until_grant)
 
     def _block(self, receiver: "CreditFlow", now: float) -> None:

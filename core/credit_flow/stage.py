@@ -1,16 +1,16 @@
 """A stage: a list of runs that wait for their turn, with a budget of messages per turn.
 
-A broker is a chain of stages. What a stage does not get done within its budget waits in its list, and whoever
-put it there learns of no progress: that is how slowness travels upstream. A budget of 0 is a stage that
-stands still; tests and benchmarks slow a stage by nothing else.
+A broker is a chain of stages. Runs beyond the budget wait in the list, and their sender gets no acknowledgement: so the
+stages before a slow one slow down too. With a budget of 0 a stage stands still. Tests and benchmarks slow a stage only
+by its budget.
 
-The list needs no limit of its own. Every message in it is one that its publisher has no confirm for, and
-front ends give a publisher no more link credit while too many of its messages are not confirmed.
+The list needs no limit of its own. Every message in it is unconfirmed, and front ends give a publisher no more link
+credit while too many of its messages are unconfirmed.
 
-Invariants: runs leave in the order they came; a run may leave in parts, which adjoin; ``waiting`` is the
+Invariants: runs leave in the order in which they were put; a run may leave in adjoining parts; ``waiting`` is the
 number of messages that have not left.
 
-This module does not know what a run is made of: it is told how many messages each one counts.
+This module does not know the contents of a run; the caller passes its number of messages.
 """
 
 from collections import deque
@@ -19,7 +19,8 @@ from typing import Generic, TypeVar
 RunT = TypeVar("RunT")
 
 RUNS_PER_TURN = 250
-"""However few messages they have: a run of one takes 10 to 20 us where no two are alike."""
+"""The most runs in one turn, however few messages they have: a run of one message takes 10 to 20 µs if no two are
+alike."""
 
 
 class Stage(Generic[RunT]):
@@ -31,10 +32,10 @@ class Stage(Generic[RunT]):
         self.messages_per_turn = messages_per_turn
         self.waiting = 0
         self.runs = 0
-        """How many runs have not left altogether."""
+        """How many runs have not left completely."""
         self._runs: deque[tuple[RunT, int]] = deque()
         self._head_start = 0
-        """How much of the first run has left already."""
+        """How many messages of the first run have left already."""
 
     def put(self, run: RunT, count: int) -> None:
         """Append a run of ``count`` messages."""
@@ -43,17 +44,17 @@ class Stage(Generic[RunT]):
         self.waiting += count
 
     def take_turn(self) -> list[tuple[RunT, int, int]]:
-        """The runs whose turn it is, as ``(run, start, stop)``: its messages from ``start`` up to before
-        ``stop``."""
+        """Take the runs of one turn, as ``(run, start, stop)``: the messages from ``start`` (inclusive) to ``stop``
+        (exclusive)."""
         return self._take(self.messages_per_turn, RUNS_PER_TURN)
 
     def take_all(self) -> list[tuple[RunT, int, int]]:
-        """Everything, whatever the budget: for a stage that is given up."""
+        """Take all runs, whatever the budget, when the stage is removed."""
         return self._take(None, len(self._runs))
 
     @property
     def stalled(self) -> bool:
-        """True when no number of turns will ever move anything."""
+        """Whether the budget is 0, so that no turn takes anything."""
         return self.messages_per_turn == 0
 
     def _take(self, limit: int | None, runs: int) -> list[tuple[RunT, int, int]]:

@@ -1,10 +1,11 @@
-"""Definitions as a file: exchanges, queues, bindings and policies as JSON, in the form that RabbitMQ's users have.
+"""Definitions as a file: exchanges, queues, bindings and policies as JSON, in RabbitMQ's format.
 
-The way of a file into a broker: its bytes are read and checked (``reading``), compared with what the broker has
-(``compare``), and what differs becomes steps in an order that works. The way out: snapshots of the broker become the
-same document (``snapshots``) and that becomes text (``writing``). Both ways pass the same checks.
+Import: the bytes of a file are read and checked (``reading``) and compared with the broker's definitions (``compare``);
+the differences become steps in a valid order. Export: snapshots of the broker become the same kind of document
+(``snapshots``), which becomes text (``writing``). Both use the same checks.
 
-Nothing here talks to a broker, reads a file or knows a protocol; whoever takes the steps does.
+This package does not talk to a broker, read files or know protocols; the caller takes the steps. Begin reading with
+``document.py``.
 """
 
 from core.definitions_file.compare import Action, Change, Difference, Step, compare, steps, unknown_ends

@@ -1,10 +1,11 @@
-"""What a file says against what a broker has, and the steps that bring the broker there.
+"""Compares the definitions of a file with those of a broker, and makes the steps that change the broker accordingly.
 
-Exchanges and queues cannot be changed: one that is different has to be deleted first, with its messages, and that
-nobody does but a person. A policy is replaced. A binding is nothing but its identity, so it is there or is not.
+Exchanges and queues cannot be changed: a different one would have to be deleted first, with its messages, and only an
+operator may do that. A policy is replaced. A binding has no properties besides its identity, so it either exists or
+not.
 
-Every step is idempotent, and what is made comes before what it is needed for. So whatever ends an apply in the middle,
-the same apply once more completes it.
+Every step is idempotent, and definitions are made before others that need them. So if an import is interrupted, the
+same import again completes it.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -14,20 +15,20 @@ from enum import StrEnum
 
 from core.definitions_file.document import Document, Remark, Thing, identity, label
 from core.definitions_file.json_values import cut
-from core.engine.arguments import frozen, queue_type
-from core.engine.topology import BUILT_IN_EXCHANGES
+from core.engine.options.arguments import frozen, queue_type
+from core.engine.routing.topology import BUILT_IN_EXCHANGES
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
 from core.slices import Walk, at_a_stretch, gathered
 
 
 class Change(StrEnum):
-    """How a definition of the file and of the broker are to each other."""
+    """The relation of a definition in the file to that in the broker."""
 
     CREATE = "create"
     CHANGE = "change"
-    """A policy that says something else."""
+    """A policy that is different in the broker."""
     CONFLICT = "conflict"
-    """An exchange or queue that is different, and would have to be deleted first."""
+    """An exchange or queue that is different in the broker, and would have to be deleted first."""
     UNCHANGED = "unchanged"
     EXTRA = "extra"
     """In the broker only."""
@@ -35,16 +36,16 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One definition: of the file, or for an extra one of the broker."""
+    """One definition of the file, or an extra one of the broker, with its change."""
 
     change: Change
     thing: Thing
     fields: Sequence[str] = ()
-    """Where both have it: what is different, in words."""
+    """If both have it, the differing fields, in words."""
 
 
 class Action(StrEnum):
-    """What a step does."""
+    """The action of a step."""
 
     DECLARE = "declare"
     DELETE = "delete"
@@ -52,20 +53,20 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One change of the broker. Taken twice it does nothing the second time."""
+    """One change of the broker. It is idempotent."""
 
     action: Action
     thing: Thing
 
 
 def compare(wanted: Document, found: Document) -> list[Difference]:
-    """Every definition of either. First those of the file, in the order in which they can be made, then the extra ones
-    of the broker, in the order in which they can be deleted."""
+    """Return all definitions of both: first those of the file, in an order in which they can be made, then the extra
+    ones of the broker, in an order in which they can be deleted."""
     return at_a_stretch(comparing(wanted, found))
 
 
 def comparing(wanted: Document, found: Document) -> Walk[list[Difference]]:
-    """The same as a walk."""
+    """``compare`` as a walk."""
     here: dict[Hashable, Thing] = {}
     for thing in found.things():
         here[identity(thing)] = thing
@@ -75,7 +76,7 @@ def comparing(wanted: Document, found: Document) -> Walk[list[Difference]]:
 
 
 def steps(differences: Sequence[Difference], *, delete_extra: bool) -> list[Step]:
-    """What is to be done, in order; conflicts are not among it."""
+    """Return the steps in order. Conflicts have no steps."""
     declared = [one.thing for one in differences if one.change in (Change.CREATE, Change.CHANGE)]
     deleted = [one.thing for one in differences if one.change is Change.EXTRA and delete_extra]
     return [
@@ -86,8 +87,9 @@ def steps(differences: Sequence[Difference], *, delete_extra: bool) -> list[Step
 
 
 def _gone_with(deleted: Sequence[Thing], differences: Sequence[Difference]) -> list[Thing]:
-    """What of the file may go with the extra ones: an auto-delete exchange goes with the last binding that leaves it,
-    and takes along what leads to it. It is declared once more, which does nothing where it is still there."""
+    """Return definitions of the file that may be deleted together with the extra ones: an auto-delete exchange is
+    deleted with the last binding from it, and the bindings to it are deleted too. They are declared again, which does
+    nothing if they still exist."""
     kept = [one.thing for one in differences if one.change not in (Change.EXTRA, Change.CONFLICT)]
     fleeting = {thing.name for thing in kept if isinstance(thing, ExchangeDeclaration) and thing.auto_delete}
     if not any(isinstance(thing, Binding) and thing.source in fleeting for thing in deleted):
@@ -96,14 +98,15 @@ def _gone_with(deleted: Sequence[Thing], differences: Sequence[Difference]) -> l
 
 
 def _touches(thing: Thing, exchanges: AbstractSet[str]) -> bool:
-    """Whether it is one of these exchanges, or a binding at one of them."""
+    """Return whether it is one of these exchanges, or a binding from or to one of them."""
     if isinstance(thing, Binding):
         return thing.source in exchanges or (not thing.destination_is_queue and thing.destination in exchanges)
     return isinstance(thing, ExchangeDeclaration) and thing.name in exchanges
 
 
 def unknown_ends(wanted: Document, found: Document) -> list[Remark]:
-    """Bindings of the file whose ends are neither in it nor in the broker: the broker would refuse them."""
+    """Return remarks about bindings of the file whose source or destination is neither in the file nor in the broker:
+    the broker would refuse them."""
     exchanges = {exchange.name for exchange in (*wanted.exchanges, *found.exchanges)} | BUILT_IN_EXCHANGES.keys()
     queues = {queue.name for queue in (*wanted.queues, *found.queues)}
     remarks = []
@@ -135,7 +138,7 @@ def _difference(wanted: Thing, found: Thing | None) -> Difference:
 
 
 def _fields(thing: Thing) -> Mapping[str, object]:
-    """What two definitions are compared by, as the broker compares declarations."""
+    """Return the fields that are compared, in the same way as the broker compares declarations."""
     match thing:
         case QueueDeclaration():
             arguments = {**thing.arguments, "x-queue-type": queue_type(thing.arguments)}

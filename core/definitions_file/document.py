@@ -1,7 +1,7 @@
-"""What a definitions file says once it is read: the engine's own declarations, and remarks about places of the file.
+"""The contents of a definitions file: the engine's declarations, and remarks about places in the file.
 
-A document is the same thing whether it was read from a file or made from a broker's snapshots, so that the two can be
-compared. Of each kind the order is that of :func:`sort_key`, and every identity is there once.
+A document has the same form whether it was read from a file or made from a broker's snapshots, so that the two can be
+compared. Each kind is in the order of :func:`sort_key`, and each identity occurs once.
 """
 
 import json
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from core.engine.arguments import frozen
+from core.engine.options.arguments import frozen
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
 from core.store.definitions import PolicyDeclaration
 
@@ -26,13 +26,13 @@ class Document:
     policies: Sequence[PolicyDeclaration] = ()
 
     def things(self) -> list[Thing]:
-        """Everything, in an order in which it can be made: a binding comes behind both of its ends."""
+        """Return all definitions in an order in which they can be made: bindings come after exchanges and queues."""
         return [*self.exchanges, *self.queues, *self.bindings, *self.policies]
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something to be told of one place of a file. ``path`` is like ``queues[3].arguments.x-max-length``, counted from
+    """A remark about one place in a file. ``path`` is like ``queues[3].arguments.x-max-length``, counted from
     0 as jq does; "" is the file as a whole."""
 
     path: str
@@ -43,7 +43,7 @@ class Remark:
 
 
 def kind_of(thing: Thing) -> str:
-    """The word for what it is."""
+    """Return the word for the kind of definition."""
     match thing:
         case ExchangeDeclaration():
             return "exchange"
@@ -56,7 +56,7 @@ def kind_of(thing: Thing) -> str:
 
 
 def label(thing: Thing) -> str:
-    """What it is and which one, for people."""
+    """Return kind and name of a definition, for messages."""
     if not isinstance(thing, Binding):
         return f"{kind_of(thing)} '{thing.name}'"
     end = "queue" if thing.destination_is_queue else "exchange"
@@ -65,7 +65,8 @@ def label(thing: Thing) -> str:
 
 
 def identity(thing: Thing) -> Hashable:
-    """Equal for two that cannot be in one broker beside each other. A binding is nothing but its identity."""
+    """Return the identity of a definition: a broker has at most one definition with it. A binding has no other
+    properties."""
     if not isinstance(thing, Binding):
         return kind_of(thing), thing.name
     end = (thing.destination_is_queue, thing.destination)
@@ -73,7 +74,7 @@ def identity(thing: Thing) -> Hashable:
 
 
 def sort_key(thing: Thing) -> tuple[str, ...]:
-    """The order within a kind; total, so that equal definitions are equal files."""
+    """Return the sort key within a kind. The order is total, so that equal definitions give equal files."""
     if not isinstance(thing, Binding):
         return (thing.name,)
     end = "queue" if thing.destination_is_queue else "exchange"
@@ -82,7 +83,7 @@ def sort_key(thing: Thing) -> tuple[str, ...]:
 
 
 def summary(things: Sequence[Thing]) -> str:
-    """How many of each kind, like "2 queues, 1 policy"."""
+    """Return the number of definitions of each kind, like "2 queues, 1 policy"."""
     plurals = {"exchange": "exchanges", "queue": "queues", "binding": "bindings", "policy": "policies"}
     counts = Counter(kind_of(thing) for thing in things)
     told = [

@@ -1,8 +1,8 @@
-"""One entry of a file's list at a time: whether it has the fields and types that RabbitMQ writes, and whether this
-broker takes what they say. What is wrong is said for each argument and each key by itself, by the engine's own rules.
+"""Checks the single entries of a file's lists: whether an entry has the fields and types that RabbitMQ writes, and
+whether this broker accepts their values. Each wrong argument and key is reported separately, by the engine's own rules.
 
-A field that is missing and has a usual value gets it. A field that nobody here knows is a note, not a problem: newer
-versions of RabbitMQ add some.
+A missing field with a default gets it. An unknown field is a note, not a problem, because newer versions of RabbitMQ
+add fields.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,17 +11,17 @@ from typing import Any, ClassVar
 
 from core.definitions_file.document import Remark, Thing
 from core.definitions_file.json_values import Path, cut, shown_path
-from core.engine.arguments import CLASSIC, QUEUE_ARGUMENTS, QUEUE_TYPES, check_exchange_arguments, check_queue
-from core.engine.policies import KEYS, checked
-from core.engine.routing import DEFAULT_EXCHANGE
+from core.engine.options.arguments import CLASSIC, QUEUE_ARGUMENTS, QUEUE_TYPES, check_exchange_arguments, check_queue
+from core.engine.options.policies import KEYS, checked
+from core.engine.routing.exchanges import DEFAULT_EXCHANGE
+from core.engine.routing.topology import RESERVED_PREFIX
 from core.engine.settings import EngineSettings
-from core.engine.topology import RESERVED_PREFIX
 from core.errors import EngineError
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
 from core.store.definitions import PolicyDeclaration
 
 NAME_BYTES_MAX = EngineSettings().name_bytes_max
-"""Of names and routing keys, in UTF-8."""
+"""The longest name or routing key, in bytes of UTF-8."""
 
 ONE_NODE = "it is for clusters, and this broker is one node"
 NO_FEDERATION = "this broker has no federation"
@@ -39,12 +39,13 @@ KEYS_WITHOUT_MEANING: Mapping[str, str] = {
     "federation-upstream-set": NO_FEDERATION,
     "federation-upstream-pattern": NO_FEDERATION,
 }
-"""Keys that policies of RabbitMQ have and that could do nothing here. They are left out, with a note."""
+"""Keys of RabbitMQ's policies that would have no effect here. They are left out, with a note."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What a field may be. By hand and not with pydantic, which a command would load for longer than it runs."""
+    """The allowed values of a field. Pydantic is not used, because importing it takes longer than the command that uses
+    this."""
 
     words: str
     check: Callable[[object], bool]
@@ -63,23 +64,23 @@ DECLARED = {"durable": TRUTH, "auto_delete": TRUTH, "arguments": OBJECT}
 
 @dataclass(slots=True)
 class Found:
-    """What has been found about a file so far."""
+    """The problems and notes about a file so far."""
 
     problems: list[Remark]
     notes: list[Remark]
 
     def problem(self, path: Path, text: str) -> None:
-        """Something because of which nothing of the file can be used."""
+        """Add a problem, which forbids the use of the whole file."""
         self.problems.append(Remark(shown_path(path), text))
 
     def note(self, path: Path, text: str) -> None:
-        """Something that is left out."""
+        """Add a note about something that is left out."""
         self.notes.append(Remark(shown_path(path), text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeEntry:
-    """As RabbitMQ writes an exchange."""
+    """An exchange as RabbitMQ writes it."""
 
     allowed: ClassVar[Mapping[str, Allowed]] = {**NAMED, "type": STRING, "internal": TRUTH, **DECLARED}
 
@@ -92,7 +93,7 @@ class ExchangeEntry:
     arguments: dict[str, object] = field(default_factory=dict)
 
     def thing(self, path: Path, found: Found) -> ExchangeDeclaration | None:
-        """What it declares; None where it is left out or wrong."""
+        """Return the declaration; None if the entry is left out or wrong."""
         if self.name == DEFAULT_EXCHANGE or self.name.startswith(RESERVED_PREFIX):
             found.note(path, f"exchange '{self.name}' is the broker's own, as it is everywhere")
             return None
@@ -117,21 +118,21 @@ class ExchangeEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueEntry:
-    """As RabbitMQ writes a queue."""
+    """A queue as RabbitMQ writes it."""
 
     allowed: ClassVar[Mapping[str, Allowed]] = {**NAMED, "type": STRING_OR_NULL, "exclusive": TRUTH, **DECLARED}
 
     name: str
     vhost: str = ""
     type: str | None = None
-    """Repeats x-queue-type, or says what the virtual host's default type made of it."""
+    """The same as x-queue-type, or the type that results from the virtual host's default type."""
     durable: bool = True
     auto_delete: bool = False
     exclusive: bool = False
     arguments: dict[str, object] = field(default_factory=dict)
 
     def thing(self, path: Path, found: Found) -> QueueDeclaration | None:
-        """What it declares; None where it is left out or wrong."""
+        """Return the declaration; None if the entry is left out or wrong."""
         if self.name.startswith(RESERVED_PREFIX):
             found.note(path, f"queue '{self.name}' was named by a broker for a client that is gone")
             return None
@@ -174,7 +175,7 @@ class QueueEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BindingEntry:
-    """As RabbitMQ writes a binding."""
+    """A binding as RabbitMQ writes it."""
 
     allowed: ClassVar[Mapping[str, Allowed]] = {
         "source": STRING,
@@ -193,7 +194,7 @@ class BindingEntry:
     arguments: dict[str, object] = field(default_factory=dict)
 
     def thing(self, path: Path, found: Found) -> Binding | None:
-        """What it declares; None where it is left out or wrong."""
+        """Return the declaration; None if the entry is left out or wrong."""
         to_queue = self.destination_type == "queue"
         if self.source == DEFAULT_EXCHANGE:
             found.note(path, "every queue is bound to the default exchange by its name, and nothing else is")
@@ -216,7 +217,7 @@ class BindingEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyEntry:
-    """As RabbitMQ writes a policy."""
+    """A policy as RabbitMQ writes it."""
 
     allowed: ClassVar[Mapping[str, Allowed]] = {
         **NAMED,
@@ -234,7 +235,7 @@ class PolicyEntry:
     definition: dict[str, object]
 
     def thing(self, path: Path, found: Found) -> PolicyDeclaration | None:
-        """What it declares; None where it is left out or wrong."""
+        """Return the declaration; None if the entry is left out or wrong."""
         before = len(found.problems)
         kept: dict[str, object] = {}
         for key, value in self.definition.items():
@@ -263,8 +264,8 @@ EntryModel = type[ExchangeEntry] | type[QueueEntry] | type[BindingEntry] | type[
 
 
 def thing_at(path: Path, value: object, *, model: EntryModel, found: Found) -> Thing | None:
-    """What an entry declares; None where it declares nothing. One with problems may declare something all the same, so
-    that it can be compared with the others."""
+    """Return the declaration of an entry, or None. An entry with problems may still give a declaration, so that it can
+    be compared with the others."""
     if not isinstance(value, dict):
         found.problem(path, f"it is {cut(value)}, it must be an object")
         return None
@@ -284,7 +285,7 @@ def thing_at(path: Path, value: object, *, model: EntryModel, found: Found) -> T
 
 
 def known_fields(model: EntryModel) -> frozenset[str]:
-    """The fields of an entry as they are written in the file."""
+    """Return the fields of an entry as they are spelled in the file."""
     return frozenset(model.allowed)
 
 
@@ -298,7 +299,7 @@ def _check_name(found: Found, path: Path, name: str) -> None:
 
 
 def _check(found: Found, path: Path, check: Callable[..., object], *values: object) -> None:
-    """What the engine says against it, if anything."""
+    """Run a check of the engine, and add its error as a problem."""
     try:
         check(*values)
     except EngineError as error:

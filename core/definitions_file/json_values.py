@@ -1,8 +1,8 @@
-"""JSON as a definitions file may have it: bounded, without ambiguity, and only values that a broker can keep.
+"""Reads JSON of definitions files: bounded, unambiguous, and only with values that a broker can keep.
 
-Python reads more than JSON (NaN, numbers of any size), takes the last of two equal keys without a word, and lets halves
-of surrogate pairs into strings. Here each of these is a problem with its place, because what a file means must not
-depend on who reads it.
+Python accepts more than JSON (NaN, numbers of any size), silently takes the last of two equal keys, and accepts halves
+of surrogate pairs in strings. Here each of these is a problem with its place, because the meaning of a file must not
+depend on the program that reads it.
 """
 
 import json
@@ -14,22 +14,23 @@ from core.definitions_file.document import Remark
 from core.slices import Walk, at_a_stretch
 
 FILE_BYTES_MAX = 16 * 1024 * 1024
-"""The largest file: 50,000 queues with several arguments each are 12 MiB."""
+"""The size of the largest file: 50,000 queues with several arguments each are 12 MiB."""
 VALUES_MAX = 2_000_000
-"""Values in a file, so that one of brackets only does not take gigabytes: 50,000 queues and as many bindings, with 15
-values each, are 1.5 million."""
+"""The most values in a file, so that a file of brackets only does not take gigabytes of memory: 50,000 queues and as
+many bindings, with 15 values each, are 1.5 million."""
 DEPTH_MAX = 16
-"""Levels of objects and arrays. Arguments begin at the fourth, and a management request carries no more than this."""
+"""The most levels of objects and arrays. Arguments begin at the fourth level, and a management request has no more
+levels than this."""
 INTEGER_MIN, INTEGER_MAX = -(2**63), 2**64 - 1
-"""What both protocols can carry as one number."""
+"""The integers that both protocols can encode."""
 DIGITS_MAX = 20
-"""Digits of the largest integer; more are not computed with."""
+"""Digits of the largest integer; numbers with more digits are not computed."""
 
 Path = tuple[str | int, ...]
 
 
 def parse(data: bytes) -> tuple[object, list[Remark]]:
-    """The value in the file, and everything that is wrong with it as JSON; the value is None where there is none."""
+    """Parse the bytes of a file. Returns the value, or None if it cannot be parsed, and the problems found."""
     if len(data) > FILE_BYTES_MAX:
         return None, [Remark("", f"it has more than {FILE_BYTES_MAX} bytes; split it")]
     if sum(data.count(mark) for mark in (b",", b"[", b"{")) > VALUES_MAX:
@@ -50,13 +51,13 @@ def parse(data: bytes) -> tuple[object, list[Remark]]:
 
 
 class _Twice:
-    """Remembers objects in which a key came twice. It holds them, so that none is taken for another."""
+    """Remembers objects with duplicate keys. It keeps references to them, so that their ids stay unique."""
 
     def __init__(self) -> None:
         self._objects: dict[int, tuple[dict[str, object], list[str]]] = {}
 
     def made(self, pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-        """An object, for the JSON reader."""
+        """Make an object; the hook for the JSON decoder."""
         value = dict(pairs)
         if len(value) < len(pairs):
             counts = Counter(name for name, _ in pairs)
@@ -64,17 +65,17 @@ class _Twice:
         return value
 
     def keys(self, value: dict[str, object]) -> list[str]:
-        """The keys that came twice in this object."""
+        """Return the duplicate keys of this object."""
         return self._objects[id(value)][1] if id(value) in self._objects else []
 
 
 def problems_of(root: object, *, twice: _Twice | None = None) -> list[Remark]:
-    """What no definitions file may hold, at whatever place."""
+    """Return the problems of values that no definitions file may have, each with its place."""
     return at_a_stretch(finding_problems(root, twice=twice))
 
 
 def finding_problems(root: object, *, twice: _Twice | None = None) -> Walk[list[Remark]]:
-    """The same as a walk."""
+    """``problems_of`` as a walk."""
     problems = []
     for found in _walk(root, (), _Twice() if twice is None else twice):
         if found is None:
@@ -85,7 +86,7 @@ def finding_problems(root: object, *, twice: _Twice | None = None) -> Walk[list[
 
 
 def _walk(value: object, path: Path, twice: _Twice) -> Iterator[tuple[Path, str] | None]:
-    """What is wrong, and None behind each object and array."""
+    """Yield problems, and None after each object and array."""
     if isinstance(value, dict | list) and len(path) >= DEPTH_MAX:
         yield path, f"it is deeper than {DEPTH_MAX} levels"
     elif isinstance(value, list):
@@ -132,27 +133,27 @@ def _is_text(text: str) -> bool:
 
 
 def _integer(text: str) -> int:
-    """The number, or for one of very many digits another that is too large as well."""
+    """Return the number; for too many digits, another number that is also too large."""
     return int(text[: DIGITS_MAX + 2])
 
 
 def _no_number(text: str) -> float:
-    """What Python reads besides JSON."""
+    """Refuse a constant that Python accepts and JSON does not have."""
     raise ValueError(f"{text} is no number")
 
 
 VALUE_LENGTH_MAX = 80
-"""More of a wrong value is not repeated."""
+"""The most characters of a wrong value in a message."""
 
 
 def cut(value: object) -> str:
-    """A value in a message."""
+    """Return a value for a message, shortened."""
     text = repr(value)
     return text if len(text) <= VALUE_LENGTH_MAX else text[:VALUE_LENGTH_MAX] + "…"
 
 
 def shown_path(path: Path) -> str:
-    """A place as jq writes it, without the dot in front."""
+    """Return a place as jq writes it, without the leading dot."""
     steps = []
     for step in path:
         if isinstance(step, int):

@@ -1,8 +1,8 @@
-"""From the bytes of a file to a document, with everything that is wrong with it at once, or nothing of it.
+"""Reads the bytes of a file into a document. If there are problems, all are reported at once and the document is empty.
 
-A file may be RabbitMQ's, of a whole broker or of one virtual host, or one of ours. *Problems* forbid its use. *Notes*
-tell what is not taken over because this broker has no such thing; a note for each kind, not for each entry, where there
-may be many. What is left out is never left out in silence.
+A file may be from RabbitMQ, of a whole broker or of one virtual host, or from Headgate. *Problems* forbid its use.
+*Notes* say what is left out because this broker does not have it. If there may be many such entries, there is one note
+for each kind and not for each entry. Nothing is left out without a note.
 """
 
 from collections import Counter
@@ -22,9 +22,9 @@ from core.definitions_file.entries import (
     thing_at,
 )
 from core.definitions_file.json_values import Path, cut, parse
-from core.engine.arguments import CLASSIC
-from core.engine.routing import X_MATCH_VALUES
-from core.engine.topology import BUILT_IN_EXCHANGES
+from core.engine.options.arguments import CLASSIC
+from core.engine.routing.exchanges import X_MATCH_VALUES
+from core.engine.routing.topology import BUILT_IN_EXCHANGES
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
 from core.slices import Walk, at_a_stretch, in_order
 from core.store.definitions import PolicyDeclaration
@@ -37,7 +37,7 @@ SECTIONS: Mapping[str, EntryModel] = {
     "bindings": BindingEntry,
     "policies": PolicyEntry,
 }
-"""The lists that are taken over, in the order in which they can be made."""
+"""The lists that are imported, in the order in which their definitions can be made."""
 
 NO_PERMISSIONS = "this broker has no permissions: every user may do everything"
 LIMITS = "limits are in the configuration file"
@@ -71,12 +71,12 @@ ABOUT_THE_FILE = frozenset(
         "tags",
     }
 )
-"""Keys that say where the file comes from, or how its virtual host is described: nothing is lost with them."""
+"""Keys about the origin of the file, or that describe its virtual host. They are ignored without a note."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What came of a file. With problems the document is empty."""
+    """The result of reading a file. If there are problems, the document is empty."""
 
     document: Document
     problems: list[Remark]
@@ -84,7 +84,7 @@ class Reading:
 
 
 def read(data: bytes, *, host: str = DEFAULT_HOST) -> Reading:
-    """Read a file, of it this virtual host. Entries that name no virtual host are of any."""
+    """Read the definitions of one virtual host from a file. Entries without a virtual host belong to any."""
     value, problems = parse(data)
     if problems:
         return Reading(document=Document(), problems=problems, notes=[])
@@ -92,12 +92,12 @@ def read(data: bytes, *, host: str = DEFAULT_HOST) -> Reading:
 
 
 def examine(value: object, *, host: str = DEFAULT_HOST) -> Reading:
-    """The same for what JSON became; its values must have passed ``problems_of``."""
+    """Read definitions from a JSON value, which must have passed ``problems_of``."""
     return at_a_stretch(examining(value, host=host))
 
 
 def examining(value: object, *, host: str = DEFAULT_HOST) -> Walk[Reading]:
-    """The same as a walk."""
+    """``examine`` as a walk."""
     found = Found([], [])
     if not isinstance(value, dict):
         found.problem((), f"it is {cut(value)}, it must be an object with the keys {', '.join(SECTIONS)}")
@@ -116,7 +116,7 @@ def examining(value: object, *, host: str = DEFAULT_HOST) -> Walk[Reading]:
 
 
 def document_of(things: list[Thing]) -> Document:
-    """A document of things in any order, each once."""
+    """Make a document of definitions in any order, each of them once."""
     return at_a_stretch(_sorted(things))
 
 
@@ -140,7 +140,7 @@ Placed = tuple[tuple[str, int], Thing]
 
 
 def _things(section: str, entries: object, host: str, found: Found) -> Iterator[Placed | None]:
-    """What a list declares, each with its place; None for each entry that declares nothing."""
+    """Yield the definitions of a list, each with its place; None for each entry without a definition."""
     if not isinstance(entries, list):
         found.problem((section,), f"it is {cut(entries)}, it must be an array")
         return
@@ -172,7 +172,7 @@ def _things(section: str, entries: object, host: str, found: Found) -> Iterator[
 
 
 def _check_host(value: Mapping[str, object], host: str, found: Found) -> Walk[None]:
-    """A file that has virtual hosts must have the one that is asked for."""
+    """Add a problem if the file has virtual hosts, but not the requested one."""
     hosts: set[str] = set()
     for section, key in (*((section, "vhost") for section in SECTIONS), ("vhosts", "name")):
         for entry in _objects(value, section):
@@ -227,13 +227,13 @@ def _note_default_type(path: Path, default: object, found: Found) -> None:
 
 
 def _objects(value: Mapping[str, object], section: str) -> Iterator[dict[str, object]]:
-    """The objects of a list, if it is one."""
+    """Return the objects of a list; none if the value is not a list."""
     entries = value.get(section)
     return (entry for entry in entries if isinstance(entry, dict)) if isinstance(entries, list) else iter(())
 
 
 def _check_matches(things: list[Placed], found: Found) -> Walk[None]:
-    """How bindings of headers exchanges match; of an exchange that the file does not have, the broker says it."""
+    """Check x-match of bindings to headers exchanges. For an exchange that is not in the file, the broker checks it."""
     headers = {name for name, kind in BUILT_IN_EXCHANGES.items() if kind is ExchangeType.HEADERS}
     for _, thing in things:
         if isinstance(thing, ExchangeDeclaration) and thing.type is ExchangeType.HEADERS:

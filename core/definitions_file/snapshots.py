@@ -1,9 +1,9 @@
-"""The definitions of a running broker, from its snapshots: what was declared, and not what comes with connections.
+"""The definitions of a running broker, from its snapshots, without queues that belong to connections.
 
-Snapshots are plain values, from this process or over any protocol. They take the same way as a file: first into the
-form that RabbitMQ writes, then through every check. So what is exported can be read again.
+Snapshots are plain values, from this process or over any protocol. They are treated like a file: converted to
+RabbitMQ's format, and then checked. So an exported file can always be read again.
 
-Left out: the built-in exchanges, exclusive queues and those that a broker named, the bindings of these.
+Left out are the built-in exchanges, exclusive queues, queues named by a broker, and the bindings of these queues.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from core.definitions_file.document import Document
 from core.definitions_file.json_values import finding_problems
 from core.definitions_file.reading import Reading, examining
-from core.engine.topology import RESERVED_PREFIX
+from core.engine.routing.topology import RESERVED_PREFIX
 from core.slices import Walk, at_a_stretch, gathered
 
 KINDS = ("exchanges", "queues", "bindings", "policies")
@@ -21,12 +21,12 @@ Row = Mapping[str, object]
 
 
 def from_snapshots(rows: Mapping[str, Sequence[Row]]) -> Reading:
-    """The definitions in snapshots of each of :data:`KINDS`. Problems are what JSON has no form for."""
+    """Read the definitions from snapshots of each of :data:`KINDS`. Values that JSON cannot express are problems."""
     return at_a_stretch(reading_snapshots(rows))
 
 
 def reading_snapshots(rows: Mapping[str, Iterable[Row]]) -> Walk[Reading]:
-    """The same as a walk; the rows of each kind may be made while it goes on."""
+    """``from_snapshots`` as a walk. The rows of each kind may be built while it runs."""
     read: dict[str, list[Row]] = {}
     for kind in KINDS:
         read[kind] = yield from gathered(rows[kind])
@@ -65,7 +65,7 @@ _POLICY = {
     "priority": "priority",
     "definition": "definition",
 }
-"""For each kind: what a field is called in a file, and in a snapshot."""
+"""For each kind, the names of its fields in a file and in a snapshot."""
 
 
 def _kept(row: Row, fields: Mapping[str, str]) -> dict[str, object]:
@@ -81,5 +81,5 @@ def _is_reserved(name: str) -> bool:
 
 
 def _is_passing(row: Row) -> bool:
-    """A queue that goes with a connection."""
+    """Return whether a queue belongs to a connection: exclusive, or named by a broker."""
     return bool(row.get("exclusive")) or _is_reserved(_name(row))

@@ -1,4 +1,4 @@
-"""A document as text, in the form that RabbitMQ writes and reads: equal documents are equal bytes."""
+"""Writes a document as text in RabbitMQ's format. Equal documents give equal bytes."""
 
 import json
 
@@ -7,23 +7,23 @@ from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
 from core.slices import Walk, at_a_stretch, gathered
 
 RABBITMQ_VERSION = "4.0.0"
-"""The version of RabbitMQ whose form this is. It wants to know, for the sake of what very old versions wrote."""
+"""The version of RabbitMQ whose format this is. RabbitMQ needs it to recognise files of very old versions."""
 HOST = "/"
 
 
 def text(document: Document, *, version: str) -> str:
-    """The file, with a line break behind it. ``version`` is Headgate's."""
+    """Return the text of the file, with a line break at its end. ``version`` is Headgate's."""
     value = as_value(document, version=version)
     return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def as_value(document: Document, *, version: str) -> dict[str, object]:
-    """The same as a value that JSON can have."""
+    """Return the document as a JSON value."""
     return at_a_stretch(making_value(document, version=version))
 
 
 def making_value(document: Document, *, version: str) -> Walk[dict[str, object]]:
-    """The same as a walk."""
+    """``as_value`` as a walk."""
     return {
         "rabbit_version": RABBITMQ_VERSION,
         "rabbitmq_version": RABBITMQ_VERSION,
@@ -43,7 +43,7 @@ def making_value(document: Document, *, version: str) -> Walk[dict[str, object]]
 
 
 def shown(thing: Thing) -> dict[str, object]:
-    """One definition as an entry of the file."""
+    """Return a definition as an entry of the file."""
     match thing:
         case ExchangeDeclaration():
             return {
@@ -83,7 +83,7 @@ def shown(thing: Thing) -> dict[str, object]:
 
 
 def _ordered(value: object) -> object:
-    """With the keys of maps in order, at every level."""
+    """Return the value with the keys of maps sorted, at every level."""
     if isinstance(value, dict):
         return {key: _ordered(value[key]) for key in sorted(value)}
     if isinstance(value, list | tuple):

@@ -1,10 +1,8 @@
 """The engine: the verbs and the control plane of :mod:`core.interface`, over queues in memory and on disk.
 
-The broker joins what the other modules of this room know: which names exist (topology), which queues a run
-goes to (router), what happens inside a queue, who is told (confirms, alarms), and when messages move (pump).
-It decides little itself. Verbs only leave work behind; messages move in ``turn``.
-
-It must not know protocols, sockets, files or the time.
+The broker joins the other modules of this package: which names exist (topology), which queues a run goes to (router),
+what happens inside a queue, which front ends are notified (confirms, alarms), and when messages move (pump). It decides
+little itself. The verbs only queue work; messages move in ``turn``. It knows no protocols, sockets, files or the time.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,25 +11,25 @@ from math import inf
 from core.alarms.registry import BY_HAND, AlarmRegistry
 from core.clock import Now
 from core.credit_flow.flow import CreditFlow
-from core.engine.arguments import queue_type
+from core.engine.classic.residency import SAMPLE_INTERVAL_S, Residency, Resident
 from core.engine.confirms import Confirms, Submission
-from core.engine.consumers import Attachment
-from core.engine.courier import Roads
 from core.engine.enforcement import SEARCH_WORK, Enforcement
-from core.engine.kinds import AnyQueue
 from core.engine.making import Lanes, QueueMaker, check_memory_can_keep
-from core.engine.moving import shown
-from core.engine.options import effective
-from core.engine.policies import Policies, acting
-from core.engine.pump import Pump
-from core.engine.residency import SAMPLE_INTERVAL_S, Residency, Resident
-from core.engine.router import Queues, Router
-from core.engine.routing import DEFAULT_EXCHANGE
+from core.engine.options.arguments import queue_type
+from core.engine.options.in_force import effective
+from core.engine.options.policies import Policies, acting
+from core.engine.queue.consumers import Attachment
+from core.engine.queue.courier import Roads
+from core.engine.queue.kinds import AnyQueue
+from core.engine.queue.moving import shown
+from core.engine.queue.pump import Pump
+from core.engine.queue.store_stage import StoreStage
+from core.engine.routing.exchanges import DEFAULT_EXCHANGE
+from core.engine.routing.router import Queues, Router
+from core.engine.routing.topology import RECORD_WORK, QueueDefinition, Topology
 from core.engine.settings import EngineSettings as EngineSettings
 from core.engine.snapshots import Snapshots
 from core.engine.storage import Storage
-from core.engine.store_stage import StoreStage
-from core.engine.topology import QueueDefinition, Topology
 from core.engine.totals import EngineTotals
 from core.errors import EngineError, Forbidden, Invalid, Locked, NotFound, PreconditionFailed, ResourceDeleted
 from core.interface import (
@@ -50,34 +48,35 @@ from core.interface import (
     Target,
 )
 from core.message import Return, Route, Run
+from core.slices import Walk
 from core.store.definitions import Definitions
 from core.work import Work
 
 VERB_WORK, REMOVAL_WORK = 40, 100
-"""What declaring, binding, consuming or cancelling costs, in units of :mod:`core.work`, and deleting a queue."""
+"""The cost of declaring, binding, consuming or cancelling, and of deleting a queue, in units of :mod:`core.work`."""
 
 POLICIES_WORK_PER_TURN = 1_000
-"""What may be done in one step after policies have changed, in these units."""
+"""The most work that one turn spends on applying changed policies, in these units."""
 
 HEARING_WORK, POLICY_WORK = 1, 20
-"""Of a queue or exchange that hears of a change, in these units, and of the settings that another policy gives to a
-queue."""
+"""The cost of checking one queue or exchange after a policy change, and of giving a queue the settings of another
+policy, in these units."""
 
 CONSUMERS_A_UNIT = 20
-"""Of a queue that is asked about: what all of them hold is added up."""
+"""Reading a queue's state costs one unit for this many consumers, because their unsettled messages are added up."""
 
 REMOVAL_RETRY_S = 1.0
-"""After the disk did not take a removal of bindings: a full disk is not asked with every turn."""
+"""The wait before the next try after the disk refused a removal of bindings: a full disk is not tried every turn."""
 
 BINDING_REMOVAL_WORK = 5
-"""Of a binding that goes with its queue or exchange, in these units."""
+"""The cost of removing one binding together with its queue or exchange, in these units."""
 
 EXCLUSIVE_WORK = 2_000
-"""What deleting exclusive queues may cost in one step when their connection has gone, in these units; one queue goes in
-one piece."""
+"""The most work that one step spends on deleting the exclusive queues of a closed connection, in these units. A queue
+is always deleted in one step."""
 
 OPERATOR = object()
-"""The owner of no queue: not even an operator touches the messages of an exclusive one."""
+"""An owner that owns no queue, so that operators cannot touch the messages of exclusive queues."""
 
 
 class Broker:
@@ -91,17 +90,17 @@ class Broker:
         storage: Storage | None = None,
         new_identity: Callable[[], str] | None = None,
     ) -> None:
-        """Without ``storage`` everything is kept in memory, and only classic queues can be. ``new_identity`` gives
-        each declared queue its identity: 32 hexadecimal digits, never the same twice; see :class:`Topology`."""
+        """Without ``storage`` everything is kept in memory, and only classic queues can be declared. ``new_identity``
+        gives each declared queue its identity: 32 hexadecimal digits, never the same twice; see :class:`Topology`."""
         recorder = None if storage is None else storage.recorder
         self.alarms = AlarmRegistry()
-        """For the samplers, which hold alarms up."""
+        """The samplers raise and clear alarms here."""
         self.work = Work() if storage is None else storage.work
-        """Where everything is counted that a peer can have the event loop do."""
+        """Counts all the work that peers cause in the event loop."""
         self._settings = settings
         self._converter = converter
         self._now = Now(0.0, 0.0)
-        """Of the last turn."""
+        """The time of the last turn."""
         self._queues: dict[str, AnyQueue] = {}
         self._confirms = Confirms()
         lanes = None if storage is None else Lanes(storage.store)
@@ -109,15 +108,10 @@ class Broker:
         self._pump = Pump(self._confirms, waits, work=self.work, work_per_turn=settings.queue_work_per_turn)
         self._residency = Residency(settings.paging_ratio)
         self._sampled_at = -inf
-        self._removal_at = -inf  # when bindings that are left over can be removed
+        self._removal_at = -inf  # when to go on removing bindings (monotonic seconds)
         self._totals = EngineTotals()
-        roads = Roads(
-            confirms=self._confirms,
-            converter=converter,
-            route=self._route_inside,
-            submit=self._submit,
-            touch=self._pump.touch,
-        )
+        route, submit, touch = self._route_inside, self._submit, self._pump.touch
+        roads = Roads(confirms=self._confirms, converter=converter, route=route, submit=submit, touch=touch)
         store_stage = None
         if storage is not None and lanes is not None:
             lane, written = storage.store.classic, lanes.classic_written
@@ -134,7 +128,11 @@ class Broker:
         self.policies = Policies(policies_max=settings.policies_max, recorder=recorder, changed=self._policies_changed)
         self._enforcement = Enforcement(self.policies, self.work)
         self._topology = Topology(
-            settings, recorder=recorder, alternate=self.policies.alternate_exchange, new_identity=new_identity
+            settings,
+            recorder=recorder,
+            alternate=self.policies.alternate_exchange,
+            new_identity=new_identity,
+            work=self.work,
         )
         self._router = Router(
             self._topology, self._queues, converter=converter, kept_max=settings.cached_routes_max, work=self.work
@@ -169,7 +167,7 @@ class Broker:
             if self.work.spent >= until:
                 return True
             self._remove_queue(name)
-        mailbox.take()  # refers to links that refer to it: so all go without a look for cycles
+        mailbox.take()  # breaks the reference cycle with the links
         return False
 
     def publisher(
@@ -186,7 +184,7 @@ class Broker:
             queue = self._queues[target.queue]
             queue.publishers[publisher] = None
             publisher.link_credit_max = queue.options.max_link_credit
-            self._pump.touch(queue)  # it may be full, and say so
+            self._pump.touch(queue)  # if the queue is full, it tells the publisher in its next turn
         elif target is not None:
             self._check_exchange(target.exchange)
         self._confirms.enter(publisher)
@@ -228,7 +226,7 @@ class Broker:
         self.work.spent += VERB_WORK
         self._topology.queue(queue, owner)
         consumers = () if options.getter else self._queues[queue].consumers
-        if consumers and (options.exclusive or next(iter(consumers)).options.exclusive):  # who is exclusive is alone
+        if consumers and (options.exclusive or next(iter(consumers)).options.exclusive):  # exclusive: the only one
             raise Locked(f"queue '{queue}' has a consumer already, and one of the two is to be the only one")
         consumer = Attachment(self._next_consumer, queue, mailbox, options, reference)
         self._next_consumer += 1
@@ -298,7 +296,7 @@ class Broker:
         else:
             queue = self._queues[declaration.name]
             queue.used()
-            self._pump.touch(queue)  # its deadline may be another now
+            self._pump.touch(queue)  # its deadline may have changed
         return self._info(definition), made
 
     def declare_dynamic_queue(self, name: str, owner: object) -> QueueInfo:
@@ -322,11 +320,11 @@ class Broker:
         self._topology.queue(name, owner)
         return self._remove_queue(name)
 
-    def purge_queue(self, name: str, owner: object) -> int:
+    def purge_queue(self, name: str, owner: object) -> Walk[int]:
         self._topology.queue(name, owner)
         queue = self._queues[name]
-        self._pump.touch(queue)  # there is room now
-        return queue.purge()
+        self._pump.touch(queue)  # the queue has room now
+        return queue.purge(self._pump.remains.let_go)
 
     def declare_exchange(self, declaration: ExchangeDeclaration) -> bool:
         self.work.spent += VERB_WORK
@@ -353,7 +351,7 @@ class Broker:
         return self._topology.bindings(source, destination, destination_is_queue)
 
     def explain_policies(self, queue: str) -> Snapshot:
-        """Which policy holds for a queue, why not the others, and what each key does. Raises NotFound."""
+        """Explain which policy applies to a queue, why others do not, and what each key does. Raises NotFound."""
         definition = self._topology.queues.get(queue)
         if definition is None:
             raise NotFound(f"there is no queue '{queue}'")
@@ -362,9 +360,9 @@ class Broker:
     # --- the process ----------------------------------------------------------------------------------------
 
     def memory_sampled(self, used: int, limit: int, now: Now) -> None:
-        """So many bytes are in use, of so many below the watermark; 0 is a watermark that everything is above.
+        """Note that ``used`` bytes of memory are in use. The watermark is at ``limit`` bytes; at 0 any use is above it.
 
-        Also how the time goes on for who looks at a broker in which nothing happens.
+        The call also advances the broker's time, so that snapshots show the right durations while nothing else happens.
         """
         self._now = now
         if self._now.monotonic >= self._sampled_at + SAMPLE_INTERVAL_S:
@@ -378,7 +376,7 @@ class Broker:
         return self._residency.duration_target < inf
 
     def conclude(self) -> None:
-        """The broker stops in order, all peers are gone: leave to the store what the next start has to know."""
+        """The broker shuts down cleanly, without connections left: write what the next start needs."""
         for queue in self._queues.values():
             queue.conclude()
 
@@ -390,19 +388,19 @@ class Broker:
         return self._snapshots.take(kind, identity)
 
     def rows(self, kind: str, identity: str | None = None) -> Iterator[Snapshot]:
-        """The same, each made when it is asked for; with an identity at least the row of this name."""
+        """The rows of ``snapshot``, each built on demand; with ``identity`` at least the row of this name."""
         return self._snapshots.rows(kind, identity)
 
     def declared(self) -> Mapping[str, Iterator[Snapshot]]:
-        """Rows of exchanges, queues, bindings and policies: all that definitions are, as it is now."""
+        """Rows of exchanges, queues, bindings and policies: everything in the definitions, as it is now."""
         return self._snapshots.declared()
 
     def queue_figures(self) -> Iterator[Snapshot]:
-        """The counts of every queue, one by one: the caller lets others work in between."""
+        """The counts of every queue, one by one, so that the caller can let other tasks run in between."""
         return self._snapshots.queue_figures()
 
     def idle_consumers(self) -> Iterator[tuple[str, bool]]:
-        """Whether consumers are idle although there are messages, queue by queue."""
+        """For each queue, whether its consumers are idle although it has messages."""
         return self._snapshots.idle_consumers()
 
     def set_alarm(self, name: str) -> None:
@@ -414,12 +412,12 @@ class Broker:
         self.alarms.clear(name, BY_HAND)
 
     def drain(self, *, wanted: bool) -> None:
-        """Tell the front ends that the broker is being drained, or is not any more."""
+        """Tell the front ends that maintenance mode has begun, or has ended."""
         self.alarms.drain(wanted=wanted)
 
     @property
     def unsettled(self) -> int:
-        """Messages that consumers have and have not settled."""
+        """How many messages consumers hold unsettled, over all queues."""
         return sum(queue.unacknowledged for queue in self._queues.values())
 
     def peek_queue(self, queue: str, count: int) -> list[Snapshot]:
@@ -445,7 +443,7 @@ class Broker:
         return self._begin_move(self._operated(queue), None, count)
 
     def set_stage_budget(self, queue: str, messages_per_turn: int | None) -> None:
-        """Slow a queue's stage down, or stop it with 0: for tests and benchmarks. None lifts the limit.
+        """For tests and benchmarks: limit the messages that a queue takes on per turn. None removes the limit.
 
         Raises NotFound.
         """
@@ -457,7 +455,7 @@ class Broker:
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _operated(self, name: str) -> AnyQueue:
-        """A queue that an operator may do something with. Raises NotFound, Locked."""
+        """Return the queue that an operator names. Raises NotFound, and Locked for an exclusive queue."""
         self._topology.queue(name, OPERATOR)
         return self._queues[name]
 
@@ -490,18 +488,18 @@ class Broker:
             self._pump.touch(queue)
 
     def _route_inside(self, exchange: str, keys: tuple[str, ...], run: Run) -> Iterable[tuple[Run, Queues]]:
-        """For couriers: an exchange that does not exist leads nowhere."""
+        """Route for couriers: an exchange that does not exist routes to no queue."""
         if exchange != DEFAULT_EXCHANGE and exchange not in self._topology.exchanges:
             return [(run, ())]
         return self._router.route(exchange, keys, run)
 
     def _refuse(self, publisher: Publisher, run: Run, error: EngineError) -> None:
-        """The target is not there: the publisher's own one was deleted, or the run named a wrong one."""
+        """The target does not exist: close a publisher whose fixed target was deleted; otherwise raise ``error``."""
         if publisher.fixed_target is None:
             try:
                 raise error
             finally:
-                del error  # it refers to this frame: so it goes at once, without a look for cycles
+                del error  # breaks the reference cycle of the error and this frame
         self._confirms.release(publisher, run.first, run.first + len(run.entries) - 1)
         self._confirms.close(publisher, error)
 
@@ -521,7 +519,7 @@ class Broker:
         self._enforcement.leave(name)
         ready = queue.ready
         self._pump.forget(queue)
-        queue.dissolve(self._confirms, ResourceDeleted(f"queue '{name}' was deleted"))
+        queue.dissolve(self._confirms, ResourceDeleted(f"queue '{name}' was deleted"), self._pump.remains.let_go)
         self._totals.queues_deleted += 1
         self._totals.stage_blocked_seconds += queue.stage_credit.blocked_seconds(self._now.monotonic)
         queue.stage_credit.end()
@@ -540,21 +538,22 @@ class Broker:
         return self._topology.going
 
     def _remove_unasked(self, queue: AnyQueue) -> None:
-        """The queue has served its turn. It stays where its end cannot be recorded: it would be there again."""
+        """Delete a queue that expired or is auto-deleted. It stays if the disk refuses the record of its deletion."""
         try:
             self._remove_queue(queue.name)
         except PreconditionFailed:
             self._pump.touch(queue)
 
     def _restore(self, found: Definitions) -> None:
-        """Everything that there was before the start, with the messages that are kept."""
+        """Restore policies, exchanges, queues and bindings from before the start, with the messages that were kept."""
         self.policies.restore(found.policies)
         self._topology.restore(found)
         for definition in self._topology.queues.values():
             self._add_queue(definition)
 
     def _policies_changed(self, name: str) -> None:
-        """Some queues and exchanges hear of it now, the others turn by turn."""
+        """Apply the changed policy to some queues and exchanges now, and to the others in the following turns."""
+        self.work.spent += RECORD_WORK
         self._enforcement.begin(name, self._queues, self._topology.exchanges)
         self._apply_policies()
 
@@ -582,7 +581,7 @@ class Broker:
             self._pump.touch(queue)
 
     def _touch_owners(self, residents: Iterable[Resident]) -> None:
-        """The queues of backings that have memory to give back."""
+        """Touch the queues whose backings have memory to free."""
         for resident in residents:
             self._pump.touch(self._maker.residents[resident])
 

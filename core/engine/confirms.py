@@ -1,14 +1,14 @@
-"""Which published messages are answered, and how.
+"""The answers to published messages: when a message is answered, and with which outcome.
 
 A message is answered when every queue it was routed to has answered it: REJECTED when one of them had no room for
 it, even if others took it on; ACCEPTED when at least one of them took it on; RELEASED when none did because they were
 all deleted first. One ``Confirmed`` covers a range.
 
-Each queue answers the messages of a run in order. So a queue's answer to a run is one number, how far it has
-come, and a run is answered as far as the slowest of its queues has come: the ledger of a run holds one number
-for each queue, whatever the run's size, and the ranges that were rejected. A run for one queue needs no ledger at all.
+Each queue answers the messages of a run in order. So a queue's progress in a run is one number, and a run is answered
+up to the lowest progress of its queues. The ledger of a run holds this number for each queue, whatever the run's size,
+and the ranges that were rejected. A run for one queue needs no ledger.
 
-This module does not know queues: to a ledger they are places, hashable things.
+This module does not know queues: to a ledger each queue is a *place*, any hashable object.
 """
 
 from collections.abc import Hashable, Sequence
@@ -22,7 +22,7 @@ from core.message import Route, Run
 
 
 class Answer(NamedTuple):
-    """What becomes of the messages of a run from ``start`` up to before ``stop``."""
+    """The outcome of the messages of a run from ``start`` (inclusive) to ``stop`` (exclusive)."""
 
     start: int
     stop: int
@@ -32,39 +32,39 @@ class Answer(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Ledger:
-    """A run that went to several places: how far each has come. Positions count from 0 at the run's start."""
+    """The progress of a run that went to several places. Positions count from 0 at the run's start."""
 
     count: int
     progress: dict[Hashable, int]
-    """The places that have not answered all of it and still exist."""
+    """By place, how many messages it has answered. Only places that exist and have not answered the whole run."""
     reached: int = 0
-    """Some place has taken the messages before this one, or rejected them."""
+    """All messages before this position were taken on by at least one place, or rejected by it."""
     answered: int = 0
     rejections: list[Answer] = field(default_factory=list)
-    """Those that are not answered yet, of all places; they may overlap."""
+    """The rejections of all places whose messages are not answered yet; they may overlap."""
     behind: int = field(init=False)
-    """How many places have come no further than ``answered``: as long as there are some, nothing new can be answered,
-    and no other place has to be looked at."""
+    """How many places have not got beyond ``answered``. While it is above 0, no further message can be answered, and
+    the progress of the other places need not be read."""
 
     def __post_init__(self) -> None:
         self.behind = len(self.progress)
 
     def took(self, place: Hashable, stop: int) -> None:
-        """The place has taken everything before ``stop``, but for what it rejected."""
+        """The place has taken on all messages before ``stop``, except those that it rejected."""
         self.reached = max(self.reached, stop)
         self._advance(place, stop)
 
     def rejected(self, place: Hashable, start: int, stop: int, error: EngineError) -> None:
-        """The place has no room for these, and has answered everything before."""
+        """The place has rejected these messages, and has answered all messages before them."""
         self.rejections.append(Answer(start, stop, Outcome.REJECTED, error))
         self._advance(place, stop)
 
     def gone(self, place: Hashable) -> None:
-        """The place will not take any more."""
+        """The place was deleted and takes on no more messages."""
         self.behind -= self.progress.pop(place, self.count) <= self.answered
 
     def answers(self) -> list[Answer]:
-        """What can be answered and was not before, in order."""
+        """Return the answers that have become possible since the last call, in order."""
         if self.behind:
             return []
         start = self.answered
@@ -96,71 +96,71 @@ class Ledger:
 
 
 class Submission(NamedTuple):
-    """A run on its way into places; the places of one run share one submission."""
+    """A run that was published to one or more places; these places share one submission."""
 
     publisher: Publisher
     run: Run
     ledger: Ledger | None
-    """None for a run that goes to one place."""
+    """None if the run goes to one place."""
     route: Route | None = None
-    """None for a run that goes straight into a queue."""
+    """None if the run was published straight to a queue."""
 
     @staticmethod
     def to(places: Sequence[Hashable], publisher: Publisher, run: Run, route: Route | None = None) -> "Submission":
-        """A run for these places, at least one."""
+        """Make the submission of a run for these places, at least one."""
         several = len(places) > 1
         ledger = Ledger(len(run.entries), dict.fromkeys(places, 0)) if several else None
         return Submission(publisher, run, ledger, route)
 
 
 class Confirms:
-    """Puts ``Confirmed`` into the publishers' mailboxes, as few as possible, and nothing for those who have
-    left."""
+    """Puts ``Confirmed`` actions into the publishers' mailboxes, as few as possible. A publisher that has left gets
+    none."""
 
     __slots__ = ("_closed", "_in_turn", "_latest", "_own", "_publishers", "accepted", "rejected", "released")
 
     def __init__(self) -> None:
         self.accepted = 0
-        """Messages answered so, like the two below."""
+        """How many messages got this outcome; likewise the two counters below."""
         self.rejected = 0
         self.released = 0
-        """No queue wanted them, or none is left of those that did."""
+        """Messages that were routed to no queue, or whose queues were all deleted first."""
         self._publishers: dict[Publisher, None] = {}
         self._own: set[Publisher] = set()
         self._closed: set[Publisher] = set()
         self._in_turn = False
         self._latest: dict[Publisher, Confirmed] = {}
-        """The last action for each publisher in this turn. No mailbox has been emptied since, so it may still
-        grow."""
+        """The last action for each publisher in this turn. It is still in the mailbox, so its range can still be
+        extended."""
 
     @property
     def publishers(self) -> Sequence[Publisher]:
-        """All publishers that have not left, oldest first; not the engine's own."""
+        """All publishers that have not left, oldest first, without the engine's own (couriers)."""
         return list(self._publishers)
 
     def enter(self, publisher: Publisher) -> None:
-        """Answer this publisher from now on."""
+        """Register a publisher: it is answered from now on."""
         self._publishers[publisher] = None
 
     def enter_own(self, publisher: Publisher) -> None:
-        """As above, for a publisher inside the engine: it is neither shown nor counted, and may empty its mailbox
-        in the middle of a turn."""
+        """Register a publisher inside the engine. It is neither shown nor counted, and may empty its mailbox during a
+        turn."""
         self._own.add(publisher)
 
     def leave(self, publisher: Publisher) -> None:
-        """No action for this publisher any more."""
+        """Unregister a publisher: it gets no more actions."""
         self._publishers.pop(publisher, None)
         self._own.discard(publisher)
         self._closed.discard(publisher)
 
     def close(self, publisher: Publisher, error: EngineError) -> None:
-        """The publisher's target is gone: say so, once."""
+        """Tell the publisher, once, that its target was deleted."""
         if publisher in self._publishers and publisher not in self._closed:
             self._closed.add(publisher)
             publisher.mailbox.put(PublisherClosed(publisher, error))
 
     def begin_turn(self) -> None:
-        """Until ``end_turn``, answers that adjoin grow together into one action."""
+        """Until ``end_turn``, adjoining answers with the same outcome are joined into one action."""
         self._in_turn = True
 
     def end_turn(self) -> None:
@@ -169,7 +169,7 @@ class Confirms:
         self._latest.clear()
 
     def took(self, submission: Submission, place: Hashable, start: int, stop: int) -> None:
-        """The place has taken the messages of the run from ``start`` up to before ``stop``."""
+        """The place has taken on the messages of the run from ``start`` (inclusive) to ``stop`` (exclusive)."""
         publisher, run, ledger, _ = submission
         if ledger is None:
             self._answer(publisher, run.first + start, run.first + stop - 1, Outcome.ACCEPTED)
@@ -178,7 +178,7 @@ class Confirms:
             self._answer_ledger(submission)
 
     def reject(self, submission: Submission, place: Hashable, start: int, stop: int, error: EngineError) -> None:
-        """The place has no room for these messages, and has answered all before them."""
+        """The place has rejected these messages, and has answered all messages before them."""
         publisher, run, ledger, _ = submission
         if ledger is None:
             self._answer(publisher, run.first + start, run.first + stop - 1, Outcome.REJECTED, error)
@@ -187,7 +187,8 @@ class Confirms:
             self._answer_ledger(submission)
 
     def gone(self, submission: Submission, place: Hashable, start: int, stop: int | None = None) -> None:
-        """The place will take none of these messages, nor any behind them; without ``stop``, all from ``start`` on."""
+        """The place was deleted: it takes on none of these messages, nor any after them. Without ``stop``: all from
+        ``start`` on."""
         publisher, run, ledger, _ = submission
         if ledger is None:
             self.release(publisher, run.first + start, run.first + (len(run.entries) if stop is None else stop) - 1)
@@ -196,7 +197,7 @@ class Confirms:
             self._answer_ledger(submission)
 
     def release(self, publisher: Publisher, first: int, last: int) -> None:
-        """No queue wants these messages (confirm numbers, both inclusive)."""
+        """Answer messages that were routed to no queue as released (confirm numbers, both inclusive)."""
         self._answer(publisher, first, last, Outcome.RELEASED)
 
     def _answer_ledger(self, submission: Submission) -> None:

@@ -1,46 +1,48 @@
-"""Which policy is in force for each queue, and how queues and exchanges hear of a change: turn by turn.
+"""Which policy is in force for each queue, and the application of changed policies to queues and exchanges over several
+turns.
 
-A change asks no more of a queue than it may have moved: whether a policy that has changed holds for the queue now, and
-only where the policy in force has itself changed or gone, which one comes next. So setting one of a hundred policies
-costs one search of each queue's name, and not a hundred.
+After a change, only the changed policies are matched against each queue. The other policies are matched only if the
+policy in force for the queue has itself changed or was cleared. So setting one of a hundred policies matches each
+queue's name once, and not a hundred times.
 """
 
 from collections.abc import Iterable
 
-from core.engine.edges import Node
-from core.engine.policies import Policies, Policy, shown
+from core.engine.options.policies import Policies, Policy, shown
+from core.engine.routing.edges import Node
 from core.interface import QueueDeclaration, Snapshot
 from core.work import Work
 
 SEARCH_WORK = 2
-"""Of searching a name for a pattern, in units of :mod:`core.work`: 1.5 µs where the pattern is not found, 4 µs where it
-is."""
+"""The cost of matching a name against a pattern, in units of :mod:`core.work`: 1.5 µs without a match, 4 µs with
+one."""
 
 
 class Enforcement:
-    """The policy in force for each queue of one virtual host, and who has yet to hear of a change."""
+    """The policy in force for each queue of one virtual host, and the queues and exchanges to which a change has not
+    been applied yet."""
 
     def __init__(self, policies: Policies, work: Work) -> None:
         self._policies = policies
         self._work = work
         self._winners: dict[str, Policy] = {}
-        """By the name of the queue; queues for which no policy is in force have none."""
+        """By queue name; a queue without a policy has no entry."""
         self._queues: dict[str, None] = {}
-        """Names of queues that have not heard of all changes. The last is the next that hears."""
+        """Names of queues to which not all changes were applied. The last one is the next."""
         self._exchanges: dict[str, None] = {}
         self._changed: dict[str, None] = {}
-        """Names of policies that have changed since all queues had heard of everything."""
+        """Names of policies that have changed since the last time that all changes were applied to all queues."""
         self._fresh: list[Policy] = []
-        """Those of them that there are, those that win first."""
+        """The changed policies that still exist, by rank, the winning one first."""
 
     @property
     def waiting(self) -> bool:
-        """Whether another policy may hold for a queue or exchange than is in force."""
+        """Whether a change has not been applied to some queue or exchange yet."""
         return bool(self._queues or self._exchanges)
 
     def begin(self, policy: str, queues: Iterable[str], exchanges: Iterable[str]) -> None:
-        """The policy of this name was set or cleared, and all of these have to hear of it. Those that have been waiting
-        hear first."""
+        """Note that the policy of this name was set or cleared, and has to be applied to all these queues and
+        exchanges. Queues that already wait come first."""
         if not self._queues:
             self._changed.clear()
         self._changed[policy] = None
@@ -50,13 +52,14 @@ class Enforcement:
         self._exchanges = dict.fromkeys(exchanges)
 
     def next(self) -> Node:
-        """The queue or exchange that is to hear next, exchanges first; it may be gone."""
+        """Return the next queue or exchange to which changes are to be applied, exchanges first. It may have been
+        deleted."""
         if self._exchanges:
             return Node(False, self._exchanges.popitem()[0])
         return Node(True, self._queues.popitem()[0])
 
     def enter(self, queue: QueueDeclaration) -> Policy | None:
-        """A queue is made. Returns its policy."""
+        """Register a new queue. Returns its policy."""
         self._work.spent += SEARCH_WORK * self._policies.count
         winner = self._policies.winner(queue)
         if winner is not None:
@@ -64,7 +67,8 @@ class Enforcement:
         return winner
 
     def renew(self, queue: QueueDeclaration) -> tuple[Policy | None, bool]:
-        """The policy that holds for a queue now, which is in force from here on, and whether that is another one."""
+        """Put the policy that now matches a queue in force. Returns the policy, and whether it differs from the one
+        before."""
         before = self._winners.pop(queue.name, None)
         winner = self._now(queue, before)
         if winner is not None:
@@ -72,15 +76,17 @@ class Enforcement:
         return winner, winner is not before
 
     def leave(self, queue: str) -> None:
-        """The queue of this name goes."""
+        """The queue of this name is deleted."""
         self._winners.pop(queue, None)
 
     def shown(self, queue: QueueDeclaration) -> Snapshot:
-        """What the queue's snapshot says of policies, also of those of which the queue has not heard."""
+        """The policy part of the queue's snapshot. It takes account of changes that were not applied to the queue
+        yet."""
         return shown(queue, self._policies.winner(queue) if self._queues else self._winners.get(queue.name))
 
     def _now(self, queue: QueueDeclaration, before: Policy | None) -> Policy | None:
-        """Policies that have not changed and go before the one in force did not hold, and do not now."""
+        """Find the policy for a queue. An unchanged policy that ranks before the one in force did not match, and does
+        not now."""
         for policy in self._fresh:
             if before is not None and policy.rank > before.rank:
                 break

@@ -1,4 +1,4 @@
-"""Making queues: which kind, on which backing and lane, and for what a publisher's confirm waits.
+"""Makes queues: chooses their kind, their backing and their lane, and what a publisher's confirm waits for.
 
 =======  ==========================  ================================================
 type     kept by                     a durable message is confirmed when it is
@@ -8,28 +8,28 @@ quorum   command log                 synced
 stream   stream log                  written; with ``x-sync: always`` synced
 =======  ==========================  ================================================
 
-A queue that outlives the broker is kept under its number in the definitions, another under a number of this start.
-Without storage there are only classic queues, in memory.
+A queue that outlives the broker is stored under its number in the definitions. Any other queue is stored under a number
+that is valid until the next start. Without storage there are only classic queues, which are kept in memory.
 """
 
 from collections.abc import Callable
 from itertools import count
 
-from core.engine.arguments import queue_type
-from core.engine.backing import Backing, MemoryBacking
-from core.engine.courier import Roads
-from core.engine.kinds import AnyQueue
-from core.engine.options import QueueOptions, QueueType
-from core.engine.pump import Waiting
-from core.engine.queue import Queue
-from core.engine.residency import Residency, Resident
+from core.engine.classic.residency import Residency, Resident
+from core.engine.classic.variable_queue import VariableQueue
+from core.engine.options.arguments import queue_type
+from core.engine.options.in_force import QueueOptions, QueueType
+from core.engine.queue.courier import Roads
+from core.engine.queue.kinds import AnyQueue
+from core.engine.queue.pump import Waiting
+from core.engine.queue.queue import Queue
+from core.engine.queue.store_stage import StoreStage, ToStore
+from core.engine.ready.backing import Backing, MemoryBacking
+from core.engine.ready.waits import Waits
+from core.engine.routing.topology import QueueDefinition
 from core.engine.settings import EngineSettings
 from core.engine.storage import Storage
-from core.engine.store_stage import StoreStage, ToStore
-from core.engine.stream_queue import SEGMENT_BYTES_DEFAULT, StreamQueue
-from core.engine.topology import QueueDefinition
-from core.engine.variable_queue import VariableQueue
-from core.engine.waits import Waits
+from core.engine.stream.stream_queue import SEGMENT_BYTES_DEFAULT, StreamQueue
 from core.errors import PreconditionFailed
 from core.interface import QueueDeclaration
 from core.store.descriptions import FOLDERS_OF_KINDS
@@ -41,7 +41,8 @@ STREAMS_FOLDER = "streams"
 
 
 def check_memory_can_keep(declaration: QueueDeclaration) -> None:
-    """For a broker without storage. Raises PreconditionFailed for a queue that memory alone cannot keep."""
+    """Check a declaration for a broker without storage. Raises PreconditionFailed for a type that needs a data
+    folder."""
     kind = queue_type(declaration.arguments)
     if kind in (QueueType.QUORUM.value, QueueType.STREAM.value):
         raise PreconditionFailed(
@@ -50,7 +51,7 @@ def check_memory_can_keep(declaration: QueueDeclaration) -> None:
 
 
 class Lanes:
-    """What waits for each lane of the store."""
+    """The waits for each lane of the store: to be written, and to be synced."""
 
     __slots__ = ("classic_synced", "classic_written", "quorum_synced", "streams_synced", "streams_written")
 
@@ -63,7 +64,7 @@ class Lanes:
 
     @property
     def all(self) -> list[Waits[Waiting]]:
-        """For the pump, which looks at them in each turn."""
+        """All waits, for the pump, which checks them in each turn."""
         return [
             self.classic_written,
             self.classic_synced,
@@ -82,7 +83,7 @@ def _synced(lane: Lane) -> Waits[Waiting]:
 
 
 class QueueMaker:
-    """Makes the queues of one broker, and takes their storage away when they are deleted."""
+    """Makes the queues of one broker, and removes their storage when they are deleted."""
 
     def __init__(
         self,
@@ -95,7 +96,7 @@ class QueueMaker:
         store_stage: StoreStage | None,
     ) -> None:
         self.residents: dict[Resident, AnyQueue] = {}
-        """Backings that page, and whose they are."""
+        """The backings that can page out, with the queue of each."""
         self._residents_of: dict[AnyQueue, list[VariableQueue]] = {}
         self._settings = settings
         self._roads = roads
@@ -107,7 +108,7 @@ class QueueMaker:
         self._kept_as: dict[AnyQueue, str] = {}
 
     def make(self, definition: QueueDefinition, options: QueueOptions, now: float) -> AnyQueue:
-        """The queue of a definition, with the messages that are kept for it. ``now``: monotonic seconds."""
+        """Make the queue of a definition, with the messages that the store keeps for it. ``now``: monotonic seconds."""
         name = definition.declaration.name
         if self._storage is None or self._lanes is None:
             return self._queue(name, options, lambda level: MemoryBacking())
@@ -120,7 +121,7 @@ class QueueMaker:
                 return self._classic(name, definition, options, self._storage, self._lanes, now)
 
     def forget(self, queue: AnyQueue) -> None:
-        """The queue is deleted, and was told so."""
+        """Remove the storage of a deleted queue, after ``dissolve`` was called on it."""
         kept_as = self._kept_as.pop(queue, None)
         if self._storage is None or kept_as is None:
             return

@@ -1,5 +1,4 @@
-"""What the engine shows of itself, from plain counters. Values are plain, so that any protocol can send
-them."""
+"""Snapshots of the engine's state, as rows of plain values that any protocol can send."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,13 +6,13 @@ from dataclasses import dataclass
 from core.alarms.registry import AlarmRegistry
 from core.credit_flow.flow import CreditFlow
 from core.engine.confirms import Confirms
-from core.engine.consumers import Attachment
 from core.engine.enforcement import Enforcement
-from core.engine.kinds import AnyQueue
-from core.engine.policies import Policies
-from core.engine.queue import Queue
-from core.engine.router import Router
-from core.engine.topology import Topology
+from core.engine.options.policies import Policies
+from core.engine.queue.consumers import Attachment
+from core.engine.queue.kinds import AnyQueue
+from core.engine.queue.queue import Queue
+from core.engine.routing.router import Router
+from core.engine.routing.topology import Topology
 from core.engine.totals import EngineTotals
 from core.interface import Binding, ExchangeDeclaration, Publisher, QueueDeclaration, QueueTarget, Snapshot
 from core.store.lane import Lane
@@ -21,7 +20,7 @@ from core.store.lane import Lane
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshots:
-    """Reads the engine's parts."""
+    """Reads the parts of the engine."""
 
     queues: Mapping[str, AnyQueue]
     topology: Topology
@@ -32,19 +31,19 @@ class Snapshots:
     enforcement: Enforcement
     totals: EngineTotals
     store: CreditFlow | None
-    """The message store's stage credit, where there is one."""
+    """The message store's stage credit; None without storage."""
     lanes: Sequence[Lane]
     now: Callable[[], float]
     """Monotonic seconds."""
 
     def take(self, kind: str, identity: str | None) -> list[Snapshot]:
-        """Everything of a kind, or what has this name; [] for a kind that is not the engine's."""
+        """Return all rows of a kind, or only those with this name; [] for an unknown kind."""
         return [one for one in self.rows(kind, identity) if identity is None or one["name"] == identity]
 
     def rows(self, kind: str, identity: str | None = None) -> Iterator[Snapshot]:
-        """The same, each row made when it is asked for: a walk of copies, because others may have their turn between
-        two. What is gone by then has no row. With a name only queues and exchanges are looked up, and of the other
-        kinds all rows come."""
+        """Iterate over the rows of a kind; each row is built when it is requested. The iteration uses copies of the
+        lists, because other tasks may run between two rows. An object that is deleted meanwhile has no row. With
+        ``identity`` only queues and exchanges are looked up by name; other kinds give all rows."""
         match kind:
             case "queues":
                 return (self._queue(queue) for queue in self._queues(identity) if self._is_there(queue))
@@ -72,19 +71,20 @@ class Snapshots:
         return iter(())
 
     def declared(self) -> Mapping[str, Iterator[Snapshot]]:
-        """What definitions are made of, as it is at this moment, whatever comes or goes while the rows are read."""
+        """Return the rows that make up the definitions as of now, whatever is declared or deleted while the caller
+        reads them."""
         queues = [definition.declaration for definition in self.topology.queues.values()]
         other = {kind: self.rows(kind) for kind in ("exchanges", "bindings", "policies")}
         return {**other, "queues": map(_declared_queue, queues)}
 
     def _queues(self, name: str | None) -> Iterable[AnyQueue]:
-        """All, or the one of this name: a row is dear, so no others are made."""
+        """All queues, or the one of this name. Other rows are not built, because a row is expensive."""
         if name is None:
             return list(self.queues.values())
         return [self.queues[name]] if name in self.queues else []
 
     def _exchanges(self, name: str | None) -> list[ExchangeDeclaration]:
-        """The same of exchanges."""
+        """All exchanges, or the one of this name."""
         if name is None:
             return [exchange.declaration for exchange in self.topology.exchanges.values()]
         return [self.topology.exchanges[name].declaration] if name in self.topology.exchanges else []
@@ -93,8 +93,8 @@ class Snapshots:
         return self.queues.get(queue.name) is queue
 
     def queue_figures(self) -> Iterator[Snapshot]:
-        """Of each queue what changes all the time, and nothing that is dear to find out. A copy is walked: queues may
-        come and go meanwhile."""
+        """The figures of each queue that change often and are cheap to read. Iterates over a copy, because queues may
+        be declared or deleted meanwhile."""
         for queue in list(self.queues.values()):
             counters = queue.counters
             yield {
@@ -110,7 +110,8 @@ class Snapshots:
             }
 
     def idle_consumers(self) -> Iterator[tuple[str, bool]]:
-        """Of each queue that is no stream: whether it has messages and consumers, none of which may be handed one."""
+        """For each queue that is not a stream: whether it has ready messages and consumers, but none of the consumers
+        can take one."""
         for queue in list(self.queues.values()):
             if isinstance(queue, Queue):
                 consumers = queue.consumers
@@ -122,7 +123,7 @@ class Snapshots:
         reading = queue.stage_credit.reading(self.now())
         return {
             **_declared_queue(declaration),
-            "queue_identity": definition.identity,  # "identity" would tell rows apart, and the name does that
+            "queue_identity": definition.identity,  # "identity" is reserved for what tells rows apart: the name
             "type": queue.options.type.value,
             **self.enforcement.shown(declaration),
             "messages_waiting": queue.inbox.waiting,
@@ -184,7 +185,8 @@ class Snapshots:
 
 
 def _oldest(queue: AnyQueue, now: float) -> float | None:
-    """The age of the oldest ready message. A stream has none: it keeps what was read long ago."""
+    """The age of the oldest ready message in seconds. None for a stream, because it keeps messages that were read long
+    ago."""
     age = queue.oldest_ready_seconds(now) if isinstance(queue, Queue) else None
     return None if age is None else round(age, 1)
 

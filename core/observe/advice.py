@@ -1,9 +1,9 @@
-"""The closed list of reasons, with what each means, where it shows and what to do: one table for all places.
+"""The closed list of reasons why a link waits: what each means, which figures show it and what to do about it.
 
-``headgate why``, its help and the page docs/operating/why-blocked.md are made of :data:`ADVICE`. No reason is without
-an entry: a test compares the table with :class:`core.interface.FlowReason`.
+``headgate why``, its help and the page docs/operating/why-blocked.md are made of :data:`ADVICE`. Every reason has an
+entry: a test compares the table with :class:`core.interface.FlowReason`.
 
-Texts are for people who operate a broker: no sentence here names a class or a module.
+The texts are for operators of a broker: they name no class and no module.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from core.interface import FlowReason
 
 
 class Edge(StrEnum):
-    """Where messages pass from one to the next, on the way from a publisher to a consumer."""
+    """A place where messages pass from one part to the next, on the way from a publisher to a consumer."""
 
     PUBLISHER_SESSION = "publisher -> session"
     SESSION_LINK = "session -> link"
@@ -36,12 +36,12 @@ class Edge(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What there is to say of one reason, whoever waits for it."""
+    """What to tell about one reason, on any link that waits for it."""
 
     direction: str
     """``in`` from publishers, ``out`` to consumers, or ``in, out``."""
     edge: Edge
-    """Where it acts on a link of AMQP 1.0; stage credit is AMQP 0.9.1's."""
+    """The edge on which the reason acts, on a link of AMQP 1.0; stage credit is AMQP 0.9.1's."""
     means: str
     shows: str
     """The figures that show it."""
@@ -162,12 +162,12 @@ ADVICE: Mapping[FlowReason, Advice] = MappingProxyType(
         ),
     }
 )
-"""In the order in which reasons go before each other."""
+"""In the order of precedence of the reasons."""
 
 
 class WaitsFor(StrEnum):
-    """What a queue has to get before it hands anything out. Not a reason why somebody is blocked: a queue is there to
-    keep what nobody takes yet."""
+    """What a queue needs before it hands messages out. This is no reason why a link is blocked: a queue is there to
+    keep messages that no consumer takes yet."""
 
     MESSAGE = "no message"
     CONSUMER = "no consumer"
@@ -194,11 +194,11 @@ QUEUE_ADVICE: Mapping[WaitsFor, tuple[str, str]] = MappingProxyType(
         ),
     }
 )
-"""What each means for a queue, and what to do."""
+"""For each: what it means for a queue, and what to do."""
 
 
 def help_text() -> str:
-    """All reasons with what to do, as a list in markdown, for the help of the command."""
+    """All reasons with what to do about them, as a list in markdown, for the help of the command."""
     return "\n".join(
         f"- `{reason.value}`: {advice.means} *What to do:* {advice.do}" for reason, advice in ADVICE.items()
     )

@@ -1,24 +1,24 @@
-"""Upper bounds of histograms whose counts others keep, and how such counts are shown.
+"""Upper bounds of histograms, and how counts that other modules keep by these bounds are shown.
 
-A count is kept for each bound, of what is not above it but above the one before, and one more for what is above all.
-Whoever counts finds the place by bisection.
+A count is kept for each bound, of the values that are not above it but above the bound before, and one more for values
+above all bounds. The counting code finds the place by bisection.
 """
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 LAG_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-"""Of wake-ups of the event loop that come late. 10 ms is what a turn may take, 50 ms is worth an alert."""
+"""Seconds by which wake-ups of the event loop come late. 10 ms is what a turn may take, 50 ms is worth an alert."""
 LINK_CREDIT = (0, 1, 10, 50, 100, 170, 256, 500, 1_000, 5_000, 10_000)
-"""Of links. 0 are those that must not send; 170 is what the broker gives to a publisher, 256 a batch of a queue."""
+"""Link credit of links. 0 is for links that must not send; 170 is the broker's for a publisher, 256 a queue's batch."""
 
 
 def cumulative(bounds: Sequence[float], counts: Iterable[int]) -> list[tuple[str, float]]:
-    """What Prometheus wants of a histogram: for each bound, and infinity, how many are not above it."""
+    """Cumulative buckets as Prometheus wants them: for each bound, and infinity, how many values are not above it."""
     names = [*map(_bound, bounds), "+Inf"]
     return [(name, float(count)) for name, count in zip(names, accumulate(counts), strict=True)]
 
 
 def _bound(bound: float) -> str:
-    """As prometheus-client spells a bound: a float, whatever it was."""
+    """A bound as prometheus-client writes it: always as a float."""
     return repr(float(bound))

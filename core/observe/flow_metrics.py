@@ -1,10 +1,11 @@
-"""Flow control as metrics: who stands still and for how long, what became of link credit, how chatty flows are.
+"""Metrics of flow control: what stands still and for how long, the balance of link credit, and counts of flow frames.
 
-Seconds come from the ledger of stalls and from sums that are kept where things stop and go on. What was granted,
-consumed, drained and withdrawn is kept by each link; :class:`core.observe.gathering.Gathered` has those of links that
-there are, and the totals of a protocol those of links that are gone.
+Seconds come from the ledger of stalls and from sums that are kept where things stop and go on. Each link counts the
+link credit that was granted, consumed, drained and withdrawn; :class:`core.observe.gathering.Gathered` adds up the
+present links, and a protocol's totals have the links that have ended.
 
-Series are bounded: by the addresses of which the ledger keeps totals, and by closed lists of everything else.
+Series are bounded: by the number of addresses for which the ledger keeps totals, and by closed lists of all other
+labels.
 """
 
 from collections import Counter
@@ -23,15 +24,15 @@ Key = TypeVar("Key")
 
 
 class FlowMetrics:
-    """What :class:`core.observe.metrics.BrokerMetrics` shows of flow control."""
+    """The part of :class:`core.observe.metrics.BrokerMetrics` that shows flow control."""
 
     def __init__(self, sources: MetricSources) -> None:
         self._sources = sources
         self._highest: dict[tuple[str, ...], int] = {}
-        """Of what is added up over links that come and go: see :meth:`_not_below`."""
+        """The highest values of totals that are added up over links that come and go: see :meth:`_not_below`."""
 
     def at_once(self) -> Iterator[Metric]:
-        """What needs no walk."""
+        """Yield the metrics that need no walk over rows."""
         yield from self._stalls()
         yield from self._windows_and_sockets()
         yield from self._frames()
@@ -44,8 +45,8 @@ class FlowMetrics:
         yield labelled("headgate_decode_errors_total", errors.items())
 
     def gone(self) -> dict[str, dict[str, int]]:
-        """The link credit of links that are gone, by direction. To be read before the walk: a link that goes meanwhile
-        is missing in this scrape then, and not in it twice."""
+        """The link credit of links that have ended, by direction. It must be read before the walk: a link that ends
+        during the walk is then missing in this scrape, rather than counted twice."""
         totals = {direction: dict.fromkeys(BALANCE, 0) for direction in ("in", "out")}
         for traffic in self._protocols:
             for direction, of in traffic.flow.link_credit.items():
@@ -54,7 +55,7 @@ class FlowMetrics:
         return totals
 
     def gathered(self, gathered: Gathered, gone: Mapping[str, Mapping[str, int]]) -> Iterator[Metric]:
-        """What was walked for."""
+        """Yield the metrics that are added up in the walk."""
         totals = {
             (direction, figure): self._not_below((direction, figure), links.balance[figure] + gone[direction][figure])
             for direction, links in gathered.links.items()
@@ -77,7 +78,7 @@ class FlowMetrics:
         return self._sources.traffic.values()
 
     def _not_below(self, key: tuple[str, ...], total: int) -> int:
-        """A total never goes down, also where a link went during the walk."""
+        """Keep a total from going down, also when a link ended during the walk."""
         self._highest[key] = max(total, self._highest.get(key, 0))
         return self._highest[key]
 

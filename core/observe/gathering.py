@@ -1,9 +1,9 @@
-"""What one scrape adds up over queues, links and stages: taken in row by row, so that others may work in between.
+"""The sums of one scrape over queues, links and stages, taken row by row so that other tasks may run in between.
 
-Only so many addresses are remembered by name, in the order in which they are met; the others are added up. The order is
-that of their creation, so an address keeps its series as long as it is there.
+A limited number of addresses gets figures by name, in the order in which they are met; the others are added up. That
+order is the order of their creation, so an address keeps its series as long as it exists.
 
-A row that names no number where one should be counts as 0.
+A row without a number where one is expected counts as 0.
 """
 
 from bisect import bisect_left
@@ -15,12 +15,12 @@ from core.observe.metric_families import OTHER
 
 Row = Mapping[str, object]
 BALANCE = ("granted", "consumed", "drained", "withdrawn", "unbalanced")
-"""Of link credit: what was granted and what became of it, and links of which that is not the same."""
+"""The balance of link credit: granted, what it was used for, and how many links have a sum that does not match."""
 
 
 @dataclass(slots=True)
 class QueueFigures:
-    """Of one queue, or of many together."""
+    """The figures of one queue, or the sums over many."""
 
     ready: int = 0
     unacked: int = 0
@@ -30,7 +30,7 @@ class QueueFigures:
     accepted: int = 0
 
     def add(self, row: Row) -> None:
-        """One more queue."""
+        """Add the figures of one more queue."""
         self.ready += _int(row, "messages_ready")
         self.unacked += _int(row, "messages_unacknowledged")
         self.consumers += _int(row, "consumers")
@@ -41,12 +41,12 @@ class QueueFigures:
 
 @dataclass(slots=True)
 class LinkFigures:
-    """Of the links of one direction."""
+    """The sums over the links of one direction."""
 
     count: int = 0
     link_credit: int = 0
     counts: list[int] = field(default_factory=lambda: [0] * (len(LINK_CREDIT) + 1))
-    """By link credit, as :mod:`core.observe.buckets` has it."""
+    """Counts of links by link credit, by the bounds in :mod:`core.observe.buckets`."""
     balance: dict[str, int] = field(default_factory=lambda: dict.fromkeys(BALANCE, 0))
 
 
@@ -56,18 +56,19 @@ class Gathered:
     def __init__(self, *, addresses_max: int) -> None:
         self.all_queues = QueueFigures()
         self.queues: dict[str, QueueFigures] = {}
-        """By name; under ``_other`` those beyond the limit, if there are any."""
+        """By name; queues beyond the limit, if there are any, under ``_other``."""
         self.links = {"in": LinkFigures(), "out": LinkFigures()}
         self.unconfirmed: dict[str, int] = {}
-        """Messages of publishers' links by address, likewise."""
+        """Unconfirmed messages of publishers' links, by address in the same way."""
         self.oldest: dict[str, dict[str, float]] = {"in": {}, "out": {}}
-        """Seconds that the oldest message of each address has waited to be settled; gauges of many are the largest."""
+        """Seconds that the oldest unsettled message of each address has waited; for several links, the largest
+        value."""
         self.blocked_seconds = {"reader": 0.0, "channel": 0.0, "queue": 0.0}
-        """Of stages that there are."""
+        """Time without stage credit of the present stages, by kind."""
         self._addresses_max = addresses_max
 
     def queue(self, row: Row) -> None:
-        """One queue."""
+        """Add one queue."""
         self.all_queues.add(row)
         name = self._name(str(row["name"]), self.queues)
         if name not in self.queues:
@@ -76,7 +77,7 @@ class Gathered:
         self.blocked_seconds["queue"] += _float(row, "blocked_seconds")
 
     def link(self, row: Row) -> None:
-        """One link."""
+        """Add one link."""
         direction = "in" if row["direction"] == "in" else "out"
         links = self.links[direction]
         credit = _int(row, "link_credit")
@@ -89,11 +90,11 @@ class Gathered:
             self._waits(direction, str(row["address"] or ""), row)
 
     def stage(self, row: Row) -> None:
-        """One stage of a connection."""
+        """Add one stage of a connection."""
         self.blocked_seconds[str(row["kind"])] += _float(row, "blocked_seconds")
 
     def _waits(self, direction: str, address: str, row: Row) -> None:
-        """What waits on a link to be settled."""
+        """Add the messages of a link that wait to be settled."""
         oldest = self.oldest[direction]
         name = self._name(address, oldest)
         oldest[name] = max(_float(row, "oldest_unsettled_seconds"), oldest.get(name, 0.0))
@@ -101,7 +102,7 @@ class Gathered:
             self.unconfirmed[name] = self.unconfirmed.get(name, 0) + _int(row, "unconfirmed")
 
     def _name(self, name: str, known: Mapping[str, object]) -> str:
-        """Where it is counted."""
+        """The name under which an address is counted."""
         if name in known:
             return name
         return name if len(known) - (OTHER in known) < self._addresses_max else OTHER

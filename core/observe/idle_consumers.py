@@ -1,21 +1,22 @@
-"""Consumers that could be busy and are not: the share of time in which a queue has messages and nobody takes one.
+"""Consumers that could be busy and are not: for each queue, the share of time with messages and no consumer to take
+them.
 
-Then each of its consumers has used up what it allowed (link credit, a prefetch count, a window, a socket that is not
-read), so it is not the queue that is slow. Each sample says of every queue whether that is so now; a ratio is the mean
-of about the last minute, newer samples counting for more.
+During that time each of its consumers has used up what it allowed (link credit, a prefetch count, a window, a socket
+that it does not read), so the consumers are slow and not the queue. Each sample notes for every queue whether that is
+so now. A ratio is the mean over about the last minute, in which newer samples count for more.
 
-Bound: ``addresses_max`` queues, the oldest of those that have a ratio; queues without one are not kept.
+Bound: ``addresses_max`` queues, the oldest of those with a ratio of :data:`RATIO_MIN` or more; no others are kept.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 SAMPLE_WEIGHT = 1 / 60
-"""Of one sample; there is one each second."""
+"""The weight of one sample; there is one each second."""
 RATIO_MIN = 0.001
-"""Less is nothing: six minutes after the last sample of a queue that stood still for long."""
+"""Lower ratios count as 0: six minutes after the last sample in which a queue stood still, if it did so for long."""
 SLICE = 1000
-"""Queues looked at between two pauses: 1 ms."""
+"""Queues visited between two pauses: 1 ms."""
 
 
 class IdleConsumers:
@@ -27,12 +28,12 @@ class IdleConsumers:
 
     @property
     def ratios(self) -> Mapping[str, float]:
-        """From 0 to 1, by queue; of queues that are left out it is 0, or not known."""
+        """The ratio of each queue, from 0 to 1; for queues that are not in the map it is 0 or not known."""
         return MappingProxyType(self._ratios)
 
     def sample(self, queues: Iterable[tuple[str, bool]]) -> Iterator[None]:
-        """Take one sample of every queue: its name, and whether it has messages that nobody may be handed. Yields
-        where others may go on."""
+        """Take one sample of every queue: its name, and whether it has messages that it may hand to no consumer. Yields
+        where other tasks may run."""
         ratios: dict[str, float] = {}
         for number, (name, idle) in enumerate(queues, start=1):
             before = self._ratios.get(name, 0.0)

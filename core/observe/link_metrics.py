@@ -1,5 +1,5 @@
-"""Single links as metrics, for whoever asks about some: never in an ordinary scrape, since links come and go and each
-would leave its series behind."""
+"""Metrics of single links, for a request that names some. They are never in an ordinary scrape, since links come and go
+and each would leave its series behind."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -14,14 +14,14 @@ PREFIX = "headgate_link_"
 
 
 class LinkMetrics:
-    """A collector that is told which links."""
+    """A collector for chosen links."""
 
     def __init__(self, connections: Callable[[str], Iterator[Sequence[Snapshot]]]) -> None:
-        """``connections`` gives the rows of a kind, connection by connection."""
+        """``connections`` yields the rows of a kind, connection by connection."""
         self._connections = connections
 
     def collect(self, address: str | None, limit: int) -> Iterator[Metric]:
-        """The links of an address, or of all addresses; the first so many."""
+        """Collect the first ``limit`` links of an address, or of all addresses."""
         rows = list(islice(self._links(address), limit))
         for family in ON_DEMAND:
             figure = family.name.removeprefix(PREFIX)

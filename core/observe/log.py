@@ -1,8 +1,8 @@
 """The log: one line per event on standard error, written by a thread of its own.
 
-An event has an *id* (``connection-refused``), never a sentence, so that it can be counted and looked for;
-everything else is a key beside it: ``connection``, ``peer``, ``container_id``, ``reason``. What peers chose
-is escaped and cut.
+An event has an *id* (``connection-refused``), never a sentence, so that it can be counted and searched for. All other
+facts are keys beside it: ``connection``, ``peer``, ``container_id``, ``reason``. Values that peers chose are escaped
+and cut.
 
 The event loop never waits for standard error: lines go through a bounded queue to a thread, and when the
 queue is full they are dropped and counted. One event cannot flood the log: above its rate, lines are left
@@ -22,19 +22,19 @@ from structlog.typing import EventDict, FilteringBoundLogger, Processor, Wrapped
 from core.config.log import LogSettings
 
 TEXT_LENGTH_MAX = 256
-"""More of a value is cut: peers choose container-ids, addresses and error texts."""
+"""Characters of a value in the log: peers choose container-ids, addresses and error texts."""
 
 EVENTS_MAX = 1024
-"""Event ids that the rate limiter knows at once; ours are far fewer, so more would be a bug."""
+"""Event ids that the rate limiter keeps. The broker has far fewer, so reaching the limit would be a bug."""
 
 WINDOW_SECONDS = 1.0
 
 CLOSE_SECONDS_MAX = 1.0
-"""For the last lines, when the broker ends."""
+"""Time for the last lines, when the broker ends."""
 
 
 class RateLimiter:
-    """A processor: lets so many lines of each event through per second, and counts the others.
+    """A processor that lets a limited number of lines of each event through per second, and counts the others.
 
     A call may ask for a longer pause with the key ``at_most_every`` (in seconds).
     """
@@ -75,7 +75,7 @@ class _Window:
 
 
 def escape(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """A processor: what a peer chose cannot forge a line, move the cursor or fill the disk."""
+    """A processor that escapes and cuts values: a peer's text cannot forge a line, move the cursor or fill the disk."""
     for key, value in event.items():
         if isinstance(value, bytes):
             value = value[:TEXT_LENGTH_MAX].decode("ascii", "backslashreplace")
@@ -100,7 +100,7 @@ class LineWriter:
 
     def __init__(self, stream: TextIO, *, waiting_max: int) -> None:
         self.dropped = 0
-        """Lines that found the queue full."""
+        """Lines that were dropped because the queue was full."""
         self._stream = stream
         self._lines: queue.Queue[str | None] = queue.Queue(waiting_max)
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
@@ -116,11 +116,11 @@ class LineWriter:
     debug = info = warning = error = critical = msg
 
     def close(self) -> None:
-        """Write what waits, if that takes no longer than a moment."""
+        """Write the waiting lines, for at most :data:`CLOSE_SECONDS_MAX`."""
         try:
             self._lines.put(None, timeout=CLOSE_SECONDS_MAX)
         except queue.Full:
-            return  # nobody reads standard error; the daemon thread ends with the process
+            return  # standard error is not being read; the daemon thread ends with the process
         self._thread.join(CLOSE_SECONDS_MAX)
 
     def _run(self) -> None:
@@ -130,7 +130,7 @@ class LineWriter:
                 if self._lines.empty():
                     self._stream.flush()
             except (OSError, ValueError):
-                self.dropped += 1  # closed or broken: there is nobody to tell
+                self.dropped += 1  # closed or broken: no place is left to report it
 
 
 def processors(settings: LogSettings, *, json: bool, monotonic: Callable[[], float]) -> list[Processor]:
@@ -148,13 +148,13 @@ def processors(settings: LogSettings, *, json: bool, monotonic: Callable[[], flo
 
 
 class LogLevel:
-    """A processor: lets through what is at least as severe as its level, which may change at any time."""
+    """A processor that lets events of its level and more severe ones through. The level may change at any time."""
 
     def __init__(self, name: str) -> None:
         self._level = _number(name)
 
     def set(self, name: str) -> None:
-        """Another level, by its name in the configuration."""
+        """Set another level, by its name in the configuration."""
         self._level = _number(name)
 
     def __call__(self, logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
@@ -171,7 +171,8 @@ def _number(name: str) -> int:
 def open_log(
     settings: LogSettings, stream: TextIO, *, monotonic: Callable[[], float], level: LogLevel | None = None
 ) -> Iterator[FilteringBoundLogger]:
-    """A logger that writes to the stream, and the thread behind it. ``level`` is for who wants to change it."""
+    """Yield a logger that writes to the stream through a thread. ``level`` allows the caller to change the level
+    later."""
     json = settings.form == "json" or (settings.form == "auto" and not stream.isatty())
     writer = LineWriter(stream, waiting_max=settings.waiting_max)
     filtering = LogLevel(settings.level) if level is None else level

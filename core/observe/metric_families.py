@@ -1,10 +1,10 @@
-"""The metrics as data: names, types, labels, units and meanings. One table, from which the collector takes its
-families and ``docs/operating/metrics.md`` its rows; alert rules and dashboards are checked against it.
+"""The metrics as data: names, types, labels, units and meanings. The collector takes its families from this table and
+``docs/operating/metrics.md`` its rows; alert rules and dashboards are checked against it.
 
 A name that RabbitMQ has is spelled as there and means the same, so that dashboards and alerts keep working; where the
 meaning differs in a detail, the help says how. Everything else is ours and begins with ``headgate_``.
 
-Names, as usual with Prometheus: what only grows ends in ``_total``, units are base units and stand in the name.
+Names follow Prometheus: a counter's name ends in ``_total``, and units are base units and part of the name.
 """
 
 from collections.abc import Sequence
@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from enum import Enum
 
 OTHER = "_other"
-"""The address that stands for all those beyond ``metrics.addresses_max``. Gauges of the rest are added up here;
-counters of the rest are in the totals only, since a sum over changing addresses goes down."""
+"""The label of all addresses beyond ``metrics.addresses_max``. Gauges of these addresses are added up here. Their
+counters are in the totals only, since a sum over changing addresses goes down."""
 
 
 class MetricType(Enum):
-    """What a figure may do."""
+    """The kinds of metrics, by how a value may change."""
 
     COUNTER = "counter"
-    """Only grows, until the broker starts anew."""
+    """Only grows, until the broker restarts."""
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
     INFO = "info"
-    """Always 1: the labels are what it tells."""
+    """Always 1: the information is in the labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,14 @@ class Family:
     """All series of one name."""
 
     name: str
-    """As it is scraped; a histogram's series end in ``_bucket``, ``_sum`` and ``_count``."""
+    """The name in a scrape; a histogram's series add ``_bucket``, ``_sum`` and ``_count``."""
     type: MetricType
     help: str
     labels: tuple[str, ...] = ()
 
     @property
     def unit(self) -> str:
-        """The base unit, as the name tells it."""
+        """The base unit, taken from the name."""
         stem = self.name.removesuffix("_total")
         return next((unit for unit in ("seconds", "bytes") if stem.endswith(unit)), "count")
 
@@ -337,7 +337,7 @@ ON_DEMAND: Sequence[Family] = (
         "headgate_link_queue_grant", "Out: messages that the queue may still hand out", "link", "direction", "address"
     ),
 )
-"""Of single links: not in ``/metrics``, only where somebody asks for them."""
+"""Metrics of single links: not in ``/metrics``, only in answers to requests for them."""
 
 FAMILIES: Sequence[Family] = (
     *IDENTITY,
@@ -350,6 +350,6 @@ FAMILIES: Sequence[Family] = (
     *STORE,
     *SCRAPE,
 )
-"""Everything in ``/metrics``, in its order there."""
+"""All metrics in ``/metrics``, in their order there."""
 
 BY_NAME = {family.name: family for family in (*FAMILIES, *ON_DEMAND)}

@@ -1,6 +1,6 @@
-"""Where the metrics are read: handed in by whoever puts the process together.
+"""The sources of the metrics; the process hands them in.
 
-A module of its own, so that a broker that nobody scrapes does not load prometheus-client.
+This is a module of its own, so that a broker without scrapes does not load prometheus-client.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ Key = TypeVar("Key")
 
 
 class WatchedBroker(Observable, Protocol):
-    """The engine, as this module sees it."""
+    """The engine, as far as the metrics need it."""
 
     def queue_figures(self) -> Iterator[Snapshot]:
         """See :meth:`core.engine.broker.Broker.queue_figures`."""
@@ -83,31 +83,31 @@ class Logins(Protocol):
 
 
 class Counts(Protocol):
-    """What all connections of a protocol have done; see :class:`core.server.traffic.Traffic`."""
+    """What all connections of a protocol have done so far; see :class:`core.server.traffic.Traffic`."""
 
     @property
     def flow(self) -> FlowTotals: ...
     @property
     def logins(self) -> Logins: ...
     def counts(self) -> Mapping[str, float]:
-        """Single numbers, by name."""
+        """The counts that are single numbers, by name."""
 
 
 class Samples(Protocol):
-    """Who looks at the clock all the time; see :class:`core.server.sampler.Sampler`."""
+    """The lateness of the event loop and the times of alarms; see :class:`core.server.sampler.Sampler`."""
 
     @property
     def lag_counts(self) -> Sequence[int]:
-        """Wake-ups by how late they were, as :mod:`core.observe.buckets` has it."""
+        """Wake-ups by how late they were, by the bounds in :mod:`core.observe.buckets`."""
 
     @property
     def lag_seconds(self) -> float: ...
     def alarm_seconds(self) -> Mapping[str, float]:
-        """How long each alarm and notice has been on."""
+        """How long each alarm and notice has been on, in all."""
 
 
 class Ledger(Protocol):
-    """Who stands still; see :class:`core.observe.stalls.Stalls`."""
+    """The current stalls and blocked seconds; see :class:`core.observe.stalls.Stalls`."""
 
     @property
     def lasting(self) -> Sequence[Stall]: ...
@@ -117,20 +117,20 @@ class Ledger(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricSources:
-    """Where everything is read."""
+    """All sources of the metrics."""
 
     broker: WatchedBroker
     server: Observable
     connections: Callable[[str], Iterator[Sequence[Snapshot]]]
-    """The rows of a kind ("link_figures", "stages"), connection by connection."""
+    """Yields the rows of a kind ("link_figures", "stages"), connection by connection."""
     traffic: Mapping[str, Counts]
-    """By protocol, named as RabbitMQ does in its labels: ``amqp10``, ``amqp091``."""
+    """The counts of each protocol, by the names in RabbitMQ's labels: ``amqp10``, ``amqp091``."""
     lanes: Sequence[Lane]
     lag: Samples
     stalls: Ledger
     full_sockets: StandingTime
-    """Connections whose peer does not read."""
+    """Connections whose peer does not read its socket."""
     idle_consumers: Callable[[], Mapping[str, float]]
     """See :attr:`core.observe.idle_consumers.IdleConsumers.ratios`."""
     monotonic: Callable[[], float]
-    """Seconds, by the clock of everybody who says since when something stands still."""
+    """Seconds, from the same clock by which stalls and standing times are reported."""

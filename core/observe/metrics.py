@@ -1,12 +1,12 @@
-"""The broker's metrics: read from plain counters and rows when somebody scrapes, and at no other time.
+"""The broker's metrics. They are read from plain counters and rows during a scrape, and at no other time.
 
-The collector is an iterator of families. What takes long, going through all queues and links, is done in slices between
-the families that take nothing, so whoever walks the iterator and lets others work between two steps holds up the event
-loop for some milliseconds at a time. A scrape is therefore no snapshot of one moment; each of its totals is.
+The collector is an iterator of families. The walk over all queues and links takes long, so it is done in slices between
+the families that need no walk. A caller that lets other tasks run between two steps of the iterator blocks the event
+loop for some milliseconds at a time. So a scrape is no snapshot of one moment; each total in it is from one moment.
 
-Totals that only grow come from counters that outlive what they count. Where a part has to be added up over what there
-is now (time without stage credit), the part of what is gone is read before the walk: what ends meanwhile is missing in
-this scrape, and the total then stays as it was. It never goes down.
+Totals that only grow come from counters that outlive what they count. Some totals have to be added up over present
+things (time without stage credit). For these the part of ended things is read before the walk: a thing that ends
+meanwhile is missing in this scrape, and the total then stays as it was. It never goes down.
 
 This module must not know protocols, sockets or the loop.
 """
@@ -28,10 +28,10 @@ from core.observe.samples import histograms, labelled, single
 from core.store.lane import BATCH_RECORDS, SYNC_SECONDS
 
 SLICE_ROWS = 500
-"""Rows taken in between two families: 2 to 5 ms, most of it for making the rows. About 70 families are known at once,
-so 35,000 rows are taken in before a step takes more."""
+"""Rows taken in between two families: 2 to 5 ms, most of it for making the rows. About 70 families need no walk, so
+35,000 rows are taken in before a step takes more."""
 VIRTUAL_HOST = "/"
-"""There is one."""
+"""The only virtual host."""
 GLOBAL_PREFIX = "rabbitmq_global_"
 ALARM_GAUGES = {
     "rabbitmq_alarms_memory_used_watermark": "memory",
@@ -44,7 +44,7 @@ MEASURED = {
     "rabbitmq_disk_space_available_bytes": ("disk", "free"),
     "rabbitmq_disk_space_available_limit_bytes": ("disk", "limit"),
 }
-"""Where a figure stands among the rows of alarms. One that was never measured is left out."""
+"""Where each figure is in the rows of alarms. A figure that was never measured is left out."""
 REFUSALS = (
     ("being drained", "drain"),
     ("descriptors", "fds"),
@@ -52,19 +52,19 @@ REFUSALS = (
     ("before authentication", "unauthenticated"),
     ("connections", "limit"),
 )
-"""What the text of a refusal says, and what it is counted under; the first that fits."""
+"""Parts of the text of a refusal, and the label under which it is counted; the first match counts."""
 
 BEFORE_OPEN = ("pre_auth", "pre_open")
 """Stages of a connection that is not established yet."""
 
 
 class BrokerMetrics:
-    """A collector for prometheus-client: everything but single links."""
+    """A collector for prometheus-client, of everything except single links."""
 
     def __init__(
         self, sources: MetricSources, *, addresses_max: int, version: str, node: str, limits: Mapping[str, int]
     ) -> None:
-        """``limits`` are the configured ones, by what they limit: queues, exchanges, bindings, policies,
+        """``limits`` are the configured limits, by the things that they limit: queues, exchanges, bindings, policies,
         unauthenticated."""
         self._sources = sources
         self._flow = FlowMetrics(sources)
@@ -76,7 +76,7 @@ class BrokerMetrics:
         self._highest: dict[str, float] = {}
 
     def collect(self) -> Iterator[Metric]:
-        """All families, one by one, each with what there is when it is asked for."""
+        """Yield all families, one by one, each with the values at that moment."""
         began = self._sources.monotonic()
         gathered = Gathered(addresses_max=self._addresses_max)
         gone, link_credit_gone = self._blocked_seconds_of_gone(), self._flow.gone()
@@ -95,7 +95,7 @@ class BrokerMetrics:
         yield single("headgate_scrape_duration_seconds", self._sources.monotonic() - began)
 
     def _walk(self, gathered: Gathered) -> Iterator[None]:
-        """Go through everything; each step takes in a slice."""
+        """Take in all rows, a slice in each step."""
         rows = 0
         for queue in self._sources.broker.queue_figures():
             gathered.queue(queue)
@@ -111,11 +111,11 @@ class BrokerMetrics:
                     rows = 0
                     yield
 
-    # --- what is known at once -------------------------------------------------------------------------------
+    # --- families that need no walk ------------------------------------------------------------------------------
 
     def _at_once(self) -> Iterator[Metric]:
         yield from self._identity()
-        descriptors = self._row(self._sources.server, "descriptors")  # counts a directory, so once
+        descriptors = self._row(self._sources.server, "descriptors")  # counting them lists a directory, so once
         yield from self._connections(descriptors)
         yield from self._logins()
         yield from self._messages()
@@ -150,7 +150,7 @@ class BrokerMetrics:
         yield single("rabbitmq_channels_closed_total", opened - channels)
 
     def _refused_in_handshake(self) -> dict[str, float]:
-        """By the protocols, which know more than the server."""
+        """Refusals that protocols counted during the handshake, by reason."""
         protocols = self._sources.traffic.values()
         errors = [(stage, n) for of in protocols for (stage, _), n in of.flow.decode_errors.items()]
         return {
@@ -235,7 +235,7 @@ class BrokerMetrics:
         batches = [((lane.name,), cumulative(BATCH_RECORDS, lane.batch_counts), lane.written) for lane in lanes]
         yield histograms("headgate_store_batch_messages", batches)
 
-    # --- what had to be gathered -----------------------------------------------------------------------------
+    # --- families that need the walk -----------------------------------------------------------------------------
 
     def _gathered(self, gathered: Gathered, gone: Mapping[str, float]) -> Iterator[Metric]:
         yield from self._queues(gathered)
@@ -281,7 +281,7 @@ class BrokerMetrics:
         return labelled(name, [((stage,), time) for stage, time in self._highest.items()])
 
     def _blocked_seconds_of_gone(self) -> dict[str, float]:
-        """Time without stage credit, of stages that are no more."""
+        """Time without stage credit of stages that have ended."""
         counts = [traffic.counts() for traffic in self._sources.traffic.values()]
         return {
             "reader": sum(one["reader_blocked_seconds"] for one in counts),
@@ -299,7 +299,7 @@ def _by_queue(name: str, queues: Mapping[str, QueueFigures], figure: Callable[[Q
 
 
 def _refused(server: Snapshot) -> dict[str, float]:
-    """By reason; all of them always, so that the first refusal is seen as an increase."""
+    """Refusals by reason; every reason is always there, so that the first refusal shows as an increase."""
     counts = dict.fromkeys([*(reason for _, reason in REFUSALS), "other"], 0.0)
     refused = server["refused"]
     assert isinstance(refused, Mapping)

@@ -1,7 +1,7 @@
-"""The broker in a dozen numbers: how much goes through it, who is there, who stands still.
+"""The broker in a dozen numbers: message rates, connections, and what stands still.
 
-What a rate needs is remembered once a second, some integers each time. The rest is read when somebody looks, and going
-through all queues is done in slices. Whoever drives this calls :meth:`Overview.sample` each second.
+Once a second the counters behind the rates are remembered, some integers each time. The rest is read on request, and
+the walk over all queues is done in slices. A task of the process calls :meth:`Overview.sample` each second.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from core.observe.stalls import AFTER_S, Stall
 from core.slices import Walk
 
 RATE_SECONDS = 5
-"""Rates are means over so many samples: shorter ones flicker."""
+"""A rate is the mean over this many samples, one a second: over fewer it flickers."""
 LAG_SECONDS_KEPT = 60
 RATES = {
     "in": "messages_received",
@@ -23,27 +23,27 @@ RATES = {
     "confirmed": "messages_confirmed",
     "settled": "messages_acknowledged",
 }
-"""What a rate is called, and the count of :class:`core.server.traffic.Traffic` that it comes from."""
+"""The name of each rate, and the count of :class:`core.server.traffic.Traffic` from which it comes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewSources:
-    """Where it is read. The callables must be cheap, but for ``queues``."""
+    """The sources of the overview. The callables must be cheap, except ``queues``."""
 
     counts: Callable[[], Iterable[Mapping[str, float]]]
-    """Of each protocol, all that its connections have done."""
+    """The counts of each protocol since the start."""
     connections: Callable[[], int]
     links: Callable[[], int]
     alarms: Callable[[], Sequence[Snapshot]]
     stalls: Callable[[], Iterable[Stall]]
     queues: Callable[[], Iterator[Snapshot]]
-    """One by one."""
+    """Yields the queues one by one."""
     lag_counts: Callable[[], Sequence[int]]
     clock: Callable[[], Now]
 
 
 class Overview:
-    """Remembers the last minute."""
+    """The overview, with the samples of the last seconds."""
 
     def __init__(self, sources: OverviewSources) -> None:
         self._sources = sources
@@ -51,12 +51,12 @@ class Overview:
         self._lags: deque[list[int]] = deque(maxlen=LAG_SECONDS_KEPT + 1)
 
     def sample(self) -> None:
-        """Remember how far the counters are."""
+        """Remember the present values of the counters."""
         self._totals.append((self._sources.clock().monotonic, self._sums()))
         self._lags.append(list(self._sources.lag_counts()))
 
     def read(self) -> Walk[Snapshot]:
-        """The overview."""
+        """Return the overview."""
         queues = ready = unacked = consumers = 0
         for row in self._sources.queues():
             queues += 1
@@ -95,7 +95,8 @@ class Overview:
         return {rate: int(sums[rate]) for rate in RATES}
 
     def lag_at(self, share: float) -> float | None:
-        """How late the loop was at most in this share of its wake-ups: an upper bound in seconds; None above all."""
+        """The lateness that this share of the loop's wake-ups did not exceed: an upper bound in seconds; None above all
+        bounds."""
         if len(self._lags) < 2:
             return 0.0
         grown = [after - before for before, after in zip(self._lags[0], self._lags[-1], strict=True)]

@@ -1,4 +1,4 @@
-"""Families of prometheus-client from the table of families and plain values."""
+"""Functions that make families of prometheus-client from the table of families and plain values."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,12 +10,12 @@ LabelValues = Sequence[str]
 
 
 def single(name: str, value: float) -> Metric:
-    """A family without labels."""
+    """Make a family without labels."""
     return labelled(name, [((), value)])
 
 
 def labelled(name: str, values: Iterable[tuple[LabelValues, float]]) -> Metric:
-    """A family with a value for each list of label values, in the order of the table."""
+    """Make a family with a value for each list of label values, in the order of the table."""
     family = BY_NAME[name]
     metric = _empty(family)
     for labels, value in values:
@@ -24,7 +24,8 @@ def labelled(name: str, values: Iterable[tuple[LabelValues, float]]) -> Metric:
 
 
 def histograms(name: str, values: Iterable[tuple[LabelValues, Sequence[tuple[str, float]], float]]) -> Metric:
-    """A histogram for each list of label values, from its cumulative buckets and the sum of what was observed."""
+    """Make a histogram for each list of label values, from its cumulative buckets and the sum of the observed
+    values."""
     family = BY_NAME[name]
     metric = _empty(family)
     for given, buckets, total in values:

@@ -1,12 +1,12 @@
-"""Lines about stalls: those that somebody who reads a log wants to know of, and never more than so many.
+"""Log lines about stalls: only those that matter to a reader of the log, and a limited number of them.
 
-Flow control at work is no event. A stall is worth a line when it has lasted for ``log.stall_after``. Where only the
-consumer decides (its link credit, its window, its socket; that it is not the active one), waiting is what the consumer
-asked for, so ``log.consumer_stall_after`` is much longer. Of one link or reader at most one stall is told in
+Flow control at work is no event. A stall is logged when it has lasted for ``log.stall_after``. Where only the consumer
+decides (its link credit, its window, its socket; that it is not the active one), waiting is what the consumer asked
+for, so ``log.consumer_stall_after`` is much longer. Of one link or reader at most one stall is logged in
 ``log.stall_pause``, and of all together ``log.stalls_per_minute_max``; a line each minute says how many were left out.
 
-This is about the log alone: the ledger (:mod:`core.observe.stalls`) counts every stall to the end, and lists, metrics
-and flow events have all that last 50 ms.
+This limits only the log: the ledger (:mod:`core.observe.stalls`) counts every stall to the end, and lists, metrics and
+flow events have all stalls that last 50 ms.
 
 Bounds: a stall waits here while the ledger has it; a subject is remembered while a line about it is less than
 ``log.stall_pause`` old, which at most ``log.stalls_per_minute_max`` a minute are.
@@ -29,7 +29,8 @@ MINUTE_S = 60.0
 
 
 class StallLog:
-    """The :class:`core.observe.stalls.StallListener` that writes lines. Who drives the ledger calls :meth:`tell`."""
+    """The :class:`core.observe.stalls.StallListener` that writes lines. The task that drives the ledger calls
+    :meth:`tell`."""
 
     def __init__(self, log: FilteringBoundLogger, settings: LogSettings, clock: Callable[[], Now]) -> None:
         self._log = log
@@ -39,34 +40,34 @@ class StallLog:
             settings.stall_after: {},
             settings.consumer_stall_after: {},
         }
-        """By how long a stall must last: those that do not yet, in the order in which they began."""
+        """Stalls that have not lasted long enough yet, in the order in which they began, by how long they must last."""
         self._told: dict[StallSubject, Stall] = {}
-        """Those with a line about their beginning, so that there is one about their end."""
+        """Stalls whose beginning was logged, so that their end is logged too."""
         self._last: dict[str, float] = {}
-        """When there was a line about a link or reader, the oldest first."""
+        """The time of the last line about each link or reader, the oldest first."""
         self._minute = clock().monotonic
         self._lines = self._left_out = 0
-        """Since the minute began."""
+        """How many were logged and left out since the minute began."""
 
     def stall_started(self, stall: Stall) -> None:
-        """It may become worth a line."""
+        """Remember a stall that may last long enough for a line."""
         decided_by_consumer = stall.who.direction == "out" and stall.reason in CONSUMER_DECIDES
         after = self._settings.consumer_stall_after if decided_by_consumer else self._settings.stall_after
         self._waiting[after][stall.who] = stall
 
     def stall_ended(self, stall: Stall, now: Now) -> None:
-        """One line with the whole duration, for one that had a line."""
+        """Log the end with the whole duration, if the beginning was logged."""
         for waiting in self._waiting.values():
             waiting.pop(stall.who, None)
         if self._told.pop(stall.who, None) is not None:
             self._log.info("stall-ended", **_facts(stall), seconds=round(stall.seconds(now), 3))
 
     def look_failed(self, error: Exception) -> None:
-        """With the stack."""
+        """Log a failed look with its stack."""
         self._log.error("stall-look-failed", exc_info=error)
 
     def tell(self) -> Iterator[None]:
-        """Write what is due; yields where others may go on."""
+        """Write the lines that are due; yields where other tasks may run."""
         now = self._clock()
         if now.monotonic - self._minute >= MINUTE_S:
             self._begin_minute(now.monotonic)

@@ -1,15 +1,16 @@
-"""The ledger of stalls: who stands still now, since when, why and because of what, and the blocked seconds of all time.
+"""The ledger of stalls: what stands still now, since when, why and because of what, and all blocked seconds so far.
 
-Front ends report that a link or a reader is blocked and that it is not any more; what only the client decides (its
-window, its link credit, its socket) they find when they are asked to look. Nothing here is called per message.
+Front ends report when a link or a reader is blocked and when it is not any more. Stalls that depend only on the client
+(its window, its link credit, its socket) they find when the ledger asks them to look. Nothing here is called per
+message.
 
-Most stalls are over in milliseconds: that is flow control at work. They count in seconds and are told to nobody; what
-has lasted :data:`AFTER_S` is told to the listeners, once at its beginning and once at its end. Which of these are worth
-a line of the log is another question (:mod:`core.observe.stall_log`). Who drives the ledger
-calls :meth:`Stalls.look` and :meth:`Stalls.tell` a few times a second; both pause between slices.
+Most stalls are over in milliseconds: that is flow control at work. They count in the seconds, and listeners are not
+told. Listeners are told of a stall that has lasted :data:`AFTER_S`, once at its beginning and once at its end. Which of
+these get a line in the log is decided in :mod:`core.observe.stall_log`. A task calls :meth:`Stalls.look` and
+:meth:`Stalls.tell` a few times a second; both pause between slices.
 
-Invariants: a subject has one stall at most; blocked seconds never go down, whoever reads them and when; a listener
-hears of the end of exactly those stalls of whose beginning it has heard.
+Invariants: a subject has one stall at most; blocked seconds never go down, for any reader at any time; a listener hears
+of the end of exactly those stalls of whose beginning it has heard.
 
 Bounds: one stall for each link or reader; totals for ``addresses_max`` addresses, all others together.
 """
@@ -22,17 +23,17 @@ from core.clock import Now
 from core.interface import FlowReason, Snapshot, StallSubject
 
 AFTER_S = 0.05
-"""A stall is worth telling when it has lasted this long: ``amqp10.flow_reason.after`` has the same default."""
+"""Listeners are told of a stall that has lasted this long: ``amqp10.flow_reason.after`` has the same default."""
 ADDRESSES_MAX = 1000
 """Addresses with totals of their own: a few hundred bytes for each, and as many series in the metrics."""
 OTHER = "_other"
-"""Stands for all addresses beyond these."""
+"""The label of all addresses beyond these."""
 SLICE = 256
-"""Links looked at, or stalls told, between two pauses: 2 µs for each look and 20 µs for who hears of it."""
+"""Links looked at, or stalls told, between two pauses: 2 µs for each look and 20 µs for the listeners of each stall."""
 
 
 class Blocked(NamedTuple):
-    """What blocked seconds are counted by."""
+    """The labels by which blocked seconds are counted."""
 
     address: str
     direction: str
@@ -48,20 +49,20 @@ class Stall:
         self.who = who
         self.reason = reason
         self.culprit = culprit
-        """What has to change. It may become known better while the stall lasts."""
+        """What has to change. The ledger may learn it more exactly while the stall lasts."""
         self.since = since
         self.told = False
         self.counted_as: Blocked | None = None
-        """What its seconds are counted by; None before the first count."""
+        """The labels by which its seconds are counted; None before the first count."""
         self.counted_until = since.monotonic
-        """Monotonic time: what came before is in the ledger's seconds."""
+        """Monotonic time: seconds before it are in the ledger's totals already."""
 
     def seconds(self, now: Now) -> float:
-        """How long it has lasted."""
+        """How long it has lasted, in seconds."""
         return max(0.0, now.monotonic - self.since.monotonic)
 
     def row(self, now: Now) -> Snapshot:
-        """As plain values."""
+        """The stall as a row of plain values."""
         return {
             "identity": self.who.identity,
             "connection": self.who.connection,
@@ -78,20 +79,20 @@ class Stall:
 
 
 class StallListener(Protocol):
-    """Who hears of stalls that last."""
+    """A listener for stalls that last."""
 
     def stall_started(self, stall: Stall) -> None:
-        """One has lasted :data:`AFTER_S`."""
+        """A stall has lasted :data:`AFTER_S`."""
 
     def stall_ended(self, stall: Stall, now: Now) -> None:
-        """One that was told is over."""
+        """A stall whose beginning this listener was told of is over."""
 
     def look_failed(self, error: Exception) -> None:
-        """A bug of ours in one connection's look, which is not asked again; the others are."""
+        """A connection's look has raised, which is a bug of ours. It is not called again; the others are."""
 
 
 class Stalls:
-    """The only :class:`core.interface.StallWatch`."""
+    """The only implementation of :class:`core.interface.StallWatch`."""
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class Stalls:
         self._addresses: set[str] = set()
         self._current: dict[StallSubject, Stall] = {}
         self._untold: dict[StallSubject, Stall] = {}
-        """Those of the current ones, in the order in which they were reported."""
+        """The current stalls that listeners were not told of, in the order in which they were reported."""
         self._seconds: dict[Blocked, float] = {}
         self._looks: dict[Callable[[Now], Iterator[int]], None] = {}
 
@@ -140,27 +141,27 @@ class Stalls:
         else:
             self._looks.pop(look, None)
 
-    # --- for who drives it -----------------------------------------------------------------------------------------
+    # --- for the task that drives it -------------------------------------------------------------------------------
 
     def look(self) -> Iterator[None]:
-        """Let everybody who asked for it look at its links; yields where others may go on."""
+        """Call every registered look; yields where other tasks may run."""
         looked_at = 0
         for look in list(self._looks):
             if look not in self._looks:
-                continue  # gone during a pause
+                continue  # removed during a pause
             try:
                 for links in look(self._clock()):
                     looked_at += 1 + links
                     if looked_at >= SLICE:
                         looked_at = 0
                         yield
-            except Exception as error:  # a bug of ours, and not of the connections that are looked at next
+            except Exception as error:  # a bug of ours in this look; the other looks still run
                 self._looks.pop(look, None)
                 for listener in self._listeners:
                     listener.look_failed(error)
 
     def tell(self) -> Iterator[None]:
-        """Tell the listeners of the stalls that have lasted long enough; yields where others may go on."""
+        """Tell the listeners of the stalls that have lasted long enough; yields where other tasks may run."""
         now = self._clock()
         due = [stall for stall in self._untold.values() if stall.seconds(now) >= AFTER_S]
         for number, stall in enumerate(due, start=1):
@@ -172,16 +173,16 @@ class Stalls:
             if number % SLICE == 0:
                 yield
 
-    # --- for whoever looks -----------------------------------------------------------------------------------------
+    # --- for readers -----------------------------------------------------------------------------------------------
 
     @property
     def current(self) -> Mapping[StallSubject, Stall]:
-        """All stalls, the short ones among them."""
+        """All current stalls, the short ones too."""
         return MappingProxyType(self._current)
 
     @property
     def seconds(self) -> Mapping[Blocked, float]:
-        """Blocked seconds of all time, those of the stalls of now included."""
+        """All blocked seconds so far, those of current stalls included."""
         until = self._clock().monotonic
         for stall in self._current.values():
             self._count(stall, until)
@@ -189,21 +190,23 @@ class Stalls:
 
     @property
     def lasting(self) -> list[Stall]:
-        """Those that have lasted :data:`AFTER_S`: what is listed, logged and counted as standing still."""
+        """Current stalls that have lasted :data:`AFTER_S`: those that are listed, logged and counted as standing
+        still."""
         now = self._clock()
         return [stall for stall in self._current.values() if stall.seconds(now) >= AFTER_S]
 
     def rows(self) -> Iterator[Snapshot]:
-        """A row for each of :attr:`lasting`, made when it is asked for: some may be over by then."""
+        """A row for each of :attr:`lasting`, made when it is asked for; its stall may be over by then."""
         now = self._clock()
         return (stall.row(now) for stall in self.lasting)
 
     def snapshot(self, identity: str | None = None) -> list[Snapshot]:
-        """The same at once, or the one of this link or reader."""
+        """The same rows at once, or only the row of this link or reader."""
         return [row for row in self.rows() if identity in (None, row["identity"])]
 
     def _count(self, stall: Stall, until: float) -> None:
-        """A reader's clock may be ahead of the one that ends the stall: nothing is counted back, or twice."""
+        """Add its seconds up to ``until``. A reader's clock may be ahead of it; then nothing is subtracted or counted
+        twice."""
         more = until - stall.counted_until
         if more <= 0.0:
             return

@@ -1,15 +1,16 @@
-"""The last five minutes of links, sessions, channels and queues, a value a second: what the console draws.
+"""The last five minutes of links, sessions, channels and queues, with a value each second: the data of the console's
+charts.
 
-One ring of times belongs to all, and each thing has an array a series, written in the same places; so a sample costs
-some stores and no allocation. A sample is taken in slices; until it is whole, nobody sees any of it. What a sample does
-not meet has gone, and its time lines with it.
+All things share one ring of times. Each thing has an array per series, written at the same places, so a sample costs
+some stores and no allocation. A sample is taken in slices, and readers see it once it is complete. A thing that a
+sample does not meet has gone, and its time lines are dropped.
 
-Two figures are made here and stand nowhere else. *Rates* come from counters that only grow. *Blocked* is 1 in a sample
-during which a stall lasts; the mean of a minute estimates the share of blocked time within about 0.06, and, unlike a
-sum over stalls that were told, does not miss those that are short and many.
+Two figures exist only here. *Rates* come from counters that only grow. *Blocked* is 1 in a sample during which a stall
+lasts. Its mean over a minute estimates the share of blocked time within about 0.06. Unlike a sum over stalls that
+listeners were told of, it includes stalls that are short and many.
 
 Bounds: ``things_max`` of each kind, those that are met first, so the oldest; 301 samples; seven series at most. That is
-17 KiB for a thing. This module must not know clocks, tasks or protocols; rows come from whoever has them.
+17 KiB for a thing. This module must not know clocks, tasks or protocols; the process hands in the rows.
 """
 
 from array import array
@@ -24,29 +25,29 @@ from core.observe.stalls import Stall
 
 INTERVAL_S = 1.0
 SAMPLES = 300
-"""Five minutes: as long as somebody looks at a stall before asking ``why``."""
+"""Five minutes: as long as an operator looks at a stall before asking ``why``."""
 SLICE_ROWS = 200
 """Rows taken in between two pauses: 2 ms, most of it for making the rows."""
 RATE_SAMPLES = 5
-"""A rate to be shown as one number is the mean of so many seconds."""
+"""A rate that is shown as one number is the mean over this many seconds."""
 SHARE_SAMPLES = 60
-"""And the share of blocked time of so many."""
+"""A share of blocked time that is shown as one number is the mean over this many seconds."""
 _SLOTS = SAMPLES + 1
-"""One more than is shown: the one that is being written."""
+"""One more than is shown: the slot that is being written."""
 _SERIAL_MODULUS = 2**32
 """``delivery_count`` is a serial number of 32 bits [2.8.10]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is kept of a kind. Series are named as the fields they come from."""
+    """What is kept for a kind of things. Series are named like the fields from which they come."""
 
     gauges: tuple[str, ...]
     rates: Mapping[str, str] = field(default_factory=dict)
-    """Series and the counters that they come from. A counter may begin anew at 2^32."""
+    """The names of series, with the counters from which they come. A counter may wrap at 2^32."""
     name: str = "identity"
     blocked_by: str | None = None
-    """The field with the identity by which stalls know it; None for what no stall is about."""
+    """The field with the identity that stalls use; None for kinds that have no stalls."""
 
 
 KINDS: Mapping[str, Shape] = MappingProxyType(
@@ -95,20 +96,21 @@ class Timelines:
         clock: Callable[[], Now],
         things_max: int,
     ) -> None:
-        """``rows`` gives those of each kind, some at a time, always in the same order; ``stalls`` those of now."""
+        """``rows`` yields the rows of each kind, some at a time, always in the same order; ``stalls`` the current
+        stalls."""
         self._rows = rows
         self._stalls = stalls
         self._clock = clock
         self._things_max = things_max
         self._times = array("d", [0.0]) * _SLOTS
         self._taken = 0
-        """Samples that are whole."""
+        """The number of complete samples."""
         self._last = 0.0
-        """Monotonic time of the last one."""
+        """Monotonic time of the last sample."""
         self._tracks: dict[str, dict[str, _Track]] = {kind: {} for kind in KINDS}
 
     def sample(self) -> Iterator[None]:
-        """Take one sample; yields where others may go on. One at a time."""
+        """Take one sample; yields where other tasks may run. Only one sample at a time."""
         now = self._clock()
         passed = now.monotonic - self._last
         number = self._taken
@@ -143,10 +145,10 @@ class Timelines:
         for identity in [identity for identity, track in tracks.items() if track.seen != number]:
             del tracks[identity]
 
-    # --- for whoever looks -----------------------------------------------------------------------------------------
+    # --- for readers -----------------------------------------------------------------------------------------------
 
     def times_and_series(self, kind: str, identity: str) -> Snapshot | None:
-        """What there is of a thing, the oldest first; None for what has no time lines (yet)."""
+        """The times and series of a thing, the oldest first; None for a thing without time lines (yet)."""
         track = self._tracks.get(kind, {}).get(identity)
         if track is None or track.first >= self._taken:
             return None
@@ -160,11 +162,11 @@ class Timelines:
         }
 
     def rate(self, kind: str, identity: str) -> float:
-        """Messages a second over the last seconds; 0.0 where that is not known."""
+        """Messages a second over the last seconds; 0.0 when that is not known."""
         return self._mean(kind, identity, "rate", RATE_SAMPLES)
 
     def blocked_share(self, kind: str, identity: str) -> float:
-        """From 0.0 to 1.0, of the last minute; 0.0 where that is not known."""
+        """The share of blocked time in the last minute, from 0.0 to 1.0; 0.0 when that is not known."""
         return self._mean(kind, identity, "blocked", SHARE_SAMPLES)
 
     def _slots(self, values: Sequence[float], first: int) -> list[float | None]:

@@ -1,6 +1,7 @@
-"""Why somebody waits: the walk publisher, session, link, queue, store, consumer, to the first edge that blocks.
+"""Why traffic is held up: a walk along publisher, session, link, queue, store and consumer to the first edge that
+blocks.
 
-A walk over rows that others have shown, of a connection, a link or an address. Every answer is a map of
+The walk uses the rows of snapshots and starts at a connection, a link or an address. Every answer is a map of
 
 - ``subject``: a map of what was asked about, with its ``kind`` and ``identity``;
 - ``waits``: whether something holds it up now (an AMQP 0.9.1 connection: or has within the last second);
@@ -26,11 +27,11 @@ from core.row_walks import RowSource
 from core.slices import Walk, gathered, in_order
 
 LINKS_MAX = 200
-"""Links of one connection that are walked, those first that the ledger has: 0.2 ms for each."""
+"""Links of one connection that are walked, links with a stall first: 0.2 ms for each."""
 
 
 def why(source: RowSource, kind: str, identity: str) -> Walk[Snapshot | None]:
-    """The answer; None where there is none of that name, and for a kind that is none of :data:`core.rows.WHY_KINDS`.
+    """Return the answer; None where there is no such thing, and for a kind that is not in :data:`core.rows.WHY_KINDS`.
 
     An address is the name of a queue.
     """
@@ -65,7 +66,7 @@ def _connection_answer(rows: Rows, connection: Snapshot, identity: str) -> Walk[
 
 
 def _of_links(rows: Rows, connection: Snapshot, identity: str) -> Walk[Snapshot]:
-    """An AMQP 1.0 connection waits where one of its links does."""
+    """Return the answer for an AMQP 1.0 connection: it waits when one of its links does."""
     yield from rows.gather("sessions", "links")
     stalled = {str(row.get("identity")) for row in rows.of("stalls", "connection", identity)}
     links = yield from in_order(

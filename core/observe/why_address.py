@@ -1,11 +1,13 @@
-"""What holds up the traffic of a queue: who waits to publish to it, who waits to consume, and what it waits for itself.
+"""What holds up the traffic of a queue: which publishers wait, which consumers wait, and what the queue itself waits
+for.
 
-The answer is that of the publisher or consumer whose reason goes before the others', and has besides ``waits_for``
+The answer is that of the publisher or consumer whose reason takes precedence. It also has ``waits_for``
 (:class:`core.observe.advice.WaitsFor`, or None), ``publishers`` and ``consumers``: maps of ``count``, ``waiting`` and
-``who``, those that have waited for longest. A queue that has messages and hands none out ``waits``, without a reason.
+``who``, which lists those that have waited for longest. A queue that has messages and hands none out ``waits``, without
+a reason.
 
-Publishers through an exchange are among them where a binding leads from it to the queue, whatever their routing keys.
-Consumers of AMQP 0.9.1 are counted, and what they wait for shows in ``waits_for``.
+Publishers through an exchange count when a binding leads from it to the queue, whatever their routing keys. Consumers
+of AMQP 0.9.1 are counted only; what they wait for shows in ``waits_for``.
 """
 
 from collections.abc import Sequence
@@ -19,11 +21,11 @@ from core.observe.why_verdict import in_short, nothing, worst
 from core.slices import Walk, gathered, in_order
 
 ENDS_MAX = 200
-"""Links of one queue that are walked in each direction, those first that the ledger has: 0.2 ms for each."""
+"""Links of one queue that are walked in each direction, links with a stall first: 0.2 ms for each."""
 
 
 def address_answer(rows: Rows, queue: Snapshot, name: str) -> Walk[Snapshot]:
-    """The whole answer, from rows of which lanes, stalls and consumers are gathered."""
+    """Return the whole answer. ``rows`` must have gathered lanes, stalls and consumers."""
     yield from rows.gather("sessions", "connections", "links", "channels")
     through_exchanges = yield from _through_exchanges(rows, name)
     links = yield from in_order(
@@ -51,7 +53,7 @@ def address_answer(rows: Rows, queue: Snapshot, name: str) -> Walk[Snapshot]:
 
 
 def _readers(rows: Rows, name: str) -> Walk[list[Snapshot]]:
-    """The connections of AMQP 0.9.1 that publish here."""
+    """The AMQP 0.9.1 connections that publish to this queue."""
     found: dict[str, Snapshot] = {}
     for channel in rows.all("channels"):
         connection = str(channel.get("connection"))
@@ -62,7 +64,7 @@ def _readers(rows: Rows, name: str) -> Walk[list[Snapshot]]:
 
 
 def _through_exchanges(rows: Rows, name: str) -> Walk[list[Snapshot]]:
-    """The links to exchanges from which bindings lead here."""
+    """The links to exchanges from which bindings lead to this queue."""
     links = [link for link in rows.all("links") if text(link, "exchange") is not None]
     if not links:
         return []
@@ -100,7 +102,7 @@ def _hops(
 
 
 def _blamed(hop: Hop, answers: Sequence[Snapshot]) -> Hop:
-    """With what the first of those who wait there waits for."""
+    """Return the hop with the reason of the first of these publishers or consumers that waits, if any waits."""
     found = worst(answers)
     reason = None if found is None else reason_of(found["reason"])
     if found is None or reason is None:
@@ -111,7 +113,7 @@ def _blamed(hop: Hop, answers: Sequence[Snapshot]) -> Hop:
 
 
 def _of_queue(queue: Snapshot, lacks: WaitsFor | None, hops: Sequence[Hop]) -> Snapshot:
-    """Where nobody is blocked: the queue itself may wait for somebody to take what it has."""
+    """Return the answer where no link is blocked: the queue itself may wait, for example for a consumer."""
     answer = nothing("", hops)
     if lacks is None:
         return answer

@@ -1,7 +1,9 @@
-"""What a walk consists of: the rows it looks at, and the hops it finds, each with its figures and a verdict of its own.
+"""The parts of a walk: the rows that it reads, and the hops that it finds, each with its figures and a verdict of its
+own.
 
-Rows come from elsewhere and may be of another version, or half gone: a field that is missing or of another type counts
-as not known, and nothing here raises for it. A hop whose figures are not known is ``unknown``, never ``ok``.
+Rows come from other parts of the broker and may be of another version or incomplete. A field that is missing or of
+another type counts as not known, and nothing here raises for it. A hop whose figures are not known is ``unknown``,
+never ``ok``.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +16,7 @@ from core.row_walks import RowSource
 from core.slices import Walk, at_a_stretch
 
 ENGINE_KINDS = ("queues", "lanes", "alarms")
-"""Their rows have a name, others an identity."""
+"""Kinds whose rows have a name; rows of other kinds have an identity."""
 KEYS = {
     "stalls": ("connection", "address"),
     "links": ("connection", "queue"),
@@ -22,11 +24,11 @@ KEYS = {
     "consumers": ("queue",),
     "bindings": ("destination",),
 }
-"""What rows are found by, besides their own name or identity."""
+"""The fields by which rows of a kind are found, besides their own name or identity."""
 
 
 class Verdict(StrEnum):
-    """What is to be said of one hop."""
+    """The verdict about one hop."""
 
     OK = "ok"
     BLOCKING = "blocking"
@@ -39,39 +41,39 @@ class Finding:
 
     reason: FlowReason
     culprit: str
-    """What has to change, in the words of the ledger of stalls."""
+    """What has to change, in the terms of the ledger of stalls."""
     says: str
-    """A clause for a person, with the figures; no full stop."""
+    """A clause for the operator, with the figures; no full stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hop:
-    """One edge that was looked at."""
+    """One edge that the walk has looked at."""
 
     edge: Edge
     numbers: Snapshot
     finding: Finding | None = None
     known: bool = True
-    """Its figures were there."""
+    """Whether its figures were there."""
     stands: bool = False
-    """Nothing passes, for no reason of the closed list."""
+    """Whether no messages pass although no reason of the closed list holds."""
     says: str = ""
-    """What is worth saying of it where nothing blocks."""
+    """A remark for the case that nothing blocks."""
 
     @property
     def blocks(self) -> bool:
-        """Idleness is none."""
+        """Whether it blocks. Idleness (``no-message``) does not."""
         return self.stands or (self.finding is not None and self.finding.reason is not FlowReason.NO_MESSAGE)
 
     @property
     def verdict(self) -> Verdict:
-        """Of this edge alone."""
+        """The verdict about this edge alone."""
         if self.blocks:
             return Verdict.BLOCKING
         return Verdict.OK if self.known else Verdict.UNKNOWN
 
     def shown(self) -> Snapshot:
-        """As plain values."""
+        """The hop as plain values."""
         return {
             "edge": self.edge.value,
             "verdict": self.verdict.value,
@@ -81,13 +83,13 @@ class Hop:
         }
 
     def blamed(self, finding: Finding) -> "Hop":
-        """The same, with this as what holds here."""
+        """The same hop, with this finding."""
         return replace(self, finding=finding)
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of one look: nothing is asked for twice. Of kinds of which there may be many, all are gathered first."""
+    """The rows of one look. None is read twice; of kinds that may have many rows, all are gathered first."""
 
     source: RowSource
     _kinds: dict[str, list[Snapshot]] = field(default_factory=dict)
@@ -96,7 +98,7 @@ class Rows:
     _counts: dict[tuple[str, str, str, Callable[[Snapshot], bool]], int] = field(default_factory=dict)
 
     def gather(self, *kinds: str) -> Walk[None]:
-        """Read every row of these kinds."""
+        """Read all rows of these kinds."""
         for kind in kinds:
             rows = self._kinds[kind] = []
             indexes: dict[str, dict[str, list[Snapshot]]] = {key: {} for key in (_own_key(kind), *KEYS.get(kind, ()))}
@@ -108,7 +110,7 @@ class Rows:
                 yield
 
     def all(self, kind: str) -> list[Snapshot]:
-        """Every row of a gathered kind."""
+        """All rows of a gathered kind."""
         return self._kinds[kind]
 
     def of(self, kind: str, key: str, value: str | None) -> list[Snapshot]:
@@ -116,7 +118,7 @@ class Rows:
         return [] if value is None else self._found[kind, key].get(value, [])
 
     def count(self, kind: str, key: str, value: str | None, wanted: Callable[[Snapshot], bool]) -> int:
-        """How many of these are wanted: counted once, however many links ask."""
+        """How many of these are wanted: counted once, however many links need the number."""
         if value is None:
             return 0
         counted = self._counts.get((kind, key, value, wanted))
@@ -125,7 +127,8 @@ class Rows:
         return counted
 
     def one(self, kind: str, identity: str | None) -> Snapshot:
-        """The row of this name; an empty one where there is none. Of a kind that is not gathered few are looked at."""
+        """The row of this name; an empty one when there is none. Cheap for a kind that is not gathered only if it has
+        few rows."""
         if identity is None:
             return {}
         if kind in self._kinds:
@@ -135,7 +138,7 @@ class Rows:
         return self._ones[kind, identity]
 
     def find(self, kind: str, identity: str) -> Walk[Snapshot]:
-        """The same of a kind of which many may be looked at."""
+        """The same for a kind that may have many rows, in slices."""
         for row in self.source.rows(kind, identity):
             if row.get(_own_key(kind)) == identity:
                 return row
@@ -148,24 +151,24 @@ def _own_key(kind: str) -> str:
 
 
 def number(row: Snapshot, key: str) -> int | float | None:
-    """A figure; None where it is not known."""
+    """A figure of a row; None when it is not known."""
     value = row.get(key)
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def count(row: Snapshot, key: str) -> int | float:
-    """A figure of which not known means none."""
+    """A figure of a row; 0 when it is not known."""
     return number(row, key) or 0
 
 
 def text(row: Snapshot, key: str) -> str | None:
-    """A word; None where it is not known, or empty."""
+    """A text of a row; None when it is not known, or empty."""
     value = row.get(key)
     return value if isinstance(value, str) and value else None
 
 
 def texts(row: Snapshot, key: str) -> tuple[str, ...]:
-    """Words; none where they are not known."""
+    """A list of texts of a row; empty when it is not known."""
     value = row.get(key)
     return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
 
@@ -176,16 +179,16 @@ def figures(row: Snapshot, *keys: str) -> Snapshot:
 
 
 def known(row: Snapshot, *keys: str) -> bool:
-    """All of these are figures."""
+    """Whether all of these fields are numbers."""
     return all(number(row, key) is not None for key in keys)
 
 
 def reason_of(word: object) -> FlowReason | None:
-    """The reason of this name; None where there is no such one."""
+    """The reason with this name; None when there is no such reason."""
     return next((reason for reason in FlowReason if reason.value == word), None)
 
 
 def first_reason(findings: Iterable[Finding]) -> Finding | None:
-    """The one that is named, of all that hold."""
+    """The finding whose reason takes precedence; None when there are none."""
     order = list(FlowReason)
     return min(findings, key=lambda finding: order.index(finding.reason), default=None)

@@ -1,10 +1,10 @@
 """The walk of one AMQP 1.0 link, hop by hop in the direction of the messages, by its figures alone.
 
 From a publisher: publisher, session, link, queue (or exchange), store, consumers. To a consumer: publishers, queue,
-link, session, consumer. What a front end decides is decided again here from what its rows show; that both agree, and
-agree with the ledger of stalls, is shown for every reason by tests/core/observe/test_why_reasons.py.
+link, session, consumer. Front ends decide in their own code why a link waits; this module derives the same from their
+rows. tests/core/observe/test_why_reasons.py shows for every reason that both agree with each other and with the ledger.
 
-Who waits for what stands in docs/flow-reasons; a link that has link credit left waits for an alarm at most.
+docs/flow-reasons lists the reasons; a link that has link credit left can only wait for an alarm.
 """
 
 from collections.abc import Collection, Iterator
@@ -15,19 +15,19 @@ from core.observe.why_chain import Finding, Hop, Rows, count, figures, first_rea
 from core.observe.why_verdict import verdict
 
 LANES = {"classic": "classic", "quorum": "quorum", "stream": "streams"}
-"""Which lane of the store keeps the messages of a queue type."""
+"""The lane of the store that keeps the messages of each queue type."""
 ALARM_FIGURES = ("used", "limit", "free", "free_limit")
 DRAINED = Finding(reason=FlowReason.DRAIN_MODE, culprit="operator", says="the broker is being drained for a stop")
 PAUSED = Finding(reason=FlowReason.PAUSED, culprit="operator", says="an operator has paused it")
 
 
 def walk(rows: Rows, link: Snapshot) -> list[Hop]:
-    """All hops of a link."""
+    """Return all hops of a link."""
     return list(_from_publisher(rows, link) if link.get("direction") == "in" else _to_consumer(rows, link))
 
 
 def link_answer(rows: Rows, link: Snapshot) -> Snapshot:
-    """The whole answer."""
+    """Return the whole answer for a link."""
     identity = text(link, "identity")
     connection = rows.one("connections", text(link, "connection"))
     subject: Snapshot = {"kind": "links", "identity": identity}
@@ -37,13 +37,13 @@ def link_answer(rows: Rows, link: Snapshot) -> Snapshot:
 
 
 def described(link: Snapshot) -> str:
-    """Which link, in a few words."""
+    """A short description of a link."""
     what = "publishes to" if link.get("direction") == "in" else "consumes from"
     return f"link {link.get('identity')} ({what} {where(link)})"
 
 
 def where(link: Snapshot) -> str:
-    """The other end of a link inside the broker, in the words of the ledger of stalls."""
+    """The other end of a link inside the broker, in the terms of the ledger of stalls."""
     for kind in ("queue", "exchange"):
         if text(link, kind) is not None:
             return f"{kind} {link[kind]}"
@@ -82,7 +82,7 @@ def _publisher_session(rows: Rows, link: Snapshot) -> Hop:
 
 
 def alarm_finding(rows: Rows, alarms: tuple[str, ...], numbers: Snapshot) -> Finding | None:
-    """What holds under these alarms; their figures are put to the others."""
+    """The finding when one of these alarms is on; the alarms' figures are added to ``numbers``."""
     found = []
     if FlowReason.DRAIN_MODE.value in alarms:
         found.append(DRAINED)
@@ -151,12 +151,12 @@ def _full(link: Snapshot, queue: Snapshot) -> str:
 
 
 def _used_up(link: Snapshot) -> bool:
-    """Known to have no link credit."""
+    """Whether the link is known to have no link credit."""
     return number(link, "link_credit") == 0
 
 
 def store_hop(rows: Rows, queue: Snapshot, link: Snapshot) -> Hop:
-    """Whether the messages of a link, or those of a queue (an empty link), wait for the disk."""
+    """The hop to the disk: whether the messages of a link wait for it, or those of a queue (with an empty link)."""
     lane = rows.one("lanes", LANES.get(str(queue.get("type"))))
     numbers = figures(link, "unsynced")
     numbers |= figures(lane, "staged_bytes", "records_not_synced", "sync_wanted", "last_sync_seconds", "failed")
@@ -211,7 +211,7 @@ def _queue_link(link: Snapshot, queue: Snapshot) -> Hop:
 
 
 def _of_granted(link: Snapshot, ready: float | None) -> Finding | None:
-    """Why a client that has granted link credit gets nothing for it."""
+    """Why a client that has granted link credit gets no message for it; None when there is no such reason."""
     if FlowReason.DRAIN_MODE.value in texts(link, "held_up_by"):
         return DRAINED
     if link.get("paused") is True:
@@ -264,7 +264,7 @@ def _session_consumer(rows: Rows, link: Snapshot) -> Hop:
 
 
 def publishers_hop(queue: Snapshot, waiting: int) -> Hop:
-    """What comes into a queue, of whose publishers so many wait."""
+    """The hop of the messages that come into a queue; ``waiting`` of its publishers wait."""
     numbers = figures(queue, "publishers", "published", "messages_waiting")
     says = "" if count(queue, "publishers") else "no link publishes to this queue alone"
     if queue:
@@ -275,10 +275,10 @@ def publishers_hop(queue: Snapshot, waiting: int) -> Hop:
 
 
 def waits_for(queue: Snapshot, consumers: Collection[Snapshot], links: Collection[Snapshot]) -> WaitsFor | None:
-    """None while it hands messages out, and where nothing is known of it. ``links``: the consumers of AMQP 1.0 among
-    all of them.
+    """What a queue waits for; None while it hands messages out, and when it is not known. ``links`` are the consumers
+    of AMQP 1.0 among all of them.
 
-    A stream hands out the same messages again and again, to each consumer its own: it waits for nobody.
+    A stream hands the same messages to each consumer again, so it waits for no consumer.
     """
     if not queue or queue.get("type") == "stream":
         return None
@@ -296,7 +296,8 @@ def waits_for(queue: Snapshot, consumers: Collection[Snapshot], links: Collectio
 
 
 def consumers_hop(rows: Rows, queue: Snapshot, *, full: bool) -> Hop:
-    """What goes out of a queue, as its publishers see it. ``full``: this is why the queue is at its limit."""
+    """The hop of the messages that leave a queue, as its publishers see it. ``full``: the queue is at its limit because
+    of it."""
     numbers = consumers_figures(rows, queue)
     consumers = count(numbers, "consumers")
     says = f"{consumers} consumers" if consumers else WaitsFor.CONSUMER.value
@@ -309,7 +310,7 @@ def consumers_hop(rows: Rows, queue: Snapshot, *, full: bool) -> Hop:
 
 
 def consumers_figures(rows: Rows, queue: Snapshot) -> Snapshot:
-    """What all consumers of a queue have, and may get."""
+    """The figures of all consumers of a queue: their messages, and how many of them have a queue grant."""
     numbers = figures(queue, "messages_ready", "messages_unacknowledged", "consumers")
     if queue:
         numbers["consumers_with_grant"] = rows.count("consumers", "queue", text(queue, "name"), _has_grant)

@@ -1,7 +1,7 @@
-"""What holds up the publishing of an AMQP 0.9.1 connection: stage credit and alarms, found in the snapshots.
+"""What holds up the publishing of an AMQP 0.9.1 connection: stage credit and alarms, found in snapshots.
 
-The verdict is that of :mod:`core.credit_flow.diagnosis`: the bottleneck is the first stage after the last one that is
-marked. Marks last a second, so a connection that is stopped many times a second waits all the time. Its answer has
+The verdict is that of :mod:`core.credit_flow.diagnosis`: the bottleneck is the first stage behind the last marked one.
+Marks last a second, so a connection that is stopped many times a second counts as waiting all the time. Its answer has
 three fields of its own: ``state``, ``stage`` and ``names`` (which stage is the bottleneck, and where).
 """
 
@@ -16,17 +16,17 @@ from core.observe.why_link import alarm_finding
 from core.observe.why_verdict import verdict
 
 NAMES_MAX = 3
-"""Of channels or queues that a culprit names, as in the ledger of stalls."""
+"""How many channels or queues a culprit names, as in the ledger of stalls."""
 EDGES = {SlowStage.CHANNEL: Edge.READER_CHANNEL, SlowStage.QUEUE: Edge.CHANNEL_QUEUE, SlowStage.STORE: Edge.QUEUE_STORE}
 
 
 def has_reader(connection: Snapshot) -> bool:
-    """It is a connection that stage credit brakes."""
+    """Whether the connection's publishing is limited by stage credit."""
     return "stage_credit_state" in connection
 
 
 def reader_answer(rows: Rows, connection: Snapshot) -> Snapshot:
-    """The whole answer."""
+    """Return the whole answer."""
     identity = str(connection.get("identity"))
     channels = rows.of("channels", "connection", identity)
     targets = {name: None for row in channels for name in texts(row, "publishes_to")}
@@ -39,7 +39,7 @@ def reader_answer(rows: Rows, connection: Snapshot) -> Snapshot:
     alarms = texts(connection, "alarms")
     stopped = connection.get("state") == ConnectionState.BLOCKED
     if alarms:
-        bottleneck = None  # an alarm goes before, and the marks may be what it left behind
+        bottleneck = None  # an alarm takes precedence, and the marks may be its effect
     hops = [_alarm_hop(rows, connection, alarms if stopped else ()), *_stage_hops(connection, channels, queues)]
     if bottleneck is not None:
         says = bottleneck.sentence.partition(". Typical")[0]
@@ -76,7 +76,7 @@ def _stage_hops(connection: Snapshot, channels: Sequence[Snapshot], queues: Sequ
 
 
 def _culprit(bottleneck: Bottleneck) -> str:
-    """In the words of the ledger."""
+    """The culprit, in the terms of the ledger of stalls."""
     if bottleneck.stage is SlowStage.STORE:
         return bottleneck.stage.value
     return f"{bottleneck.stage.value} {', '.join(bottleneck.names[:NAMES_MAX])}"

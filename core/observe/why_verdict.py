@@ -1,8 +1,9 @@
 """From hops and the ledger of stalls to one verdict: the first blocking edge, since when, and what to do.
 
-The ledger goes before the figures. It knows since when, it forgets nothing between two looks, and it is what the log,
-the metrics and the peer are told; the figures say where on the way it is, and what else there is. Where the ledger has
-nothing, the figures of this moment count: a wait shorter than 50 ms, or one that nobody has looked at yet.
+The ledger takes precedence over the figures. It knows since when a link waits, it misses nothing between two looks, and
+the log, the metrics and the peer are told the same. The figures show on which edge it is, and what other reasons hold.
+Where the ledger has no stall, the figures of this moment count: the wait is shorter than 50 ms, or was not looked at
+yet.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,14 +13,14 @@ from core.observe.advice import ADVICE, Edge
 from core.observe.why_chain import Finding, Hop, count, first_reason, number, reason_of, text
 
 OWN_EDGES = (Edge.SESSION_LINK, Edge.QUEUE_LINK)
-"""Whose remark is worth telling where nothing blocks: how much link credit there is."""
+"""Edges whose remark is shown when nothing blocks: it tells how much link credit there is."""
 
 SHOWN_MAX = 20
-"""Links that the answer for their connection or queue has one by one."""
+"""How many links are listed one by one in the answer for their connection or queue."""
 
 
 def verdict(who: str, hops: Sequence[Hop], stall: Snapshot) -> Snapshot:
-    """The fields that every answer has, but for its ``subject``. ``stall`` is the ledger's row, or empty."""
+    """Return the fields that every answer has, except ``subject``. ``stall`` is the ledger's row, or empty."""
     hops = confirmed(hops, stall)
     named = _named(hops, stall)
     if named is None:
@@ -44,15 +45,15 @@ def verdict(who: str, hops: Sequence[Hop], stall: Snapshot) -> Snapshot:
 
 
 def worst(answers: Iterable[Snapshot]) -> Snapshot | None:
-    """The one whose reason goes before the others', and of these the one that has waited for longest; None where
-    nobody waits."""
+    """The answer whose reason takes precedence, and of several with that reason the one that has waited for longest;
+    None when none waits."""
     order = [reason.value for reason in FlowReason]
     waiting = (answer for answer in answers if answer["waits"] is True)
     return min(waiting, key=lambda one: (order.index(str(one["reason"])), -count(one, "seconds")), default=None)
 
 
 def in_short(answers: Iterable[Snapshot]) -> Snapshot:
-    """How many wait, and who, in a line each: those first that have waited for longest."""
+    """How many wait, and a line for each of those that have waited for longest."""
     waiting = sorted((answer for answer in answers if answer["waits"] is True), key=lambda one: -count(one, "seconds"))
     keys = ("reason", "culprit", "since", "seconds", "edge", "sentence")
     who = [{"identity": _identity(answer), **{key: answer[key] for key in keys}} for answer in waiting[:SHOWN_MAX]]
@@ -65,7 +66,7 @@ def _identity(answer: Snapshot) -> object:
 
 
 def confirmed(hops: Sequence[Hop], stall: Snapshot) -> list[Hop]:
-    """The hops, with the ledger's reason at its place where the figures do not show it, or name another culprit."""
+    """Return the hops with the ledger's reason added where the figures do not show it, or name another culprit."""
     reason = reason_of(stall.get("reason"))
     if reason is None:
         return list(hops)
@@ -88,13 +89,13 @@ def _named(hops: Sequence[Hop], stall: Snapshot) -> Finding | None:
 
 
 def _others(hops: Sequence[Hop], named: Finding) -> list[str]:
-    """The reasons beside the one that is named."""
+    """The other reasons that hold."""
     reasons = {hop.finding.reason: None for hop in hops if hop.finding is not None and hop.blocks}
     return [reason.value for reason in reasons if reason is not named.reason]
 
 
 def nothing(sentence: str, hops: Sequence[Hop] = ()) -> Snapshot:
-    """Nothing blocks."""
+    """Return an answer that nothing blocks."""
     return {
         "waits": False,
         "reason": None,

@@ -1,7 +1,8 @@
-"""What an operator does with data that a start has set aside, and with definitions that nothing proves.
+"""What an operator can do with data that a start has set aside, and with definitions that no file proves.
 
-All of it is done in a data folder that no broker uses and that the caller keeps locked. Each step leaves a folder on
-which a broker starts: data that has come back and is not defined yet would be set aside once more.
+Every function here needs a data folder that no broker uses and that the caller keeps locked. Each step leaves a folder
+on which a broker starts. The order of the steps matters: data that has come back and is not defined yet would be set
+aside once more.
 """
 
 import os
@@ -33,11 +34,11 @@ from core.store.sealed_file import judged, write_image
 from core.store.store import marked_definitions
 
 OPEN_FILES = 8
-"""Files are read one after the other."""
+"""Open at the same time at most: files are read one after the other."""
 
 
 def chosen_entry(root: Path, name: str) -> Lost:
-    """The entry of this folder name, or of the queue of this name. Raises StoreRefused unless there is exactly one."""
+    """Return the entry with this folder name or queue name. Raises StoreRefused unless there is exactly one."""
     entries = list(lost_entries(root))
     found = [entry for entry in entries if entry.path.name == name] or [e for e in entries if e.name == name]
     if len(found) == 1:
@@ -48,7 +49,8 @@ def chosen_entry(root: Path, name: str) -> Lost:
 
 
 def adopt(root: Path, entry: Lost, *, name: str | None, new_identity: Callable[[], str]) -> str:
-    """Define the queue of an entry again, with its data. ``name``: another one than it had. Returns its name.
+    """Define the queue of an entry again, with its data, and return its name. ``name`` gives it another name than it
+    had.
 
     Raises StoreRefused, StoreDamaged, OSError.
     """
@@ -86,8 +88,8 @@ def discard(entry: Lost) -> None:
 
 
 def rebuild_definitions(root: Path) -> Iterator[str]:
-    """Make the queues anew from what their folders say, beside what a file of definitions proves. Yields lines that
-    say what was done and what was not. Raises StoreRefused, OSError."""
+    """Define the queues again from the descriptions in their folders, beside those that a file of definitions proves.
+    Yields lines for the operator: what was done and what was not. Raises StoreRefused, OSError."""
     both = [judged(root / name) for name in (DEFINITIONS_FILE, COPY_FILE)]
     proven = [file for file in both if file.seal is not None]
     best = max(proven, key=lambda file: file.seal.generation if file.seal else 0, default=None)
@@ -134,7 +136,7 @@ def _moved_aside(root: Path) -> Path:
 
 def _bring_back(root: Path, entry: Lost, number: int) -> None:
     with suppress(FileNotFoundError):
-        os.unlink(root / CHECKPOINT)  # it does not know the queue, so everything is to be read
+        os.unlink(root / CHECKPOINT)  # the checkpoint does not know this queue, so the next start must read everything
     if entry.kind == "classic":
         _bring_back_bodies(root, entry.path / BODIES)
     if entry.kind == "quorum":
@@ -148,7 +150,8 @@ def _bring_back(root: Path, entry: Lost, number: int) -> None:
 
 
 def _bring_back_bodies(root: Path, bodies: Path) -> None:
-    """Append what the message store has let go of, in a new file; a start drops what no message refers to."""
+    """Append the bodies that the message store had set aside to a new file. A start drops those that no message refers
+    to."""
     live = {body_id for file in (root / PERSISTENT).glob("*.rdq") for body_id, _ in _bodies(file)}
     numbers = [number for name in os.listdir(root / PERSISTENT) if (number := numbered(name, ".rdq")) is not None]
     target = root / PERSISTENT / f"{max(numbers, default=-1) + 1}.rdq"
@@ -170,7 +173,7 @@ def _bring_back_bodies(root: Path, bodies: Path) -> None:
 
 
 def _bodies(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Ids and payloads of the sound bodies in a file of the message store."""
+    """Yield the id and the payload of each sound body in a file of the message store."""
     for record in _records(path):
         if record.kind is Kind.BODY:
             body_id, _ = split_body(record.payload)
@@ -179,7 +182,7 @@ def _bodies(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _bring_back_commands(root: Path, commands: Path, number: int) -> None:
-    """Append the commands to the log, as those of the queue of this number, in a file behind the last."""
+    """Append the commands of the queue with this number to the command log, in a file behind the last."""
     folder = root / "quorum"
     numbers = [found for name in os.listdir(folder) if (found := numbered(name, ".log")) is not None]
     target = folder / f"{max(numbers, default=0) + 1}.log"

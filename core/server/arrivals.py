@@ -1,9 +1,9 @@
-"""When messages came that are not answered yet, run by run: for how long answers take, and for the oldest that waits.
+"""When each unanswered message of a publisher arrived: how long answers take, and how old the oldest unanswered one is.
 
-Each run is stamped with the time of the turn that brought it; neighbours of one turn share a stamp. Answers mostly come
-in order, and then cost one look. Numbers are the publisher's own and only grow.
+Each run is stamped with the time of the turn in which it arrived; neighbouring runs of one turn share a stamp. Answers
+mostly come in order, and then an answer looks at one stamp only. Message numbers are the publisher's own and only grow.
 
-Bound: :data:`STAMPS_MAX` stamps; what comes then while none is answered shares the newest.
+Bound: :data:`STAMPS_MAX` stamps. While that many messages wait unanswered, later ones share the newest stamp.
 """
 
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from core.server.flow_totals import Durations
 
 STAMPS_MAX = 512
-"""A link of AMQP 1.0 has 255 unanswered messages at most. A channel may have more, in as many turns of some
-milliseconds: this is a second or more of them."""
+"""A link of AMQP 1.0 has 255 unanswered messages at most. A channel may have more, from as many turns of some
+milliseconds each: this is a second or more of them."""
 
 
 class _Stamp:
-    """Messages that came at one time, ``first`` to ``last`` both inclusive."""
+    """Messages that arrived at one time, numbered ``first`` to ``last``, both inclusive."""
 
     __slots__ = ("at", "durable", "first", "last", "left")
 
@@ -24,24 +24,24 @@ class _Stamp:
         self.first = first
         self.last = last
         self.left = last - first + 1
-        """Of them, those that are not answered."""
+        """How many of them are not answered."""
         self.durable = durable
         self.at = at
 
 
 class Arrivals:
-    """Of one publisher."""
+    """The arrival times of one publisher's unanswered messages."""
 
     __slots__ = ("_durations", "_stamps")
 
     def __init__(self, durations: Mapping[bool, Durations]) -> None:
-        """``durations`` are told of each answer: by whether the messages are durable."""
+        """``durations`` has a histogram for durable messages and one for others; each answer is entered there."""
         self._durations = durations
         self._stamps: list[_Stamp] = []
         """A list, since most publishers have none or few: an empty deque takes ten times as much memory."""
 
     def came(self, first: int, n: int, *, durable: bool, now: float) -> None:
-        """So many messages came, with numbers beyond all before."""
+        """Note the arrival of ``n`` messages. Their numbers must be higher than all before."""
         stamps = self._stamps
         if stamps:
             newest = stamps[-1]
@@ -53,7 +53,7 @@ class Arrivals:
         stamps.append(_Stamp(first, first + n - 1, durable, now))
 
     def answered(self, first: int, last: int, now: float) -> None:
-        """These are answered, each for the first time; numbers that were not stamped are passed over."""
+        """Note that these messages are answered, each for the first time. Numbers without a stamp are ignored."""
         stamps = self._stamps
         for stamp in stamps:
             if stamp.first > last:
@@ -68,5 +68,5 @@ class Arrivals:
 
     @property
     def oldest(self) -> float | None:
-        """When the oldest that is not answered came (monotonic seconds)."""
+        """When the oldest unanswered message arrived (monotonic seconds); None when all are answered."""
         return self._stamps[0].at if self._stamps else None

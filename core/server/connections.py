@@ -1,4 +1,4 @@
-"""Who is connected: admission under the limits, and the way to find a connection again.
+"""The connections of a server: admission under the limits, and finding a connection by its name.
 
 A connection counts as *pending* from accept until its front end says that it is established. Pending ones are
 limited in all and per remote address, so that half-open connections cannot lock out the others.
@@ -28,7 +28,7 @@ class Connections:
         pending_per_host_max: int,
         changed: Callable[[int], None] = lambda count: None,
     ) -> None:
-        """``changed`` is told the number of connections whenever one comes or goes."""
+        """``changed`` is called with the number of connections whenever one opens or closes."""
         self._changed = changed
         self.connections_max = connections_max
         self.refusals = Refusals()
@@ -44,22 +44,22 @@ class Connections:
         return len(self._peers)
 
     def __iter__(self) -> Iterator["Peer"]:
-        """A copy is walked: peers may come and go meanwhile."""
+        """Iterate over a copy: peers may come and go meanwhile."""
         return iter(list(self._peers.values()))
 
     @property
     def pending(self) -> int:
-        """How many are not established yet."""
+        """How many connections are not established yet."""
         return self._pending_total
 
     def limit(self, *, connections_max: int, pending_max: int, pending_per_host_max: int) -> None:
-        """Other limits from now on. Whoever is there stays."""
+        """Set other limits from now on. Connections that are already there stay."""
         self.connections_max = connections_max
         self._pending_max = pending_max
         self._pending_per_host_max = pending_per_host_max
 
     def find(self, identity: str) -> "Peer | None":
-        """The connection of this name."""
+        """Return the connection with this name, or None."""
         return self._peers.get(identity)
 
     def refusal_reason(self, remote_host: str) -> str | None:
@@ -79,14 +79,15 @@ class Connections:
         return None
 
     def came(self, peer: "Peer") -> None:
-        """Accepted: it is pending."""
+        """Add a connection that was accepted; it is pending."""
         self._peers[peer.info.identity] = peer
         self._pending[peer.info.remote_host] += 1
         self._pending_total += 1
         self._changed(len(self._peers))
 
     def no_longer_pending(self, peer: "Peer") -> None:
-        """Established, or gone before it was. Called exactly once for each peer."""
+        """Count one pending connection less: it is established, or it closed before. Called exactly once for each
+        peer."""
         host = peer.info.remote_host
         self._pending_total -= 1
         self._pending[host] -= 1
@@ -94,7 +95,7 @@ class Connections:
             del self._pending[host]
 
     def gone(self, peer: "Peer") -> None:
-        """Its socket is closed."""
+        """Remove a connection whose socket is closed."""
         del self._peers[peer.info.identity]
         self._changed(len(self._peers))
         if not peer.established:
@@ -103,7 +104,7 @@ class Connections:
             self._none_left.set()
 
     async def none_left(self) -> None:
-        """Wait until everybody is gone."""
+        """Wait until there are no connections."""
         while self._peers:
             self._none_left = trio.Event()
             await self._none_left.wait()

@@ -1,7 +1,7 @@
 """The data folder of a running broker: opened, driven by a task for each lane, and left in order.
 
-Opening it may take long after an unclean stop, and happens before anybody is listened to. What a start found is logged:
-whoever reads the log after a crash learns what survived.
+Opening it may take long after an unclean stop, and happens before the broker listens. What a start found is logged, so
+that an operator who reads the log after a crash learns what survived.
 """
 
 import errno
@@ -54,13 +54,13 @@ from core.store.store import marked_definitions, open_store
 NO_SPACE = "no space in the store"
 """The source of a disk alarm that a write has raised, whatever the measured space is."""
 HOUSEKEEPING_SECONDS = 0.1
-"""How often it is seen whether there is garbage. A step is 1 MiB of copying, and others get their turn between two."""
+"""Seconds between two checks for garbage. One step copies 1 MiB, and the event loop serves peers between two steps."""
 RESERVE_SECONDS = 1.0
-"""How often the reserve is looked after. A lane that finds no space has half of it that soon."""
+"""Seconds between two looks at the reserve. A lane that finds no space gets half of it within this time."""
 DESCRIPTIONS_TOLD_MAX = 20
-"""Queues that a start names because their descriptions were not as they must be; the others are counted."""
+"""How many queues a start names in the log because their descriptions were wrong; the others are counted."""
 PROGRESS_SECONDS = 5.0
-"""How often a long recovery says how far it has come."""
+"""Seconds between two log lines about the progress of a long recovery."""
 
 
 class StartGivenUp(Exception):
@@ -68,7 +68,7 @@ class StartGivenUp(Exception):
 
 
 class OpenData:
-    """One open data folder and everything in it. ``storage`` is the engine's."""
+    """One open data folder and everything in it. ``storage`` is the interface for the engine."""
 
     def __init__(
         self,
@@ -82,11 +82,11 @@ class OpenData:
         encodings: Iterable[Origin] = tuple(Origin),
         stop_wanted: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``annotations`` knows how to keep what consumers add to messages, ``new_identity`` gives queues of an older
-        layout their identities, ``encodings`` are those of the messages that are understood.
+        """``annotations`` encodes what consumers add to messages. ``new_identity`` makes identities for queues of an
+        older layout. ``encodings`` are the message encodings that this broker understands.
 
         Blocks, for long after an unclean stop. Raises StoreRefused, StoreDamaged, StoreFailure, and StartGivenUp when
-        ``stop_wanted`` says so between two files: what was there is still there.
+        ``stop_wanted`` returns True between two files; then the data are as they were.
         """
         self._stop_wanted = stop_wanted
         self._settings = settings
@@ -126,7 +126,7 @@ class OpenData:
         began = self._clock().monotonic
         found = self._definitions.load()
         check_not_older(self._folder.path, self._definitions.generation, marked_definitions(self._disk))
-        with suppress(OSError):  # a full disk: the witness says less, and the start goes on
+        with suppress(OSError):  # the disk is full: the witness stays older, and the start goes on
             self._folder.remember_definitions(self._definitions.generation)
         ids = {queue.id: queue_kind(queue.declaration) for queue in found.queues}
         folders = list(queue_folders(self._folder.path))
@@ -188,7 +188,7 @@ class OpenData:
     # --- data and definitions, compared
 
     def _set_aside(self, kind: str, number: int, commands: Iterable[bytes] = ()) -> None:
-        """Data of a queue that is not defined, and was not deleted either. Raises StoreRefused."""
+        """Set aside the data of a queue that is neither defined nor deleted. Raises StoreRefused."""
         folder = folder_of(self._folder.path, kind, number)
         said = read_description(folder)
         entry = set_aside(self._folder.path, kind, number, folder, commands)
@@ -199,13 +199,13 @@ class OpenData:
             queue=None if said is None else said.queue.declaration.name,
             entry=str(entry),
         )
-        with suppress(PreconditionFailed):  # a full disk: the next start does it
+        with suppress(PreconditionFailed):  # the disk is full: the next start does it
             self._definitions.was_set_aside(number, left=kind == "quorum")
 
     def _see_to_folders(
         self, folders: Sequence[QueueFolder], ids: Mapping[int, str], deleted: AbstractSet[int]
     ) -> None:
-        """Remove what deleted streams and quorum queues have left; set aside what is unknown."""
+        """Remove the folders of deleted streams and quorum queues, and set aside folders of unknown ones."""
         for folder in folders:
             if folder.kind == "classic" or ids.get(folder.number) == folder.kind or not folder.path.exists():
                 continue
@@ -215,13 +215,13 @@ class OpenData:
                 self._set_aside(folder.kind, folder.number)
 
     def _forget_deleted(self, numbers: AbstractSet[int]) -> None:
-        """Of these queues this start has found nothing."""
+        """Forget these deleted queues: this start has found no data of them."""
         if numbers:
             with suppress(PreconditionFailed):
                 self._definitions.forget_deleted(sorted(numbers))
 
     def _describe(self, queues: Sequence[StoredQueue], folders: Sequence[QueueFolder]) -> None:
-        """Have each queue's folder say what it is of, now and whenever a queue is declared."""
+        """Write each queue's description into its folder, now and whenever a queue is declared."""
         said = {(folder.kind, folder.number): folder.description for folder in folders}
         generation = self._definitions.generation
         written = 0
@@ -255,18 +255,18 @@ class OpenData:
 
     @property
     def status(self) -> str:
-        """What the service manager is to show: data that waits to be adopted or discarded. Empty for none."""
+        """A line for the service manager about data that waits to be adopted or discarded; empty when there is none."""
         lost = sum(1 for _ in lost_entries(self._folder.path))
         return f"data of {lost} unknown queues is in lost+found: see headgate store lost" if lost else ""
 
     # --- serving
 
     def tasks(self, alarms: AlarmRegistry) -> list[Callable[[Callable[[], None]], Awaitable[None]]]:
-        """What drives the lanes beside the peers; see :data:`core.server.run.Background`."""
+        """The tasks that drive the lanes beside the peers; see :data:`core.server.run.Background`."""
         return [*(partial(self._drive, lane, alarms) for lane in self.lanes), self._keep_house, self._keep_reserve]
 
     async def _keep_house(self, turn: Callable[[], None]) -> None:
-        """Compact the message store bit by bit, and let go of what is written."""
+        """Compact the message store in small steps, forget staged bytes that are written, log passed-over damage."""
         while True:
             await trio.sleep(HOUSEKEEPING_SECONDS)
             self.say_passed_over()
@@ -274,7 +274,7 @@ class OpenData:
                 await trio.lowlevel.checkpoint()
 
     async def _keep_reserve(self, turn: Callable[[], None]) -> None:
-        """Hold space back while there is enough, and give half of it to the lanes when there is not."""
+        """Keep a reserve of disk space while there is enough, and give half of it to the lanes when there is not."""
         while True:
             await trio.sleep(RESERVE_SECONDS)
             await trio.to_thread.run_sync(self._reserve.adjust)
@@ -302,24 +302,26 @@ class OpenData:
         )
 
     def write_inline(self) -> bool:
-        """What the server's turn does between the engine and the sockets: small writes. True when there was one."""
-        wrote = [inline.write() for inline in self._inline.values()]  # each of them, not only up to the first
+        """Make the small writes of the server's turn, between the engine and the sockets. True when something was
+        written."""
+        wrote = [inline.write() for inline in self._inline.values()]  # a list: every lane writes, also after one has
         return any(wrote)
 
     def compact_step(self) -> bool:
-        """Some housekeeping in the store. True when there is more."""
+        """Do one step of housekeeping in the store. True when there is more to do."""
         self.storage.quorum.cleaner.look()
         return self.storage.store.compact_step()
 
     def sockets_changed(self, sockets_used: int) -> None:
-        """Sockets and files share the descriptors, and sockets go first."""
+        """Tell the store how many descriptors sockets use: they share the limit with files, and sockets go first."""
         allowed = files_allowed(total_limit(), sockets_used)
         self._disk.limit_open_files(min(self._settings.open_files_max, allowed))
 
     # --- the end
 
     async def leave_in_order(self, progressed: Callable[[], None]) -> None:
-        """Write and sync what is left, and what makes the next start quick. Raises StoreFailure, NoSpace."""
+        """Write and sync what is left, then the checkpoint that makes the next start quick. Raises StoreFailure,
+        NoSpace."""
         storage = self.storage
         self.say_passed_over()
         run_blocking = WorkerThreads()
@@ -337,7 +339,7 @@ class OpenData:
         self._reserve.adjust()
 
     def close(self) -> None:
-        """Let others use the folder."""
+        """Unlock the folder, so that another process can use it."""
         self._definitions.close()
         self._disk.close()
         self._reserve.close()
@@ -380,6 +382,6 @@ class OpenData:
             self._log.error("store-record-lost", record=problem, messages=None)
 
     def say_passed_over(self) -> None:
-        """Tell of the damage that streams have come upon since this was called last."""
+        """Log the damage that streams have passed over since the last call."""
         while self.storage.passed_over:
             self._log.error("store-record-lost", record=self.storage.passed_over.popleft(), messages=None)

@@ -1,11 +1,11 @@
-"""File descriptors: how many there are, and the spare one that keeps the door answerable when they run out.
+"""File descriptors: how many there are, and a spare one with which the listener can still answer when they run out.
 
 Without a spare, a full table leaves new connections in the listen queue: the peer believes it is connected
 and hears nothing. With one, the listener closes the spare, accepts, closes the connection at once and takes
 the spare again.
 
-It does not come to that while only connections come: they leave the store what it needs, since a store that cannot open
-a file ends the broker.
+New connections alone never get that far: a connection is refused earlier if the store might then lack descriptors,
+since a store that cannot open a file ends the broker.
 """
 
 import os
@@ -17,7 +17,7 @@ from core.alarms.descriptors import RESERVED as RESERVED
 
 
 def raise_limit() -> int:
-    """Lift the soft limit on open files to the hard one. Returns the limit in force."""
+    """Raise the soft limit on open files to the hard one. Returns the limit in force."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -30,12 +30,12 @@ def total_limit() -> int:
 
 
 def total_used() -> int:
-    """How many are open now; counts a directory, so not for hot paths."""
+    """How many descriptors are open now. Lists a directory, so it is not for hot paths."""
     return len(os.listdir("/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"))
 
 
 def sockets_limit(connections_max: int | None) -> int:
-    """How many connections may be served: what the configuration says, as far as the descriptors suffice."""
+    """How many connections may be served: the configured number, or fewer if the descriptors do not suffice."""
     room = max(1, min(sockets_allowed(total_limit()), total_limit() - RESERVED))
     return room if connections_max is None else min(room, connections_max)
 
@@ -43,13 +43,14 @@ def sockets_limit(connections_max: int | None) -> int:
 def too_few_left(descriptor: int) -> bool:
     """Whether the store may lack descriptors if a connection keeps this one, which it was just given.
 
-    The kernel gives the lowest that is free, so all below it are in use; nothing has to be counted.
+    The kernel gives the lowest free descriptor, so all below it are in use and need not be counted.
     """
     return descriptor >= total_limit() - FILES_MIN
 
 
 class Spare:
-    """A descriptor held back for one purpose; a context manager inside which it is free."""
+    """A descriptor held in reserve. Inside its context (``with``) it is closed and so can be used for something
+    else."""
 
     def __init__(self) -> None:
         self._descriptor: int | None = None
@@ -59,10 +60,10 @@ class Spare:
         try:
             self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            self._descriptor = None  # somebody was quicker; the next exit tries again
+            self._descriptor = None  # another open took the descriptor; the next exit tries again
 
     def close(self) -> None:
-        """Give it up for good."""
+        """Close it for good."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

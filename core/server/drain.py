@@ -1,9 +1,10 @@
-"""A broker that is being drained: it goes on serving those who are there until they hold nothing, and lets nobody in.
+"""Draining a broker: it serves its present connections until they hold no unsettled message, and refuses new ones.
 
-It is what comes before a stop that nobody notices. Publishers stand still as they do under an alarm, consumers get
-nothing more and settle what they have; so what is unsettled goes to zero, and no message is delivered twice because of
-the stop. New connections are refused, except those from the machine itself: an operator must be able to look, and to
-change their mind. Whoever comes in that way may attach to what the broker tells of itself, and to no queue or exchange.
+A drain comes before a stop, so that clients hardly notice the stop. Publishers stand still as they do under an alarm.
+Consumers get no more messages and settle what they have. So the number of unsettled messages goes to zero, and no
+message is delivered twice because of the stop. New connections are refused, except those from the machine itself: an
+operator must be able to look, and to end the drain. A connection admitted that way may attach to the broker's own nodes
+(management, flow events), but to no queue or exchange.
 """
 
 from dataclasses import dataclass
@@ -12,34 +13,34 @@ from core.clock import Now
 from core.server.frontends import is_loopback
 
 DRAINED = "the broker is being drained; connect to another one, or later"
-"""What is told to those that come."""
+"""The reason that a refused connection is told."""
 
 
 @dataclass(slots=True)
 class Drain:
-    """The switch."""
+    """Whether the broker is being drained."""
 
     since: Now | None = None
-    """None while the broker serves as usual."""
+    """When the drain began; None while the broker serves as usual."""
 
     @property
     def on(self) -> bool:
-        """Nobody is let in."""
+        """Whether new connections are refused."""
         return self.since is not None
 
     def begin(self, now: Now) -> bool:
-        """False when it had begun already."""
+        """Start to drain. False when the drain had begun already."""
         if self.since is not None:
             return False
         self.since = now
         return True
 
     def end(self) -> bool:
-        """False when there was nothing to end."""
+        """Stop draining. False when the broker was not being drained."""
         was_on = self.on
         self.since = None
         return was_on
 
     def refusal_reason(self, remote_host: str) -> str | None:
-        """Why a connection from this address is not served; None when it is."""
+        """Why a connection from this address is refused; None when it is served."""
         return DRAINED if self.on and not is_loopback(remote_host) else None

@@ -1,7 +1,7 @@
 """What flow control has done on all connections of one protocol since the start.
 
-Front ends add to it once per run, per flow, or when a link goes, and nobody asks it on a hot path. All of it only
-grows. Labels are from closed lists, so there are never more than some dozens of figures.
+Front ends add to these totals once per run, per flow frame, or when a link ends; they are not read on hot paths. All of
+them only grow. Labels are from closed lists, so there are never more than some dozens of figures.
 """
 
 from bisect import bisect_left
@@ -12,25 +12,26 @@ from dataclasses import dataclass, field
 from core.server.standing import StandingTimes
 
 SETTLE_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-"""From the arrival of a message to its answer: below 1 ms nothing is synced, 1 to 20 ms is a sync of a good disk, and
-from 0.1 s on somebody waits."""
+"""Bounds, in seconds, for the time from the arrival of a message to its answer. Below 1 ms no sync was needed, 1 to 20
+ms is a sync of a good disk, and from 0.1 s on publishers notice."""
 
 
 class Durations:
-    """A histogram of messages by how long something took."""
+    """A histogram: how many messages took how long."""
 
     __slots__ = ("bounds", "counts", "seconds")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = bounds
-        """Upper ones, in seconds."""
+        """Upper bounds, in seconds."""
         self.counts = [0] * (len(bounds) + 1)
-        """For each bound what was not above it but above the one before; last, what was above all."""
+        """For each bound, the messages that took no longer, but longer than the bound before; last, those above all
+        bounds."""
         self.seconds = 0.0
-        """Of all together."""
+        """The sum over all messages."""
 
     def observe(self, seconds: float, n: int) -> None:
-        """It took ``n`` messages so long; less than nothing, by a clock that is behind, is nothing."""
+        """Count ``n`` messages that took ``seconds``. A negative duration, from a clock that is behind, counts as 0."""
         self.counts[bisect_left(self.bounds, seconds)] += n
         if seconds > 0.0:
             self.seconds += n * seconds
@@ -38,9 +39,9 @@ class Durations:
 
 @dataclass(slots=True)
 class LinkCreditTotals:
-    """Link credit of links that are gone, in one direction. One is one message.
+    """Link credit of links that have ended, in one direction. One unit is one message.
 
-    What was granted has been consumed, drained or withdrawn (the receiver lowered it, or its link went with it).
+    Everything granted was consumed, drained or withdrawn (the receiver lowered it, or its link ended).
     """
 
     granted: int = 0
@@ -48,10 +49,10 @@ class LinkCreditTotals:
     drained: int = 0
     withdrawn: int = 0
     unbalanced: int = 0
-    """Links of which that was not true: bugs of ours."""
+    """Links for which that sum was not right: bugs of ours."""
 
     def add(self, *, granted: int, consumed: int, drained: int, withdrawn: int, left: int) -> None:
-        """A link is gone that still had link credit ``left``."""
+        """Add the figures of a link that has ended with ``left`` unused link credit."""
         self.granted += granted
         self.consumed += consumed
         self.drained += drained
@@ -61,22 +62,22 @@ class LinkCreditTotals:
 
 @dataclass(slots=True)
 class FlowTotals:
-    """Of one protocol. Directions are ``in`` from publishers and ``out`` to consumers."""
+    """The totals of one protocol. Directions are ``in`` from publishers and ``out`` to consumers."""
 
     link_credit: dict[str, LinkCreditTotals] = field(
         default_factory=lambda: {"in": LinkCreditTotals(), "out": LinkCreditTotals()}
     )
     transfers_over_credit: int = 0
-    """Messages that came although nothing was granted for them; each has ended its link."""
+    """Messages that came without link credit; each has ended its link."""
     flow_frames: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """By direction and kind."""
+    """Count of flow frames, by direction and kind."""
     closed_windows: StandingTimes[tuple[str, str]] = field(default_factory=StandingTimes)
-    """Of sessions, by direction and reason."""
+    """Time that session windows were closed, by direction and reason."""
     paused_readers: StandingTimes[str] = field(default_factory=StandingTimes)
-    """Of connections whose socket is not read, by reason."""
+    """Time that connections' sockets were not read, by reason."""
     settle_seconds: dict[bool, Durations] = field(
         default_factory=lambda: {durable: Durations(SETTLE_SECONDS) for durable in (False, True)}
     )
-    """From the arrival of durable messages, and of others, to the answer."""
+    """From the arrival of a message to the answer; the key is whether it is durable."""
     decode_errors: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Of what peers sent and nobody understood, by stage and condition."""
+    """Bytes from peers that could not be decoded, by stage and condition."""

@@ -1,10 +1,10 @@
-"""The task that keeps flow events: every so often it packs what waits in the ring into messages of the stream.
+"""The task that keeps flow events: at intervals it packs the records in the ring into messages of the stream.
 
 It is a publisher like any other: it declares the stream, publishes through the engine's own verb and waits for the
-confirms. What keeps it from growing: the ring is bounded; it publishes nothing while an alarm is on or
-:data:`UNCONFIRMED_MAX` of its messages are not confirmed; and what it publishes makes no flow events.
+confirms. Three things bound it: the ring is bounded; it does not publish while an alarm is on or
+:data:`UNCONFIRMED_MAX` of its messages are unconfirmed; and what it publishes makes no flow events.
 
-It must not know what a message looks like: whoever puts the process together hands in how to make one.
+It must not know the encoding of a message: the process hands in a function that makes one.
 """
 
 from collections.abc import Awaitable, Callable
@@ -34,17 +34,18 @@ from core.observe.flow_events.recorder import FlowEvents
 from core.observe.flow_events.ring import Ring
 
 UNCONFIRMED_MAX = 32
-"""Messages of 64 KiB, so 2 MiB in the engine; what comes meanwhile waits in the ring."""
+"""Messages of 64 KiB, so 2 MiB in the engine; later records wait in the ring."""
 PACKETS_PER_ROUND = 8
 """A round that finds the ring full packs 8 times 65 KiB: 20 ms of work, with a pause after each."""
 SEGMENTS = 8
-"""Retention lets whole segments go, so the stream keeps between 7/8 and all of what it may."""
+"""Retention removes whole segments, so the stream keeps between 7/8 and all of its configured size."""
 SEGMENT_BYTES_MIN = 65_536
 
 MessageOf = Callable[[bytes, float], tuple[bytes, Origin]]
-"""A whole message, as the engine keeps it, from a packet and the wall-clock time in seconds; and its encoding."""
+"""Makes a whole message, as the engine keeps it, with its encoding, from a packet and the wall-clock time in
+seconds."""
 Background = Callable[[Callable[[], None]], Awaitable[None]]
-"""As the server runs them."""
+"""A task as the server runs it; see :data:`core.server.run.Background`."""
 
 
 class FlowEngine(Engine, Topology, Protocol):
@@ -56,7 +57,7 @@ class FlowEngine(Engine, Topology, Protocol):
 
 
 def stream_declaration(settings: FlowEventsSettings) -> QueueDeclaration:
-    """The stream as the settings want it."""
+    """The declaration of the stream that these settings ask for."""
     return QueueDeclaration(
         name=FLOW_STREAM,
         arguments={
@@ -69,7 +70,7 @@ def stream_declaration(settings: FlowEventsSettings) -> QueueDeclaration:
 
 
 class FlowWriter:
-    """One for each server whose settings want flow events, among its background tasks."""
+    """Writes flow events. One background task for each server whose settings ask for flow events."""
 
     def __init__(
         self,
@@ -81,9 +82,9 @@ class FlowWriter:
         message: MessageOf,
         log: FilteringBoundLogger,
     ) -> None:
-        """``ring`` is where ``events`` puts records."""
+        """``ring`` is where ``events`` puts its records."""
         self.published = 0
-        """Messages since the start."""
+        """Messages published since the start."""
         self._events = events
         self._packer = Packer(ring, node=events.node, interval_s=events.interval_s)
         self._engine = engine
@@ -97,7 +98,7 @@ class FlowWriter:
         self._complaint = ""
 
     async def run(self, turn: Callable[[], None]) -> None:
-        """Go round until cancelled."""
+        """Publish what waits, again and again, until cancelled."""
         self._events.alarms_changed(self._engine.subscribe(self._mailbox))
         try:
             while True:
@@ -114,13 +115,15 @@ class FlowWriter:
             self._engine.unsubscribe(self._mailbox, self)  # it has no exclusive queues
 
     async def _listen(self) -> None:
-        """Take the engine's answers as they come, until cancelled: an alarm is recorded before what it blocks."""
+        """Take the engine's answers as they come, until cancelled, so that an alarm is recorded before what it
+        blocks."""
         while True:
             await self._answered.wait()
             self._take_answers()
 
     def publish_one(self) -> bool:
-        """Take the engine's answers, and publish the next packet, if there is one and it may be. True: it was."""
+        """Take the engine's answers, then publish the next packet if there is one and it may be published. True if it
+        was."""
         self._take_answers()
         self._events.paging_changed(self._engine.paging)
         publisher = self._open()
@@ -148,7 +151,7 @@ class FlowWriter:
                 case Confirmed():
                     self._unconfirmed -= action.last - action.first + 1
                 case PublisherClosed():
-                    self._engine.retire(action.publisher)  # the stream was deleted; the next round makes it anew
+                    self._engine.retire(action.publisher)  # the stream was deleted; the next round declares it again
                     self._publisher = None
                 case AlarmChanged():
                     self._events.alarms_changed(action.alarms)
@@ -156,7 +159,7 @@ class FlowWriter:
                     pass
 
     def _open(self) -> Publisher | None:
-        """The publisher; made, with the stream, when it is not there. None when it cannot be."""
+        """Return the publisher. Makes it, and declares the stream, when there is none; None when that fails."""
         if self._publisher is None:
             try:
                 self._declare()
@@ -166,7 +169,7 @@ class FlowWriter:
         return self._publisher
 
     def _declare(self) -> None:
-        """Raises EngineError. A stream that was made under other settings is used as it is."""
+        """Declare the stream. Raises EngineError. An existing stream with other settings is used as it is."""
         try:
             self._engine.declare_queue(stream_declaration(self._settings), self)
         except Inequivalent as error:
@@ -175,18 +178,18 @@ class FlowWriter:
             self._complain("flow-stream-has-other-limits", error)
 
     def _complain(self, event: str, error: EngineError) -> None:
-        """Once for each cause: it is tried again every round."""
+        """Log an error once for each cause: each round tries again."""
         if self._complaint != str(error):
             self._complaint = str(error)
             self._log.warning(event, queue=FLOW_STREAM, reason=str(error))
 
     def __str__(self) -> str:
-        """How the list of publishers names it."""
+        """The name of this publisher in lists."""
         return "flow events"
 
 
 def open_flow_events(settings: FlowEventsSettings, *, clock: Callable[[], Now], node: str) -> FlowEvents:
-    """Who records; without a ring where the settings want no stream."""
+    """Make the recorder of flow events; without a ring when the settings ask for no stream."""
     return FlowEvents(
         clock=clock,
         node=node,
@@ -204,7 +207,7 @@ def flow_tasks(
     message: MessageOf,
     log: FilteringBoundLogger,
 ) -> list[Background]:
-    """The background task that keeps flow events, where the settings want one."""
+    """The background task that keeps flow events; an empty list when the settings ask for no stream."""
     if events.ring is None:
         return []
     return [FlowWriter(events, events.ring, engine=engine, settings=settings, message=message, log=log).run]

@@ -1,11 +1,12 @@
-"""The frames of one connection, kept for an operator who looks: their beginnings, in both directions, as bytes.
+"""A frame trace: the beginnings of one connection's frames, in both directions, as bytes, kept for an operator.
 
-Nothing is decoded here, and a connection that is not looked at pays for one comparison in each read and write. What
-a frame is, the protocol says: its *cutter* finds the frames in the bytes and decides how much of each may be kept. That
-is never a message, nor anything of a handshake that proves who a client is.
+Nothing is decoded here. A connection that is not traced pays for one comparison in each read and write. The protocol
+knows what a frame is: its *cutter* finds the frames in the bytes and decides how much of each may be kept. It never
+keeps a message, nor any part of a handshake that proves who a client is.
 
-Bounds: :data:`FRAMES_KEPT` frames and :data:`BYTES_KEPT` bytes for a connection; the oldest go first, and the numbers
-of those that are left tell how many that were. A tap that was not asked for :data:`UNWATCHED_SECONDS` is over.
+Bounds: :data:`FRAMES_KEPT` frames and :data:`BYTES_KEPT` bytes for a connection; the oldest are dropped first, and the
+numbers of the remaining frames show how many were dropped. A trace that was not read for :data:`UNWATCHED_SECONDS`
+ends.
 """
 
 from collections import deque
@@ -17,42 +18,42 @@ from core.errors import LimitReached, NotFound
 from core.interface import Snapshot
 
 FRAMES_KEPT = 2000
-"""Half a second of a connection with small messages on one core."""
+"""Frames kept: half a second of a connection with small messages on one core."""
 BYTES_KEPT = 262_144
 FRAMES_SHOWN = 200
-"""In one answer: a millisecond or two of encoding."""
+"""Frames in one answer: a millisecond or two of encoding."""
 UNWATCHED_SECONDS = 10.0
 
 
 class Cut(NamedTuple):
-    """One frame: how large it is, and what is kept of it."""
+    """One frame: its size in bytes, and the bytes of it that are kept."""
 
     size: int
     kept: bytes
 
 
 class FrameCutter(Protocol):
-    """Finds frames in one direction's bytes, however these are divided."""
+    """Finds frames in the bytes of one direction, which may be divided in any way."""
 
     def cut(self, data: bytes) -> Iterator[Cut]:
-        """The frames whose beginning is complete with these bytes."""
+        """Yield the frames whose beginning is complete with these bytes."""
 
 
 class Cutters(NamedTuple):
-    """Where a front end's frames begin now."""
+    """The frame cutters of both directions at the moment when a trace begins."""
 
     incoming: FrameCutter
     outgoing: FrameCutter
     unread: bytes
-    """What has come and is no whole frame yet, or has not been looked at."""
+    """Bytes that have arrived and are no whole frame yet, or have not been parsed."""
 
 
 @runtime_checkable
 class Traceable(Protocol):
-    """A front end whose frames can be looked at."""
+    """A front end whose frames can be traced."""
 
     def cutters(self) -> Cutters:
-        """For the bytes that come and go from now on."""
+        """Return cutters for the bytes that come and go from now on."""
 
 
 class Frame(NamedTuple):
@@ -66,7 +67,7 @@ class Frame(NamedTuple):
 
 
 class FrameTap:
-    """What was seen of one connection."""
+    """The frames seen on one connection."""
 
     __slots__ = ("_bytes", "_frames", "_incoming", "_outgoing", "asked_at", "protocol", "seen")
 
@@ -74,7 +75,7 @@ class FrameTap:
         self.protocol = protocol
         self.asked_at = now.monotonic
         self.seen = 0
-        """Frames so far: the number of the next."""
+        """Frames so far, which is also the number of the next one."""
         self._incoming = cutters.incoming
         self._outgoing = cutters.outgoing
         self._frames: deque[Frame] = deque()
@@ -82,11 +83,11 @@ class FrameTap:
         self.take(cutters.unread, outgoing=False, now=now)
 
     def unwatched(self, now: Now) -> bool:
-        """No operator looks any more."""
+        """Whether no operator has read this trace for too long."""
         return now.monotonic - self.asked_at > UNWATCHED_SECONDS
 
     def take(self, data: bytes, *, outgoing: bool, now: Now) -> None:
-        """Bytes came or went."""
+        """Record the frames in bytes that were received or sent."""
         for size, kept in (self._outgoing if outgoing else self._incoming).cut(data):
             self._frames.append(Frame(self.seen, now.wall, outgoing, size, kept))
             self.seen += 1
@@ -95,19 +96,19 @@ class FrameTap:
                 self._bytes -= len(self._frames.popleft().kept)
 
     def after(self, number: int) -> list[Frame]:
-        """The first frames from this number on."""
+        """Return the first frames from this number on."""
         return [frame for frame in self._frames if frame.number >= number][:FRAMES_SHOWN]
 
 
 class FrameTaps:
-    """All taps of one server, by the names of connections."""
+    """All traces of one server, by the identities of connections."""
 
     def __init__(self, taps_max: int) -> None:
         self._taps_max = taps_max
         self._taps: dict[str, FrameTap] = {}
 
     def check_room(self, identity: str, now: Now) -> None:
-        """Raises LimitReached when there are too many of other connections."""
+        """Raises LimitReached when too many other connections are traced."""
         self._taps = {name: tap for name, tap in self._taps.items() if not tap.unwatched(now)}
         if identity not in self._taps and len(self._taps) >= self._taps_max:
             raise LimitReached(
@@ -115,15 +116,15 @@ class FrameTaps:
             )
 
     def add(self, identity: str, tap: FrameTap) -> None:
-        """An operator looks."""
+        """Add the trace of a connection."""
         self._taps[identity] = tap
 
     def drop(self, identity: str) -> None:
-        """No operator does any more."""
+        """Remove the trace of a connection."""
         self._taps.pop(identity, None)
 
     def show(self, identity: str, number: int, now: Now) -> Snapshot:
-        """What was seen from this number on. Raises NotFound when it was not asked for lately."""
+        """Return the frames from this number on. Raises NotFound when the connection is not traced, or no longer."""
         tap = self._taps.get(identity)
         if tap is None or tap.unwatched(now):
             raise NotFound(f"the frames of connection '{identity}' are not looked at")

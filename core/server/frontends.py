@@ -15,13 +15,14 @@ PREFACE_BYTES = 8
 
 
 def is_loopback(host: str) -> bool:
-    """An address of this machine for itself."""
+    """Whether this is an address of the machine for itself."""
     return host == "::1" or host.startswith(("127.", "::ffff:127."))
 
 
 @dataclass(frozen=True, slots=True)
 class PeerInfo:
-    """Where an accepted connection comes from and where it arrived: for authentication, logs and snapshots."""
+    """Where an accepted connection comes from and on which address it arrived: for authentication, logs and
+    snapshots."""
 
     identity: str
     """The broker's own name for the connection, unique while the broker runs."""
@@ -38,11 +39,11 @@ class PeerInfo:
 
 
 class FrontEnd(Protocol):
-    """One connection's protocol. Raises nothing for a peer's fault: what escapes is our bug, and the server logs it
-    with its stack, closes this connection and goes on."""
+    """One connection's protocol. It raises nothing for a peer's fault. An exception that escapes is our bug: the server
+    logs it with its stack, closes this connection and goes on."""
 
     def receive_data(self, data: bytes, now: Now) -> None:
-        """Take what the socket brought. Verbs on the engine happen here; output waits for ``data_to_send``."""
+        """Take bytes from the socket. Verbs on the engine are called here; output waits for ``data_to_send``."""
 
     def receive_eof(self, now: Now) -> None:
         """The peer closed its side of the socket."""
@@ -51,33 +52,33 @@ class FrontEnd(Protocol):
         """Turn the actions in the mailbox into protocol state and output."""
 
     def data_to_send(self, now: Now) -> bytes:
-        """All output so far, joined; b"" when there is none."""
+        """Return all output so far, joined; b"" when there is none."""
 
     def output_backlog(self, waiting_bytes: int) -> None:
-        """How many bytes the socket has not taken yet. Told whenever it changes."""
+        """Note how many bytes the socket has not taken yet. Called whenever that number changes."""
 
     def deadline(self) -> float | None:
         """The monotonic time at which ``tick`` must be called, if any."""
 
     def tick(self, now: Now) -> None:
-        """A deadline has come: heartbeats, time-outs, delayed answers."""
+        """Do what is due at a deadline: heartbeats, time-outs, delayed answers."""
 
     def shut_down(self, reason: str, now: Now) -> None:
-        """The operator ends this connection: say so to the peer and stop taking from it."""
+        """End this connection for the operator: tell the peer, and stop taking input from it."""
 
     def last_words(self) -> bytes:
-        """What the peer may be told when a bug of ours ends the connection, b"" for nothing.
+        """Return what the peer may be told when a bug of ours ends the connection; b"" for nothing.
 
-        Called at most once, after another call has raised: it must lean on as little state as it can.
+        Called at most once, after another call has raised: it must depend on as little state as it can.
         """
 
     def connection_lost(self, now: Now) -> bool:
-        """The socket is gone, whyever. Give back to the engine what this connection held, as much as belongs into one
-        turn. Called again, turn by turn, as long as it returns True; nothing else is called in between."""
+        """Give back to the engine what this connection held, as much as one turn may do. The socket is gone, for any
+        reason. Called again, turn by turn, as long as it returns True; no other method is called in between."""
 
     @property
     def finished(self) -> bool:
-        """Nothing more will be read: close the socket once the output is sent."""
+        """True when no more input will be read: the server closes the socket once the output is sent."""
 
     @property
     def established(self) -> bool:
@@ -85,23 +86,24 @@ class FrontEnd(Protocol):
 
     @property
     def reading(self) -> bool:
-        """False while the protocol wants the socket left alone (0.9.1 in flow)."""
+        """False while the protocol wants the socket not to be read (0.9.1 without stage credit)."""
 
     def snapshot(self, kind: str, now: Now) -> list[dict[str, object]]:
-        """This connection's own state: "connections" (one), "sessions", "links", "channels"; [] for kinds it does not
-        know."""
+        """Rows about this connection's own state, of the kind "connections" (one row), "sessions", "links" or
+        "channels"; an empty list for unknown kinds."""
 
     def parts(self, kind: str, now: Now) -> Iterator[list[dict[str, object]]]:
-        """The same in parts of some hundred rows, each made when it is asked for: others have their turn in between."""
+        """The same rows in parts of some hundred, each made when it is asked for, so that other tasks run in
+        between."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrontEndFactory:
-    """A protocol that can answer on this port.
+    """A protocol that can be served on this port.
 
-    ``accepts`` looks at the first eight bytes. ``make`` builds the front end; ``notify`` is what its mailbox calls when
-    it turns from empty to non-empty. ``refusal`` gives the bytes that tell a peer why it cannot be served (it is used
-    when descriptors run out: the whole answer, handshake included).
+    ``accepts`` looks at the first eight bytes. ``make`` builds the front end; its ``notify`` is called when the mailbox
+    turns from empty to non-empty. ``refusal`` returns the bytes that tell a peer why it cannot be served: the whole
+    answer, handshake included. It is used when descriptors run out.
     """
 
     name: str

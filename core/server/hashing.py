@@ -1,7 +1,8 @@
-"""Passwords are hashed in worker threads: some at a time, and so many more wait.
+"""Password hashes in worker threads: a bounded number runs at a time, and a bounded number waits.
 
-A hash takes a quarter of a second and lets go of the interpreter, so the event loop goes on beside it. What waits for a
-thread is begun in order. A login that has waited for as long as its handshake may take is given up: its peer is gone.
+A hash takes a quarter of a second and releases the interpreter, so the event loop goes on beside it. Hashes that wait
+for a thread start in order. A login that has waited longer than its handshake may take is dropped: its peer has given
+up.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ WAITED_TOO_LONG = "waited-too-long"
 
 
 class Hashing:
-    """The threads, and who waits for one."""
+    """The threads that hash, and the logins that wait for one."""
 
     def __init__(
         self, *, running_max: int, waiting_max: int, wait_seconds_max: float, clock: Callable[[], Now]

@@ -10,14 +10,14 @@ INTERVAL_S = 1.0
 
 
 class IdleRounds:
-    """One for each server that is looked at, among its background tasks."""
+    """Samples queues. One background task for each server that is observed."""
 
     def __init__(self, queues: Callable[[], Iterator[tuple[str, bool]]], idle: IdleConsumers) -> None:
         self._queues = queues
         self._idle = idle
 
     async def run(self, turn: Callable[[], None]) -> None:
-        """Go round until cancelled. Nothing here leaves work for the engine, so there is no ``turn``."""
+        """Sample until cancelled. This leaves no work for the engine, so ``turn`` is unused."""
         while True:
             await trio.sleep(INTERVAL_S)
             for _ in self._idle.sample(self._queues()):

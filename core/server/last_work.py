@@ -1,6 +1,7 @@
-"""What a broker that was told to stop waits for before it says good-bye: that consumers settle what they have.
+"""The wait at the beginning of a stop, in which consumers settle the deliveries that they have.
 
-A broker that is stopped amid deliveries delivers them again after its next start. So it is drained first, for a time.
+A broker that stops while deliveries are unsettled delivers them again after its next start. So it is drained first, for
+a limited time.
 """
 
 from collections.abc import Callable
@@ -8,11 +9,11 @@ from collections.abc import Callable
 import trio
 
 LOOK_SECONDS = 0.05
-"""Between two looks: a stop is not later by more than that."""
+"""Seconds between two checks: a stop is delayed by no more than this."""
 
 
 async def finish_work(*, drain: Callable[[], object], unsettled: Callable[[], int], seconds: float) -> None:
-    """Drain, and wait until nothing is unsettled, so many seconds at most; 0 for not at all."""
+    """Drain, and wait until nothing is unsettled, for ``seconds`` at most; 0 does neither."""
     if seconds <= 0:
         return
     drain()

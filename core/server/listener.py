@@ -1,4 +1,4 @@
-"""Listening sockets and the way in: accept, admit, or refuse with a reason. Nobody is left in silence.
+"""Listening sockets and admission: each new connection is served, or refused with a reason. None is left unanswered.
 
 Three answers to a new connection: it is served; at a limit of ours it is *refused*: it gets the protocol's
 whole handshake with a close that names the reason, and is closed within a second (core.server.refusals); when
@@ -18,13 +18,13 @@ from core.server.peer import Peer
 from core.server.surroundings import Surroundings
 
 ACCEPTS_PER_WAKE_UP = 64
-"""Connections accepted before the connected ones get their turn."""
+"""Connections accepted in one wake-up, before the connected peers get their turn."""
 
 OUT_OF_MEMORY_PAUSE_SECONDS = 0.05
-"""The kernel has no memory for a socket: nothing to close instead, so wait a little."""
+"""Pause when the kernel has no memory for a socket. There is nothing that could be closed instead."""
 
 OUT_OF_DESCRIPTORS = "out of file descriptors"
-"""The reason that a connection which is shed is counted under."""
+"""The reason under which a connection that was shed is counted."""
 
 _TABLE_IS_FULL = frozenset({errno.EMFILE, errno.ENFILE})
 _OUT_OF_MEMORY = frozenset({errno.ENOBUFS, errno.ENOMEM})
@@ -32,11 +32,11 @@ _CLOSED = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK})
 
 
 class CannotListen(OSError):
-    """An address that cannot be listened on."""
+    """An address on which the broker cannot listen."""
 
     @property
     def may_pass(self) -> bool:
-        """Whether a later attempt may succeed by itself: another has the port, the network is not there yet."""
+        """Whether a later attempt may succeed by itself: another process has the port, or the network is not up yet."""
         return self.errno in _MAY_PASS
 
 
@@ -44,7 +44,7 @@ _MAY_PASS = frozenset({errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EMFILE, errn
 
 
 async def open_listeners(addresses: Sequence[str], backlog: int) -> list[socket.socket]:
-    """Listening, non-blocking sockets: one for each address that the names stand for. Raises CannotListen."""
+    """Return listening, non-blocking sockets, one for each address that the names resolve to. Raises CannotListen."""
     sockets: list[socket.socket] = []
     try:
         for text in addresses:
@@ -85,18 +85,18 @@ class Listener:
         self._refusals = shared.connections.refusals
 
     def close(self) -> None:
-        """Accept nobody any more."""
+        """Stop accepting."""
         if self._socket.fileno() != -1:
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
 
     async def run(self) -> None:
-        """Accept until closed."""
+        """Accept connections until closed."""
         try:
             while self._socket.fileno() != -1:
                 await trio.lowlevel.wait_readable(self._socket)
                 if self._socket.fileno() == -1:
-                    return  # it was closed when this task had been woken and had not yet run
+                    return  # the socket was closed after this task was woken and before it ran
                 if self._refusals.full:
                     await self._refusals.room()
                 elif not self._accept_waiting():
@@ -105,7 +105,7 @@ class Listener:
             pass
 
     def _accept_waiting(self) -> bool:
-        """Take those who wait. False when the kernel cannot give us any and a pause is due."""
+        """Accept the waiting connections. False when the kernel has no resources for any, and a pause is due."""
         for _ in range(ACCEPTS_PER_WAKE_UP):
             try:
                 accepted, address = self._socket.accept()
@@ -126,7 +126,7 @@ class Listener:
             accepted.setblocking(False)
             self._admit(accepted, host=address[0], port=address[1])
             if self._refusals.full:
-                return True  # whoever comes now waits in the backlog, to be told too
+                return True  # further connections wait in the backlog until they can be refused too
         return True
 
     def _admit(self, accepted: socket.socket, *, host: str, port: int) -> None:
@@ -140,7 +140,7 @@ class Listener:
         try:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             local_host, local_port = accepted.getsockname()[:2]
-        except OSError:  # already gone again
+        except OSError:  # the connection is closed already
             accepted.close()
             return
         shared.counters.accepted += 1

@@ -1,6 +1,6 @@
-"""Logins, counted where both protocols meet: at the exchange of a SASL mechanism.
+"""Counts of logins, taken where both protocols meet: at the exchange of a SASL mechanism.
 
-An attempt begins when the peer has chosen a mechanism that is offered; whoever leaves in the middle has neither
+An attempt begins when the peer has chosen a mechanism that is offered. A peer that leaves in the middle has neither
 succeeded nor failed. Mechanisms that are not offered are not counted: a stranger would choose the names of the series.
 """
 
@@ -13,17 +13,17 @@ from core.access.exchange import Reply, SaslExchange, SaslMechanism
 
 @dataclass(slots=True)
 class Logins:
-    """Of all connections of one protocol."""
+    """The counts of all connections of one protocol."""
 
     attempts: int = 0
     succeeded: int = 0
     failed: Counter[str] = field(default_factory=Counter)
-    """By mechanism."""
+    """Failed logins, by mechanism."""
     put_off: Counter[str] = field(default_factory=Counter)
-    """Not decided, because too many had failed or were waiting; by mechanism."""
+    """Logins that were not decided because too many had failed or were waiting, by mechanism."""
 
     def counting(self, mechanisms: Iterable[SaslMechanism]) -> list[SaslMechanism]:
-        """The same mechanisms, their attempts counted here."""
+        """Return the same mechanisms, wrapped so that their attempts are counted here."""
         return [_CountedMechanism(mechanism, self) for mechanism in mechanisms]
 
 

@@ -1,6 +1,7 @@
-"""What the operating system says of this process: memory used and in all, and how memory is given back to it.
+"""What the operating system says about this process: memory in use and available; and returning freed memory to it.
 
-Linux tells in files. Elsewhere the total may be unknown, and where the memory in use is not known nothing is measured.
+On Linux the figures come from files. On other systems the total may be unknown, and where the memory in use is unknown,
+memory is not measured.
 """
 
 import ctypes
@@ -18,38 +19,40 @@ V1_LIMIT, V2_LIMIT = "memory.limit_in_bytes", "memory.max"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """What the sampler measures with. Tests hand in numbers."""
+    """The functions with which the sampler measures. Tests replace them."""
 
     memory_used: Callable[[], int]
-    """Bytes. Raises OSError where it cannot be measured."""
+    """Bytes in use. Raises OSError where it cannot be measured."""
     memory_total: Callable[[], int | None]
     """Bytes that the process may use; None when that is not known."""
     disk_free: Callable[[], int]
-    """Bytes that are free on the disk of the data folder. May take long; is called in a thread. Raises OSError."""
+    """Bytes that are free on the disk of the data folder. May take long, so it is called in a thread. Raises
+    OSError."""
     sockets: Callable[[], tuple[int, int]]
-    """Connections that there are, and that are possible."""
+    """How many connections there are, and how many are possible."""
     give_back: Callable[[], None]
     """Gives freed memory back to the operating system. May take long; is called in a thread."""
 
 
 class ResidentSet:
-    """The memory that the process has in RAM. The file stays open: it must be readable when descriptors run out."""
+    """The memory that the process has in RAM. The file stays open, since it must be readable when descriptors run
+    out."""
 
     def __init__(self, root: Path = ROOT) -> None:
-        """Raises nothing; where there is no such file, reading it does."""
+        """Raises nothing; where there is no such file, the later call raises."""
         self._file: int | None = None
         with suppress(OSError):
             self._file = os.open(root / "proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
 
     def __call__(self) -> int:
-        """Bytes. Raises OSError."""
+        """Return the bytes in use. Raises OSError."""
         if self._file is None:
             raise OSError("this operating system does not tell how much memory a process uses")
         _, resident, *_ = os.pread(self._file, STATM_BYTES_MAX, 0).split()
         return int(resident) * os.sysconf("SC_PAGE_SIZE")
 
     def close(self) -> None:
-        """Nothing is read any more."""
+        """Close the file."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -62,7 +65,7 @@ def memory_total(root: Path = ROOT) -> int | None:
 
 
 def disk_free(folder: Path) -> int:
-    """What this process may still write to the disk of a folder. Raises OSError."""
+    """How many bytes this process may still write to the disk of a folder. Raises OSError."""
     numbers = os.statvfs(folder)
     return numbers.f_bavail * numbers.f_frsize
 
@@ -90,7 +93,7 @@ def _machine_memory(root: Path) -> int | None:
 
 
 def _container_limits(root: Path) -> Iterator[int]:
-    """Limits of the control groups around the process: an inner one may be wider than the one around it."""
+    """Yield the limits of the control groups around the process: an inner one may be wider than the one around it."""
     groups = root / "sys/fs/cgroup"
     for line in (_text(root / "proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)

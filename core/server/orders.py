@@ -1,8 +1,8 @@
-"""What an operator may tell a protocol to do with one of its links or sessions, in no protocol's words.
+"""What an operator may tell a protocol to do with one of its links or sessions, in neutral words.
 
-Who gives an order is mostly a connection itself, in the middle of its own input, and the order may be about that very
-connection. So an order is checked at once, which changes nothing, and obeyed in the turn that follows. Nothing of it
-is kept: it is gone with its link.
+The order mostly comes from a connection in the middle of its own input, and it may be about that very connection. So an
+order is checked at once, which changes nothing, and carried out in the turn that follows. Orders are not stored: an
+order ends with its link.
 """
 
 from dataclasses import dataclass
@@ -13,21 +13,21 @@ from core.clock import Now
 
 @dataclass(frozen=True, slots=True)
 class PauseLink:
-    """Nothing comes or goes on this link, until it is resumed."""
+    """Let no message come or go on this link until it is resumed."""
 
     identity: str
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeLink:
-    """Nobody pauses this link any more."""
+    """Undo a pause of this link."""
 
     identity: str
 
 
 @dataclass(frozen=True, slots=True)
 class BoundLink:
-    """The publisher on this link gets so much link credit at most, 1 or more; None for no such bound."""
+    """Limit the link credit of the publisher on this link, to 1 or more; None removes the limit."""
 
     identity: str
     link_credit: int | None
@@ -35,7 +35,7 @@ class BoundLink:
 
 @dataclass(frozen=True, slots=True)
 class CloseLink:
-    """Detach this link, and tell its peer why."""
+    """Detach this link, and tell its peer the reason."""
 
     identity: str
     reason: str
@@ -43,7 +43,7 @@ class CloseLink:
 
 @dataclass(frozen=True, slots=True)
 class CloseSession:
-    """End this session with all its links, and tell its peer why."""
+    """End this session with all its links, and tell its peer the reason."""
 
     identity: str
     reason: str
@@ -57,7 +57,8 @@ class Obedient(Protocol):
     """A front end that takes orders."""
 
     def check(self, order: Order) -> None:
-        """Raises NotFound where there is no such link or session, Invalid where the order makes no sense for it."""
+        """Check an order. Raises NotFound where there is no such link or session, Invalid where it makes no sense for
+        it."""
 
     def obey(self, order: Order, now: Now) -> None:
-        """Do it; output waits for ``data_to_send``. What does not suit any more is passed over."""
+        """Carry out an order; output waits for ``data_to_send``. An order that no longer applies is ignored."""

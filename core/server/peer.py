@@ -4,15 +4,15 @@ A read is: one wake-up, one non-blocking ``recv``, one ``receive_data``, one tur
 one non-blocking ``send``. Nothing else awaits; there is no lock, channel item or cancel scope per read. (A
 wake-up costs 15 us this way, 23 us with a stream object and awaited sends: docs/benchmarks.)
 
-Life: SERVING → LINGERING → CLOSED, or straight to CLOSED. The front end is asked only while SERVING, and
-leaving that phase is the one place that tells it ``connection_lost``. LINGERING means: our last words are
-sent and our side is shut, the peer may still read them; what it sends is thrown away (closing at once would
-reset the connection, and a reset destroys data the peer has not read yet).
+Life: SERVING → LINGERING → CLOSED, or straight to CLOSED. The front end is called only while SERVING, and
+``connection_lost`` is called in one place: on leaving that phase. LINGERING means that our output is sent and our side
+is shut, while the peer may still read; what it sends is thrown away (closing at once would reset the connection, and a
+reset destroys data the peer has not read yet).
 
-Back-pressure: while bytes are unsent the front end is not asked for more, and it is told how many there are.
+Back-pressure: while bytes are unsent the front end is not asked for more, and it is told how many bytes are unsent.
 
-An exception out of the front end is a bug of ours. It is logged with its stack and costs this connection
-only, also when it comes up while another peer's turn flushes this one.
+An exception out of the front end is a bug of ours. It is logged with its stack and costs this connection only, also
+when it is raised while another peer's turn flushes this one.
 """
 
 import socket
@@ -37,21 +37,21 @@ ASK_AGAIN_BYTES = 16384
 """An output this large may have been cut at the front end's own limit, which is not below this: there may be more."""
 
 TAPPED_READ_BYTES = 32_768
-"""One read of a connection whose frames are looked at: 4096 of the smallest frames, which take 7 ms to find. A whole
-read may have 32,768."""
+"""The limit of one read while frames are traced: 4096 of the smallest frames, which take 7 ms to find. A whole read may
+have 32,768."""
 
 FORGIVEN_SECONDS_MIN = 0.05
-"""For the rest of a handshake of which something was in the socket when its time was over."""
+"""More time for the rest of a handshake, if part of it was in the socket when its time was over."""
 
 TICK_SECONDS_MIN = 0.001
-"""A deadline that a tick did not move cannot spin the loop."""
+"""The least time to the next tick, so that a deadline that a tick did not move cannot spin the loop."""
 
 NAMES_LOGGED = ("container_id", "user")
-"""What a log line tells of an established connection, where the protocol's snapshot has it."""
+"""What a log line names of an established connection, where the protocol's snapshot has it."""
 
 
 class Phase(Enum):
-    """See the module's docstring."""
+    """The phases in a connection's life: see the module's docstring."""
 
     SERVING = "serving"
     LINGERING = "lingering"
@@ -106,7 +106,7 @@ class Peer:
         self._shared = shared
         self._front_end: FrontEnd | None = None
         self._leaving: FrontEnd | None = None
-        """The front end of a connection that is over, as long as it has not given everything back."""
+        """The front end of a connection that is over, until it has given everything back to the engine."""
         self._preface = b""
         self._phase = Phase.SERVING
         self._touched = False
@@ -117,11 +117,11 @@ class Peer:
         self._resume: trio.Event | None = None
         self._shut_down_reason: str | None = None
         self._orders: list[Callable[[Now], None]] = []
-        """Given in this turn."""
+        """Orders that were given in this turn."""
         self._give_up_at = inf
         self._heard_at = -inf
         self._forgiven = False
-        """It got more time once, since the loop was late when the handshake's time was over."""
+        """Whether it got more time once, because the loop was late when the handshake's time was over."""
         self._handshake_until = now.monotonic + shared.settings.handshake_time_out
         shared.connections.came(self)
         shared.timers.schedule(self, self._handshake_until)
@@ -129,7 +129,7 @@ class Peer:
     # --- tasks -----------------------------------------------------------------------------------------
 
     async def serve(self) -> None:
-        """Read until the socket is gone or has nothing more to say."""
+        """Read until the socket is gone or the connection is finished."""
         shared = self._shared
         try:
             while self._phase is not Phase.CLOSED and not self._end_of_input:
@@ -215,13 +215,13 @@ class Peer:
     # --- output ----------------------------------------------------------------------------------------
 
     def touch(self) -> None:
-        """Have this peer flushed in this turn or the next: what its mailbox calls."""
+        """Have this peer flushed in this turn or the next. Its mailbox calls this."""
         if not self._touched:
             self._touched = True
             self._shared.pump.touch(self)
 
     def flush(self, now: Now) -> None:
-        """Actions in, output out. Called by the pump."""
+        """Take the actions and send the output. Called by the pump."""
         self._touched = False
         if self._leaving is not None:
             self._leave(self._leaving, now)
@@ -251,7 +251,7 @@ class Peer:
             self._fault(error, now)
 
     def _send(self, output: bytes | memoryview, now: Now) -> None:
-        """One non-blocking send; the rest waits for the writer task."""
+        """Make one non-blocking send; the rest waits for the writer task."""
         try:
             sent = self._socket.send(output)
         except (BlockingIOError, InterruptedError):
@@ -287,7 +287,7 @@ class Peer:
         self.touch()
 
     def _look(self, front_end: FrontEnd, now: Now) -> None:
-        """Draw the conclusions from what the front end shows after its work."""
+        """Act on what the front end shows after its work: established, finished, reading, deadline."""
         if not self.established and front_end.established:
             self._shared.connections.no_longer_pending(self)
             self.established = True
@@ -309,9 +309,9 @@ class Peer:
     # --- time ------------------------------------------------------------------------------------------
 
     def expired(self, now: Now) -> None:
-        """A deadline may have come; it may also have moved on since it was entered.
+        """Act on a deadline that may have come; it may also have moved on since the timer was set.
 
-        What the peer has sent while the loop was late is read first: it is not to be billed for that.
+        First read what the peer has sent while the loop was late, so that the peer is not blamed for our delay.
         """
         self._hear(now)
         if not (self._forgiven or self.established) and self._handshake_until <= min(self._heard_at, now.monotonic):
@@ -329,7 +329,7 @@ class Peer:
             self._shared.timers.schedule(self, self._handshake_until)
 
     def _hear(self, now: Now) -> None:
-        """Read what the socket has."""
+        """Read the bytes that are in the socket."""
         if self._phase is Phase.SERVING and not (self._paused or self._end_of_input):
             self._read(now)
 
@@ -354,13 +354,14 @@ class Peer:
     # --- the end ---------------------------------------------------------------------------------------
 
     def shut_down(self, reason: str) -> None:
-        """Say good-bye on the operator's behalf, in the turn that follows: front ends may call this."""
+        """Say good-bye for the operator, in the turn that follows: front ends may call this."""
         if self._phase is Phase.SERVING and self._shut_down_reason is None:
             self._shut_down_reason = reason
             self.touch()
 
     def order(self, order: Order) -> None:
-        """Have the front end obey in the turn that follows. Raises NotFound, Invalid; see core.server.orders."""
+        """Have the front end carry out an order in the turn that follows. Raises NotFound, Invalid; see
+        core.server.orders."""
         front_end: object = self._front_end
         if not isinstance(front_end, Obedient):
             raise NotFound(f"connection '{self.info.identity}' has no links and sessions of AMQP 1.0")
@@ -374,19 +375,19 @@ class Peer:
             obey(now)
 
     def cut_off(self, reason: str, now: Now) -> None:
-        """Close at once, without good-bye."""
+        """Close at once, without a good-bye."""
         self._close(now, reason=reason)
 
     def _fault(self, error: Exception, now: Now) -> None:
         self._shared.counters.faults += 1
         self._shared.log.error("front-end-failed", exc_info=error, protocol=self.protocol, **self._names())
         if self._front_end is not None and self._unsent is None and self._phase is Phase.SERVING:
-            with suppress(Exception):  # the fault is logged; a second one, of a peer that is given up, adds nothing
+            with suppress(Exception):  # a second fault of a peer that is closed anyway adds nothing
                 self._socket.send(self._front_end.last_words())
         self._close(now, reason="internal error")
 
     def _linger(self, now: Now) -> None:
-        """Our last byte is sent: shut our side, and let the peer read."""
+        """Shut our side after the last byte, and let the peer read."""
         self._lose(now, Phase.LINGERING)
         self._handshake_until = inf
         if self._end_of_input:
@@ -404,7 +405,7 @@ class Peer:
         self._shared.timers.schedule(self, self._give_up_at)
 
     def _close(self, now: Now, *, reason: str) -> None:
-        """The socket goes now. Idempotent."""
+        """Close the socket now. Idempotent."""
         if self._phase is Phase.CLOSED:
             return
         was_serving = self._phase is Phase.SERVING
@@ -423,13 +424,13 @@ class Peer:
         self._shared.log.info("connection-closed", reason=reason, **self._names())
 
     def _lose(self, now: Now, phase: Phase) -> None:
-        """Leave SERVING: the front end gives back what it held, and is never called again."""
+        """Leave SERVING: the front end gives back what it held, and is not used for input or output again."""
         front_end, self._front_end, self._phase = self._front_end, None, phase
         if front_end is not None:
             self._leave(front_end, now)
 
     def _leave(self, front_end: FrontEnd, now: Now) -> None:
-        """Give back to the engine what the connection held, a turn at a time."""
+        """Have the front end give back to the engine what the connection held, a turn at a time."""
         self._leaving = None
         try:
             if front_end.connection_lost(now):
@@ -438,10 +439,12 @@ class Peer:
         except Exception as error:  # a bug of ours: see the module's docstring
             self._fault(error, now)
 
-    # --- frames, for who looks ---------------------------------------------------------------------------
+    # --- frame traces
+    # --------------------------------------------------------------------------------------------------
 
     def tap(self) -> FrameTap:
-        """Keep the beginnings of frames from now on. Raises NotFound before there is a protocol that has any."""
+        """Keep the beginnings of frames from now on. Raises NotFound before the protocol is known, or if it cannot be
+        traced."""
         front_end: object = self._front_end
         if not isinstance(front_end, Traceable) or self.protocol is None:
             raise NotFound(f"connection '{self.info.identity}' has no frames")
@@ -451,7 +454,7 @@ class Peer:
         return self._tap
 
     def untap(self) -> None:
-        """Keep nothing any more."""
+        """End the trace."""
         self._tap = None
 
     def _tapped(self, tap: FrameTap, data: bytes, *, outgoing: bool, now: Now) -> None:
@@ -460,7 +463,8 @@ class Peer:
         else:
             tap.take(data, outgoing=outgoing, now=now)
 
-    # --- looking in ------------------------------------------------------------------------------------
+    # --- snapshots
+    # -----------------------------------------------------------------------------------------------------
 
     def parts(self, kind: str) -> Iterator[list[Snapshot]]:
         """The same rows in parts: see :meth:`core.server.frontends.FrontEnd.parts`."""
@@ -469,16 +473,16 @@ class Peer:
             return
         try:
             yield from self._front_end.parts(kind, self._shared.clock())
-        except Exception as error:  # as below
+        except Exception as error:  # a bug of ours, as in snapshot
             self._fault(error, self._shared.clock())
 
     def snapshot(self, kind: str) -> list[Snapshot]:
-        """The front end's rows; for "connections" one row always, with what the server knows."""
+        """The front end's rows; for "connections" always one row, with what the server knows."""
         rows: list[Snapshot] = []
         if self._front_end is not None:
             try:
                 rows = self._front_end.snapshot(kind, self._shared.clock())
-            except Exception as error:  # a bug of ours, and not of the connection that is looking
+            except Exception as error:  # a bug of ours in this connection, not in the one that asks
                 self._fault(error, self._shared.clock())
         if kind != "connections":
             return rows
@@ -499,5 +503,5 @@ class Peer:
         return [own | row for row in rows or [{}]]
 
     def _names(self) -> dict[str, object]:
-        """What binds a log line to this connection."""
+        """The keys that every log line about this connection has."""
         return {"connection": self.info.identity, "peer": f"{self.info.remote_host}:{self.info.remote_port}"}

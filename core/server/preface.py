@@ -1,4 +1,4 @@
-"""What else than AMQP may have been dialled to this port, guessed from the first bytes."""
+"""Guesses from the first bytes which protocol other than AMQP a client has tried on this port."""
 
 _HINTS = (
     (b"\x16\x03", "TLS: this port speaks plain AMQP; connect without TLS"),
@@ -16,7 +16,7 @@ _HINTS = (
 
 
 def hint(preface: bytes) -> str:
-    """One line for the log about a header that no front end accepts."""
+    """Return one line for the log about a header that no front end accepts."""
     for start, text in _HINTS:
         if preface.startswith(start):
             return text

@@ -1,12 +1,12 @@
 """The turn: what follows each wake-up of a task, before it waits again.
 
-A peer's input leaves work in the engine; the engine's turn leaves actions in mailboxes; their owners turn
-these into output, and that may call verbs which leave work again. One turn goes round until nothing is left,
-but only so often and so long; what remains is continued by a task of its own, which takes its place behind the
-other peers. So a busy peer never starves the others, and an action never waits for a later wake-up.
+A peer's input leaves work in the engine. The engine's turn leaves actions in mailboxes. The peers turn these actions
+into output, and may call verbs that leave work again. One turn repeats this until nothing is left, but within a limit
+of rounds and time. A task of its own continues what remains, and takes its place behind the other peers. So a busy peer
+never starves the others, and an action never waits for a later wake-up.
 
 Where many peers wake up at once, the last of them waits for all the others. So once a round of the event loop has taken
-long, each of the rest may do little, and their turns become one, of the task that continues.
+long, each of the remaining peers may do little, and the continuing task takes one turn for all of them.
 
 A turn never awaits and never nests. An exception out of the engine is not caught: an engine that is broken must not go
 on confirming messages, so the process ends.
@@ -23,22 +23,23 @@ from core.interface import Engine
 from core.work import AMPLE, Work
 
 TURN_SECONDS_MAX = 0.005
-"""No further round after so long: the dearest input (a storm of attaches) takes 50 us a frame, and eight rounds of
-that would hold up every peer for a fifth of a second."""
+"""No further round after this time. The most expensive input (many attaches) takes 50 us a frame, and eight rounds of
+it would hold up every peer for a fifth of a second."""
 
 LOOP_ROUND_SECONDS = 0.005
-"""So long the peers that have woken up in one round of the event loop do what they like: one full turn at the least."""
+"""For this long, the peers that wake up in one round of the event loop are not limited: one full turn at the least."""
 
 ALLOWANCE_MIN, ALLOWANCE_OF_ALL = 50, 10_000
-"""What a peer may do in a turn, in units of :mod:`core.work`: a share of the second, where many want a turn. With what
-a wake-up costs by itself the least is 0.1 to 0.2 ms, so that 200 of them are done within 40 ms."""
+"""What one peer may do in a turn, in units of :mod:`core.work`: where many want a turn they share the second number,
+and each gets the first at the least. With the cost of a wake-up that least is 0.1 to 0.2 ms, so that 200 peers are done
+within 40 ms."""
 
 
 class Touched(Protocol):
     """A peer with actions or output waiting."""
 
     def flush(self, now: Now) -> None:
-        """Take the actions, send the output. Raises nothing."""
+        """Take the actions and send the output. Raises nothing."""
 
 
 class Pump:
@@ -54,10 +55,10 @@ class Pump:
         store: Callable[[], bool] = lambda: False,
         work: Work | None = None,
     ) -> None:
-        """``wake_at`` is told the time at which the engine wants its next turn, if nothing happens before.
+        """``wake_at`` is called with the time at which the engine wants its next turn, if nothing happens before.
 
-        ``store`` writes what the engine has staged, as far as that is quick, and says whether it did: then the engine
-        has more to say before the peers send anything. ``work`` is where front ends look how much they may do.
+        ``store`` writes what the engine has staged, as far as that is quick, and returns whether it wrote; then the
+        engine gets another turn before the peers send anything. ``work`` tells front ends how much they may do.
         """
         self._engine = engine
         self._clock = clock
@@ -66,21 +67,22 @@ class Pump:
         self._store = store
         self._touched: list[Touched] = []
         self._late: deque[Touched] = deque()
-        """Those for which there was no time in the turn in which they were touched, or which have had a turn and want
-        another."""
+        """Peers that got no time in the turn in which they were touched, or have been flushed in it and want another
+        flush."""
         self._flushing: Touched | None = None
         self._work_left = trio.Event()
         self._work = work or Work()
         self._round_until: float | None = None
-        """When the running round of the event loop has taken long; None before the first turn in it."""
+        """When the current round of the event loop will have taken long; None before the first turn in it."""
 
     def begin_loop_round(self) -> None:
-        """The event loop has waited for sockets, and lets those go on for which there is something."""
+        """Note that a new round of the event loop begins: it has waited for sockets and now runs the tasks that are
+        ready."""
         self._round_until = None
         self._work.allowance = AMPLE
 
     def turn_of_peer(self, now: Now) -> None:
-        """What follows the wake-up of a peer: a turn, unless the round of the event loop has taken long already."""
+        """Take the turn after a peer's wake-up, unless the round of the event loop has taken long already."""
         if self._round_until is None:
             self._round_until = now.monotonic + LOOP_ROUND_SECONDS
         elif now.monotonic > self._round_until:
@@ -90,14 +92,14 @@ class Pump:
         self.turn(now)
 
     def touch(self, peer: Touched) -> None:
-        """Flush this peer in the running turn, or in the next. The peer sees to it that it asks once only."""
+        """Flush this peer in the current turn, or in the next. A peer calls this once only before its flush."""
         if peer is self._flushing:
-            self._late.append(peer)  # it has had its turn
+            self._late.append(peer)  # it was flushed in this turn
         else:
             self._touched.append(peer)
 
     def turn(self, now: Now) -> None:
-        """Go round until nothing is left, or leave the rest to :meth:`run`."""
+        """Repeat rounds until nothing is left, or leave the rest to :meth:`run`."""
         for _ in range(self._rounds_max):
             more = self._engine.turn(now)
             if self._store():
@@ -112,10 +114,10 @@ class Pump:
         self._work_left.set()
 
     def _flush(self, now: Now) -> None:
-        """Flush the touched peers, and those that are late, as long as there is time, and one that is late at least.
+        """Flush the touched peers, then the late ones, as long as there is time; at least one late peer.
 
-        The one that was touched last comes first: that is whose wake-up this is, and it does not wait for those that
-        have so much to do that they are late.
+        The peer touched last comes first: mostly this turn is for its wake-up, and it should not wait for late peers,
+        which have much to do.
         """
         touched, self._touched = self._touched, []
         late = self._late

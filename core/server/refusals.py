@@ -1,9 +1,9 @@
 """Connections that cannot be served, while they are told why.
 
-A refused peer gets the handshake of its own protocol and a close with the reason, in one piece, and time to read it.
-Each holds a descriptor of the reserve meanwhile, so there are never more than REFUSALS_MAX. When that many are under
-way and another one waits at the door, they are hurried: peers that behave need no more than a round trip, and those
-that do not must not keep others outside for long.
+A refused peer gets, in one piece, the handshake of its own protocol and a close with the reason, and then time to read
+it. Each one holds a descriptor meanwhile, so there are never more than REFUSALS_MAX. When that many are under way and
+another connection waits, the time of each is cut short: a peer that behaves needs no more than a round trip, and one
+that does not must not keep others waiting for long.
 """
 
 import socket
@@ -15,44 +15,46 @@ import trio
 from core.server.frontends import PREFACE_BYTES, FrontEndFactory, choose
 
 REFUSALS_MAX = 32
-"""Under way at once."""
+"""Refusals under way at the same time."""
 
 PREFACE_SECONDS_MAX = 0.4
-"""A refused peer that does not say its protocol by then is answered in the first one."""
+"""A refused peer that does not send its protocol header by then is answered in the first protocol."""
 
 HURRIED_PREFACE_SECONDS_MAX = 0.1
-"""The same when others wait. Not less: a busy client needs tens of milliseconds, and an answer in the wrong protocol
-tells it nothing."""
+"""The same when other connections wait. Not less: a busy client needs tens of milliseconds, and an answer in the wrong
+protocol tells it nothing."""
 
 READING_SECONDS_MAX = 0.5
 """From the answer to the close: with the time for the preface, a refused connection is closed within a second."""
 
 HURRIED_READING_SECONDS_MAX = 0.03
-"""The same when others wait: a backlog of 1024 that behaves is through within a second."""
+"""The same when other connections wait: with it, a full backlog of 1024 well-behaved peers is answered within a
+second."""
 
 DRAIN_BYTES = 65_536
-"""Read at once of what a refused peer says, which nobody looks at."""
+"""How much is read at once of what a refused peer sends; it is thrown away."""
 
 
 class Refusals:
-    """Those that are being refused now, over all listeners."""
+    """The refusals under way, over all listeners."""
 
     def __init__(self) -> None:
         self._under_way: dict[socket.socket, _Step | None] = {}
         """What each waits for; None when its task has not started."""
         self._listeners = trio.lowlevel.ParkingLot()
-        """They wait for room."""
+        """Where listeners wait for room."""
 
     def __len__(self) -> int:
         return len(self._under_way)
 
     @property
     def full(self) -> bool:
-        """Nobody else can be told now."""
+        """Whether no further connection can be refused now."""
         return len(self) >= REFUSALS_MAX
 
     async def room(self) -> None:
-        """Wait until one more can be told: not for long, since those that are being told are hurried."""
+        """Wait until one more connection can be refused. That is soon, since the time of those under way is cut
+        short."""
         for step in self._under_way.values():
             if step is not None:
                 step.hurry()
@@ -60,11 +62,11 @@ class Refusals:
             await self._listeners.park()
 
     def enter(self, accepted: socket.socket) -> None:
-        """Take a place for a connection that :meth:`refuse` follows for."""
+        """Take a place for a connection; a call of :meth:`refuse` follows."""
         self._under_way[accepted] = None
 
     async def refuse(self, accepted: socket.socket, *, factories: Sequence[FrontEndFactory], reason: str) -> None:
-        """Answer in the peer's protocol, and close when it has read that or its time is over."""
+        """Answer in the peer's protocol, and close when the peer has closed or its time is over."""
         preface = b""
         try:
             with self._step(accepted, PREFACE_SECONDS_MAX, hurried_seconds=HURRIED_PREFACE_SECONDS_MAX):
@@ -75,7 +77,7 @@ class Refusals:
             with self._step(accepted, READING_SECONDS_MAX, hurried_seconds=HURRIED_READING_SECONDS_MAX):
                 await _drain(accepted)
         except OSError:
-            pass  # the peer left first
+            pass  # the peer closed first
         finally:
             accepted.close()
             del self._under_way[accepted]
@@ -91,7 +93,7 @@ class Refusals:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Something that is waited for, and until when if others wait too."""
+    """One wait of a refusal, and its deadline if other connections wait."""
 
     scope: trio.CancelScope
     hurried_until: float
@@ -101,7 +103,8 @@ class _Step:
 
 
 async def _drain(accepted: socket.socket) -> None:
-    """Until the peer has closed: who closes with something unread resets the connection, and the answer is lost."""
+    """Read until the peer has closed. Closing a socket with unread data resets the connection, and the answer is
+    lost."""
     while True:
         await trio.lowlevel.wait_readable(accepted)
         if not accepted.recv(DRAIN_BYTES):

@@ -1,7 +1,7 @@
-"""Reading the configuration again while the broker runs: what can be taken is, and what cannot is named.
+"""Reading the configuration again while the broker runs: settings that can change are applied, the others are named.
 
-A setting either has an action that brings it into force, or it needs a restart. A configuration that cannot be used
-changes nothing. What is in force afterwards is known: the settings of the start, with those that were taken since.
+A setting either has an action that applies it, or it needs a restart. A configuration with an error changes nothing.
+The settings in force afterwards are those of the start, with the ones that were applied since.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -13,12 +13,12 @@ from structlog.typing import FilteringBoundLogger
 from core.config import ConfigError, Settings
 
 Action = Callable[[Settings], None]
-"""Brings settings into force: all of them are given, those that were not taken as they were."""
+"""Applies settings. It gets all of them; those that cannot change have their old values."""
 SectionT = TypeVar("SectionT", bound=BaseModel)
 
 
 class Reload:
-    """Called for each wish to reload. Raises nothing for a configuration that is wrong."""
+    """Called for each request to reload. Raises nothing for a wrong configuration."""
 
     def __init__(
         self,
@@ -28,15 +28,15 @@ class Reload:
         actions: Mapping[Action, Collection[str]],
         log: FilteringBoundLogger,
     ) -> None:
-        """``read`` reads the configuration anew and raises ConfigError. ``actions``: each with the settings that it
-        brings into force, by their dotted names."""
+        """``read`` reads the configuration anew and raises ConfigError. ``actions`` maps each action to the dotted
+        names of the settings that it applies."""
         self.in_force = settings
         self._read = read
         self._actions = actions
         self._log = log
 
     def __call__(self) -> None:
-        """Read, take what can be taken, and say so."""
+        """Read the configuration, apply what can change, and log the result."""
         try:
             wanted = self._read()
         except ConfigError as error:
@@ -49,7 +49,7 @@ class Reload:
             if not set(keys).isdisjoint(changed):
                 try:
                     action(self.in_force)
-                except Exception as error:  # a bug of ours, or what cannot be limited here; the broker goes on
+                except Exception as error:  # a bug of ours, or a limit that this system refuses; the broker goes on
                     self._log.error("configuration-not-reloaded", problem=f"{', '.join(keys)}: {error}")
         left = set(differences(self.in_force, wanted))
         self._log.info(
@@ -60,7 +60,7 @@ class Reload:
 
 
 def differences(old: BaseModel, new: BaseModel, prefix: str = "") -> Iterator[str]:
-    """The dotted names of settings that are not the same."""
+    """Yield the dotted names of settings that differ."""
     for name in type(old).model_fields:
         before, after = getattr(old, name), getattr(new, name)
         if isinstance(before, BaseModel) and isinstance(after, BaseModel):
@@ -70,7 +70,7 @@ def differences(old: BaseModel, new: BaseModel, prefix: str = "") -> Iterator[st
 
 
 def merged(old: SectionT, new: SectionT, taken: Collection[str], prefix: str = "") -> SectionT:
-    """The old settings, with the new values of those that are named."""
+    """Return the old settings, with the new values of those whose names are in ``taken``."""
     values: dict[str, object] = {}
     for name in type(old).model_fields:
         before, after = getattr(old, name), getattr(new, name)

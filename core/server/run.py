@@ -1,4 +1,4 @@
-"""The server: the tree of tasks, what may be looked at and done from outside, and the orderly stop.
+"""The server: the tree of tasks, snapshots and actions for an operator, and the orderly stop.
 
 One nursery holds everything: an accept loop per listening socket, a reader task per peer (and a writer task
 while its socket is full), the timers, the pump's remainder. A stop closes the listeners, says good-bye to
@@ -31,12 +31,12 @@ from core.work import Work
 
 
 def read_clocks() -> Now:
-    """Trio's clock (which tests replace) and the wall clock."""
+    """Read Trio's clock (which tests replace) and the wall clock."""
     return Now(trio.current_time(), time.time())
 
 
 Background = Callable[[Callable[[], None]], Awaitable[None]]
-"""A task beside the peers. It is given what it calls when it has left work for the engine: the turn."""
+"""A task beside the peers. Its argument is the turn: a function to call when the task has left work for the engine."""
 
 
 TAKEN = (
@@ -48,7 +48,7 @@ TAKEN = (
     "server.drain_time",
     "server.stop_grace",
 )
-"""Settings that :meth:`Server.take` brings into force."""
+"""Settings that :meth:`Server.take` applies."""
 
 
 class LoopRounds(trio.abc.Instrument):
@@ -79,8 +79,8 @@ class Server:
         work: Work | None = None,
     ) -> None:
         """``background`` are tasks that run beside the peers until the server ends: the store's lanes, samplers.
-        ``sockets_changed`` is told the number of connections when one comes or goes. ``store`` and ``work`` are the
-        pump's."""
+        ``sockets_changed`` is called with the number of connections when one opens or closes. ``store`` and ``work``
+        are for the pump."""
         self.counters = Counters()
         self._settings = settings
         self._factories = factories
@@ -111,9 +111,9 @@ class Server:
         self._stop_reason = ""
 
     async def run(self, started: Callable[[Sequence[tuple[str, int]]], None] | None = None) -> None:
-        """Serve until :meth:`stop`, then say good-bye. Raises OSError when an address cannot be listened on.
+        """Serve until :meth:`stop`, then say good-bye. Raises OSError when the broker cannot listen on an address.
 
-        ``started`` hears the addresses once connections are accepted.
+        ``started`` is called with the addresses once connections are accepted.
         """
         sockets = await open_listeners(self._settings.listen, self._settings.accept_backlog)
         spare = Spare()
@@ -160,7 +160,7 @@ class Server:
         await self._say_good_bye()
 
     def turn(self) -> None:
-        """Let the engine do what was left to it, and the peers send what came of it."""
+        """Take a turn: the engine does its pending work, and the peers send the results."""
         self._pump.turn(self._clock())
 
     def _turn(self, now: Now) -> None:
@@ -171,7 +171,7 @@ class Server:
             self._timers.schedule(self._turn_timer, when)
 
     def take(self, settings: ServerSettings) -> None:
-        """Other limits and times from now on, for those who come and those who are there; see :data:`TAKEN`."""
+        """Apply other limits and times, for new and for present connections; see :data:`TAKEN`."""
         self._settings = settings
         if self._shared is not None:
             self._shared.settings = settings
@@ -182,7 +182,7 @@ class Server:
         )
 
     def stop(self, reason: str) -> None:
-        """Begin the orderly stop. The reason is told to the peers."""
+        """Begin the orderly stop. The peers are told the reason."""
         self._stop_reason = reason
         self._stop.set()
 
@@ -202,20 +202,22 @@ class Server:
         for peer in self._connections:
             peer.cut_off(reason, now)
 
-    # --- looking in and acting -------------------------------------------------------------------------
+    # --- snapshots and actions
+    # ------------------------------------------------------------------------------------------
 
     @property
     def sockets(self) -> tuple[int, int]:
-        """Connections that there are, and that are possible."""
+        """How many connections there are, and how many are possible."""
         return len(self._connections), self._connections.connections_max
 
     @property
     def listening_on(self) -> list[tuple[str, int]]:
-        """Host and port of every listening socket."""
+        """Host and port of each listening socket."""
         return [(listener.host, listener.port) for listener in self._listeners]
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
-        """Rows of "listeners", "descriptors", "server", "connections"; of any other kind, those of the front ends."""
+        """Rows of the kinds "listeners", "descriptors", "server" and "connections"; for any other kind, the front ends'
+        rows."""
         if kind == "listeners":
             rows: list[Snapshot] = [
                 {"identity": f"{host}:{port}", "host": host, "port": port} for host, port in self.listening_on
@@ -231,21 +233,21 @@ class Server:
 
     @property
     def stopping(self) -> bool:
-        """The orderly stop has begun."""
+        """Whether the orderly stop has begun."""
         return self._stop.is_set()
 
     @property
     def leaving(self) -> bool:
-        """Whoever wants a broker should go to another one."""
+        """Whether clients should go to another broker: this one is stopping or being drained."""
         return self.stopping or self._connections.drain.on
 
     @property
     def drained_since(self) -> Now | None:
-        """When it began to be drained; None when it is not."""
+        """When the drain began; None when the broker is not being drained."""
         return self._connections.drain.since
 
     def drain(self, *, wanted: bool) -> None:
-        """Let nobody in but from this machine; or let everybody in again."""
+        """Refuse new connections except from this machine; or admit all again."""
         drain = self._connections.drain
         if wanted and drain.begin(self._clock()):
             self._log.info("drain-started", connections=len(self._connections))
@@ -253,8 +255,8 @@ class Server:
             self._log.info("drain-ended", connections=len(self._connections))
 
     def connections(self, kind: str, identity: str | None = None) -> Iterator[list[Snapshot]]:
-        """The rows of a kind, connection by connection and of a large one in parts: for who lets others work in
-        between. With the identity of a connection, session, link or channel, those of its connection alone."""
+        """Yield the rows of a kind, connection by connection and in parts for a large one, so that other tasks run in
+        between. With the identity of a connection, session, link or channel, yield the rows of its connection only."""
         peers = self._connections if identity is None else self._found(identity.partition("/")[0])
         return (rows for peer in peers for rows in peer.parts(kind))
 
@@ -272,7 +274,7 @@ class Server:
         }
 
     def _totals(self) -> Snapshot:
-        """What has happened since the start."""
+        """Counts since the start."""
         counters = self.counters
         return {
             "identity": "server",
@@ -287,14 +289,14 @@ class Server:
         }
 
     def close_connection(self, identity: str, reason: str) -> bool:
-        """End a connection for an operator, in the turn that follows. False when there is no such one."""
+        """End a connection for an operator, in the turn that follows. False when there is no such connection."""
         peer = self._connections.find(identity)
         if peer is not None:
             peer.shut_down(reason)
         return peer is not None
 
     def trace_frames(self, identity: str, *, wanted: bool) -> None:
-        """Look at the frames of a connection, or do not any more. Raises NotFound, LimitReached."""
+        """Start or end the frame trace of a connection. Raises NotFound, LimitReached."""
         peer = self._connections.find(identity)
         if not wanted:
             self._frame_taps.drop(identity)
@@ -307,14 +309,14 @@ class Server:
         self._frame_taps.add(identity, peer.tap())
 
     def traced_frames(self, identity: str, after: int) -> Snapshot:
-        """What was seen from this number on, also of one that is gone. Raises NotFound."""
+        """Return the traced frames from this number on, also of a connection that has closed. Raises NotFound."""
         shown = self._frame_taps.show(identity, after, self._clock())
         return shown | {"open": self._connections.find(identity) is not None}
 
     def order(self, order: Order) -> None:
-        """Have a link or session do something, in the turn that follows. Raises NotFound, Invalid."""
+        """Have a link or session carry out an order, in the turn that follows. Raises NotFound, Invalid."""
         identity = order.identity
-        peer = self._connections.find(identity.partition("/")[0])  # whose names begin with their connection's
+        peer = self._connections.find(identity.partition("/")[0])  # a part's name begins with its peer's
         if peer is None:
             raise NotFound(f"there is no '{identity}'")
         peer.order(order)
@@ -334,8 +336,8 @@ async def serve(
 ) -> None:
     """Run the server as the process's main job until it has stopped.
 
-    A signal that stops ends it orderly, after ``before_stop``; a second one does not wait for anybody. Any other has
-    the broker ``reload``.
+    A signal that stops ends it in an orderly way, after ``before_stop``; a second one ends it without waiting. Any
+    other signal calls ``reload``.
     """
 
     async def end(reason: str) -> None:

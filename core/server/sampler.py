@@ -1,15 +1,15 @@
-"""One task that measures: memory each second, disk space the more often the less there is, and how late it was woken.
+"""The task that measures: memory each second, free disk space the more often the less there is, and its own lateness.
 
-What was measured goes to the alarms, which decide. A change is told to publishers in the engine's turn that follows, so
-their windows close with the measurement that raises the alarm.
+The alarms decide on the measured values. Publishers are told of a change in the engine's turn that follows, so their
+windows close with the measurement that raises the alarm.
 
-Memory that was freed is not used, but Python's allocator keeps what the C library has not given back, and the operating
-system goes on counting it. So before the memory alarm is raised, and each second while it is on, freed memory is given
-back and measured again: the alarm ends with its backlog. Above the paging limit the same is done less often, lest
-queues page messages out for memory that nobody uses. Giving 1 GiB back takes 38 ms and holds the C library's lock for
-30 of them, so it runs in a thread, and at most a twentieth of the time.
+Memory that was freed is not in use, but Python's allocator keeps what the C library has not given back, and the
+operating system goes on counting it. So before the memory alarm is raised, and each second while it is on, freed memory
+is given back and memory is measured again: the alarm ends with its backlog. Above the paging limit the same is done
+less often, so that queues do not page messages out for memory that is not in use. Giving 1 GiB back takes 38 ms and
+holds the C library's lock for 30 ms of them, so it runs in a thread, and takes at most a twentieth of the time.
 
-All lines about alarms in the log are written here, also of those that an operator or the store raises.
+All log lines about alarms are written here, also about those that an operator or the store raises.
 """
 
 import platform
@@ -37,11 +37,12 @@ from core.server.standing import StandingTimes
 
 MEMORY_INTERVAL_S = 1.0
 PAGING_GIVE_BACK_S = 10.0
-"""How often memory is given back above the paging limit, when the alarm is not in question."""
+"""Seconds between two times that memory is given back above the paging limit, when the alarm is not about to be
+raised."""
 GIVE_BACK_SHARE = 0.05
-"""Of the time, at most, goes into giving memory back."""
+"""The largest share of the time that goes into giving memory back."""
 MEASURING_S_MAX = 5.0
-"""A disk that has not told its free space by then has failed to."""
+"""A measurement of free disk space that takes longer has failed."""
 
 Result = TypeVar("Result")
 
@@ -50,16 +51,16 @@ class InThread(Protocol):
     """Runs a function that may take long, in a thread."""
 
     def __call__(self, function: Callable[[], Result], /) -> Awaitable[Result]:
-        """Gives what the function returns or raises."""
+        """Return what the function returns, or raise what it raises."""
 
 
 async def in_thread(function: Callable[[], Result], /) -> Result:
-    """See :class:`InThread`. Who waits may give up; the thread then ends when it does."""
+    """See :class:`InThread`. A caller that is cancelled does not wait; the thread then ends on its own."""
     return await trio.to_thread.run_sync(function, abandon_on_cancel=True)
 
 
 class Sampler:
-    """Measures, and keeps alarms and notices up to date. Limits can be changed while it runs, until the next start."""
+    """Measures, and keeps alarms and notices up to date. Limits changed while it runs hold until the next start."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class Sampler:
         log: structlog.typing.FilteringBoundLogger,
         in_thread: InThread = in_thread,
     ) -> None:
-        """``memory_sampled`` is told the bytes used, the limit and the time, each second."""
+        """``memory_sampled`` is called each second with the bytes in use, the limit and the time."""
         self._convention = settings.unit_convention
         self._registry = registry
         self._measures = measures
@@ -96,10 +97,10 @@ class Sampler:
         self._lag = LagNotice(registry, limit_s=settings.event_loop_lag)
         self._descriptors = DescriptorNotice(registry, share=settings.sockets_share)
         self.lag_counts = [0] * (len(LAG_SECONDS) + 1)
-        """Wake-ups of this task by how late they were: for each of ``LAG_SECONDS`` those that were no later, but later
-        than the one before; last, those that were later than all."""
+        """How late the wake-ups of this task were: for each bound in ``LAG_SECONDS`` those that were no later, but
+        later than the bound before; last, those later than all bounds."""
         self.lag_seconds = 0.0
-        """Of all wake-ups together."""
+        """The sum of the lateness of all wake-ups."""
         self._alarm_times: StandingTimes[str] = StandingTimes()
         self._memory_due = self._disk_due = -inf
         self._give_back_from = self._gave_back_at = -inf
@@ -131,7 +132,7 @@ class Sampler:
             await self._sleep(min(self._memory_due, self._disk_due))
 
     async def _sleep(self, due: float) -> None:
-        """Until then, or until somebody is in a hurry."""
+        """Sleep until ``due``, or until a measurement is wanted at once."""
         due = max(due, self._clock().monotonic)
         with trio.move_on_at(due):
             await self._hurry.wait()
@@ -204,7 +205,7 @@ class Sampler:
     # --- for an operator -----------------------------------------------------------------------------------
 
     def set_memory_watermark(self, text: str) -> None:
-        """Another watermark, in the words of the configuration. Raises Invalid, PreconditionFailed."""
+        """Set another watermark, written as in the configuration. Raises Invalid, PreconditionFailed."""
         if not self._memory_measurable:
             raise PreconditionFailed("memory cannot be measured here, so it has no watermark")
         try:
@@ -217,7 +218,7 @@ class Sampler:
         self._hurry.set()
 
     def set_disk_free_limit(self, text: str) -> None:
-        """Another limit, in the words of the configuration. Raises Invalid, PreconditionFailed."""
+        """Set another limit, written as in the configuration. Raises Invalid, PreconditionFailed."""
         if self._disk.disabled:
             self._log.warning("disk-free-limit-ignored", reason="disk free space monitoring is disabled")
             raise PreconditionFailed(
@@ -234,15 +235,15 @@ class Sampler:
         self._hurry.set()
 
     def memory(self) -> Snapshot:
-        """The alarm's row, and what speaks against the watermark."""
+        """The memory alarm's row, with a warning about the watermark if there is one."""
         return {**self._row("memory"), "measured": self._memory_measurable, "warning": self._memory.warning}
 
     def disk(self) -> Snapshot:
-        """The alarm's row."""
+        """The disk alarm's row."""
         return self._row("disk")
 
     def alarm_seconds(self) -> dict[str, float]:
-        """How long each alarm and notice has been on, of all time."""
+        """How long each alarm and notice has been on, in all."""
         return dict.fromkeys(ALARMS + NOTICES, 0.0) | self._alarm_times.seconds(self._clock().monotonic)
 
     def _row(self, name: str) -> Snapshot:
@@ -274,7 +275,7 @@ class Sampler:
         )
 
     def _alarm_changed(self, row: Snapshot) -> None:
-        """One line when it comes on and one when it goes off, with the cause and the figures."""
+        """Log one line when an alarm comes on and one when it goes off, with the cause and the figures."""
         times, now = self._alarm_times, self._clock().monotonic
         (times.begin if row["on"] else times.end)(str(row["name"]), now)
         facts = {key: value for key, value in row.items() if key not in ("name", "level", "on", "since", "sources")}

@@ -1,8 +1,7 @@
-"""Telling the service manager how the broker is: ready, alive, stopping. systemd calls it Type=notify.
+"""Notices to the service manager about the broker: ready, alive, stopping. systemd calls this Type=notify.
 
-The manager puts the name of a datagram socket into the environment, and each notice is one datagram. One that cannot be
-sent is let go: the manager draws its own conclusions from what it does not hear. Without a name there is nobody to
-tell.
+The manager puts the name of a datagram socket into the environment, and each notice is one datagram. A notice that
+cannot be sent is dropped: the manager acts on the missing notice. Without a name no notices are sent.
 """
 
 import socket
@@ -14,21 +13,23 @@ import trio
 
 
 class ServiceNotice:
-    """For one server, among its background tasks: they begin when it listens, and end when it has said good-bye."""
+    """Sends the notices of one server, as one of its background tasks: they begin when it listens, and end after its
+    stop."""
 
     def __init__(self, environment: Mapping[str, str], *, status: str = "") -> None:
-        """``status`` is a line that the manager shows; ``environment`` may have NOTIFY_SOCKET, a path or an abstract
-        name behind ``@``, and WATCHDOG_USEC: for how long the manager waits for a sign of life before it takes the
-        process for dead."""
+        """``status`` is a line that the manager shows. ``environment`` may have NOTIFY_SOCKET, a path or an abstract
+        name behind ``@``, and WATCHDOG_USEC: after that time without a notice the manager takes the process for
+        dead."""
         self._status = status
         name = environment.get("NOTIFY_SOCKET", "")
         self._address = f"\0{name[1:]}" if name.startswith("@") else name
         microseconds = environment.get("WATCHDOG_USEC", "")
         self._pause_s = int(microseconds) / 1e6 / 2 if microseconds.isdecimal() and int(microseconds) else inf
-        """Between two signs of life: half of what the manager waits."""
+        """Seconds between two watchdog notices: half of the manager's time-out."""
 
     async def run(self, turn: Callable[[], None]) -> None:
-        """Tell of the start, then that the event loop runs, until cancelled; then of the stop. It needs no ``turn``."""
+        """Send the notice of the start, then watchdog notices until cancelled, then the notice of the stop. ``turn`` is
+        unused."""
         self._send(f"READY=1\nSTATUS={self._status}" if self._status else "READY=1")
         try:
             while True:

@@ -1,11 +1,11 @@
 """The signals that a broker obeys: SIGTERM and SIGINT stop it, SIGHUP has it read its configuration again.
 
-They are taken from before the data folder is opened, which may block for long, until the process ends: one that comes
-while nothing can be done about it is kept, and one that comes when everything has been done changes nothing.
+They are caught from before the data folder is opened, which may block for long, until the process ends. A signal that
+comes when nothing can be done about it yet is kept; one that comes when everything has been done changes nothing.
 
-A terminal that is closed sends SIGHUP too. It is told apart by asking for the terminal: a process that had one at its
-start and has none now was left alone, and stops. Under a service manager there never was one. Who starts the broker
-with ``nohup`` wants it to outlive the terminal, and SIGHUP stays ignored as ``nohup`` has left it.
+A terminal that is closed sends SIGHUP too. The two cases are told apart by opening the controlling terminal: a process
+that had one at its start and has none now has lost it, and stops. Under a service manager there never was one. A broker
+started with ``nohup`` is to outlive the terminal, and SIGHUP stays ignored as ``nohup`` has left it.
 """
 
 import os
@@ -24,8 +24,8 @@ TERMINAL = "/dev/tty"
 
 
 class Signals:
-    """Those that have come. A context manager of the main thread. When it is left in order the process is about to end,
-    and further ones are ignored; an error leaves everything as it was."""
+    """The signals that have come. A context manager of the main thread. After an exit without an exception the process
+    is about to end, and further signals are ignored; an exception restores the former handlers."""
 
     def __init__(self) -> None:
         self._came: deque[signal.Signals] = deque()
@@ -48,15 +48,15 @@ class Signals:
 
     @property
     def stop_wanted(self) -> bool:
-        """Whether one that stops has come and was not yet taken: for who blocks and looks now and then."""
+        """Whether a signal that stops has come and was not taken yet: for code that blocks and checks now and then."""
         return any(self.stops(number) for number in tuple(self._came))
 
     def stops(self, number: signal.Signals) -> bool:
-        """Whether this one wants the broker to end."""
+        """Whether this signal stops the broker."""
         return number in STOPPING or (self._had_terminal and not _terminal_is_there())
 
     async def next(self) -> signal.Signals:
-        """Take the next one, or wait for it."""
+        """Take the next signal, or wait for it."""
         self._token = trio.lowlevel.current_trio_token()
         while not self._came:
             self._arrived = trio.Event()

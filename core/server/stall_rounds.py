@@ -1,8 +1,8 @@
-"""The task behind the ledger of stalls: it lets front ends look, and listeners hear of what has lasted.
+"""The task that drives the ledger of stalls: it has front ends look for stalls, and tells listeners of those that last.
 
-Whoever looks at the broker shall see a stall within a second of its beginning, and its end within a second. A stall
-that only looking finds takes two looks, so that a link which moves in between is none; it is told with the second.
-Others are told in the first round after 50 ms.
+An operator shall see a stall within a second of its beginning, and its end within a second. A stall that only a look
+can find needs two looks, so that a link that moves in between is not taken for one; listeners are told with the second
+look. They are told of other stalls in the first round after 50 ms.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,19 +14,19 @@ from core.observe.stalls import Stalls
 
 ROUND_S = 0.2
 ROUNDS_PER_LOOK = 2
-"""A look every 0.4 s: the second one after the beginning comes within 0.8 s, the first one after the end within 0.4 s.
-Ten thousand idle consumers cost 4 ms a look (0.4 µs each), those without link credit three times as much."""
+"""One look every 0.4 s: the second look after the beginning comes within 0.8 s, the first one after the end within 0.4
+s. Ten thousand idle consumers cost 4 ms a look (0.4 µs each), those without link credit three times as much."""
 
 
 class StallRounds:
-    """One for each server, among its background tasks."""
+    """Drives the ledger of stalls. One background task for each server."""
 
     def __init__(self, stalls: Stalls, log: StallLog) -> None:
         self._stalls = stalls
         self._log = log
 
     async def run(self, turn: Callable[[], None]) -> None:
-        """Go round until cancelled. Each round ends in a turn: a client may follow its own stalls."""
+        """Look and tell until cancelled. Each round ends in a turn, since a client may follow its own stalls."""
         number = 0
         while True:
             await trio.sleep(ROUND_S)

@@ -1,7 +1,7 @@
-"""Time that things stand still, added up exactly and without a clock of its own.
+"""The time that things such as links stand still, added up exactly and without a clock of its own.
 
-A :class:`StandingTime` is asked by whoever shows it and told by whoever sees something stop or go on, with the time of
-the turn that is at hand. It does not know what stands still: the sum over any number of like things is the integral of
+The code that sees something stop or go on reports it, with the time of its turn; a reader asks for the sum. A
+:class:`StandingTime` does not know which thing stands still: the sum over any number of like things is the integral of
 how many there are. So nothing is kept for each of them, and the sum does not go down when one is gone.
 """
 
@@ -13,7 +13,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class StandingTime:
-    """Seconds that like things have stood still, those that still do included. Times are monotonic."""
+    """Seconds that like things have stood still, those that still do included. Times are monotonic, in seconds."""
 
     __slots__ = ("_counted_until", "_seconds", "count")
 
@@ -24,18 +24,18 @@ class StandingTime:
         self._counted_until = 0.0
 
     def begin(self, now: float) -> None:
-        """One more stands still."""
+        """Count one more thing that stands still."""
         self._count(now)
         self.count += 1
 
     def end(self, now: float) -> None:
-        """One of them goes on, or is gone."""
+        """Count one thing less: it goes on, or is gone."""
         assert self.count > 0
         self._count(now)
         self.count -= 1
 
     def seconds(self, now: float) -> float:
-        """Of all time. Never goes down: who reads may be ahead of the turn that reports next."""
+        """The seconds so far. They never go down: a reader's ``now`` may be ahead of the turn that reports next."""
         self._count(now)
         return self._seconds
 
@@ -46,7 +46,7 @@ class StandingTime:
 
 
 class StandingTimes(Generic[Key]):
-    """The same by what is worth telling apart. Keys are from a closed list: there is no limit here."""
+    """A standing time for each key. Keys must be from a closed list: their number is not limited here."""
 
     __slots__ = ("_times",)
 
@@ -54,13 +54,13 @@ class StandingTimes(Generic[Key]):
         self._times: defaultdict[Key, StandingTime] = defaultdict(StandingTime)
 
     def begin(self, key: Key, now: float) -> None:
-        """One more of these stands still."""
+        """Count one more thing of this key that stands still."""
         self._times[key].begin(now)
 
     def end(self, key: Key, now: float) -> None:
-        """One of these goes on, or is gone."""
+        """Count one thing of this key less: it goes on, or is gone."""
         self._times[key].end(now)
 
     def seconds(self, now: float) -> dict[Key, float]:
-        """Of each key that there ever was."""
+        """The seconds of each key that was ever used."""
         return {key: time.seconds(now) for key, time in self._times.items()}

@@ -1,9 +1,9 @@
-"""What drives a lane: a loop that writes and one that syncs, each with its batches in worker threads.
+"""The tasks that drive a lane: a loop that writes and one that syncs, each with its batches in worker threads.
 
-Both wait for the lane to say that something may be taken, take it, run it, and tell the lane and whoever confirms. A
+Both wait until the lane has a batch to take, take it, run it, and tell the lane and the caller's ``progressed``. A
 batch that finds no space stays out and is run again until space comes back; meanwhile what is written goes on being
-synced, and files on being removed. Any other failure stops both loops and is raised: nothing is confirmed any more,
-and the process ends.
+synced, and files on being removed. Any other failure stops both loops and is raised: nothing is confirmed any more, and
+the process ends.
 
 A cancelled loop lets the batch in its worker finish first. A batch that it had taken and not begun stays out, and the
 lane keeps it for :func:`drain`.
@@ -21,44 +21,45 @@ from core.store.errors import NoSpace, StoreFailure
 from core.store.lane import Lane, SyncBatch, WriteBatch
 
 LATE_WRITE_SECONDS = 0.02
-"""How long late writers wait for records to go with. A crash makes these answers repeated deliveries; waiting saves a
-batch, and a worker's 0.1 ms, for each of them."""
+"""How long late writers wait for other records, to share a batch with them. If the broker crashes meanwhile, what these
+writers settled is delivered again; waiting saves a batch, and a worker's 0.1 ms, for each of them."""
 
 INLINE_SECONDS_MAX = 0.002
 """A write into the page cache is a copy: 20 us for 64 KiB. One that takes longer has met a disk that is behind."""
 INLINE_SHARE_MAX = 0.01
-"""Of the time that slow writes may take from everybody: after one, all go to the worker for as long as that needs. A
-disk that is behind stays so for a while, and a loop that lost its turn to another process for 2 ms writes by itself
-again after 0.2 s. After one that was slow beside a sync, which held it up, those beside syncs go to the worker."""
+"""The largest share of the time that slow writes may take from the event loop: after a slow write, all writes go to the
+worker until the share is met. A slow disk stays slow for a while, and a loop that lost its turn to another process for
+2 ms writes by itself again after 0.2 s. After a write that was slow because a sync held it up, only writes beside syncs
+go to the worker."""
 GATHERING_TURNS = 8
-"""Turns of the event loop between two syncs: what publishers send when they hear of the first goes with the second. It
-is no timer: a loop with nothing to do takes 0.1 ms for them. A quorum queue took 143,000 messages a second with 4,
-152,000 to 158,000 with 6, 160,000 with 8, and no more with 12."""
+"""Turns of the event loop between two syncs: messages that publishers send after the first sync is confirmed go with
+the second. This is no timer: an idle loop takes 0.1 ms for these turns. A quorum queue took 143,000 messages a second
+with 4, 152,000 to 158,000 with 6, 160,000 with 8, and no more with 12."""
 IDLE_TURN_SECONDS = 0.00004
-"""A turn of the event loop with nothing to do takes 6 to 15 us; one that reads what a publisher has sent, 50 us or
-more."""
+"""An idle turn of the event loop takes less than this: 6 to 15 us. One that reads what a publisher has sent takes 50 us
+or more."""
 GATHERING_PAUSE_SECONDS = 0.00005
-"""The kernel adds as much. Where some publishers have sent and the others are about to, the loop sleeps once between
-two syncs, if nobody else has anything to do: what comes one by one is then read several at a time. The messages of a
-quorum queue that come so cost a seventh less CPU time; in bulk it is no gain."""
+"""The kernel adds as much again. Where some publishers have sent and others are about to, an otherwise idle loop sleeps
+once between two syncs, so that messages that come one by one are read several at a time. Such messages of a quorum
+queue then cost a seventh less CPU time; with bulk publishing there is no gain."""
 IDLE_MARK_SECONDS = 0.5
-"""How long the mark of a sync waits for records. Longer than the pauses of a lane that works."""
+"""How long the mark of a sync waits for records to be written with. Longer than the pauses of a busy lane."""
 
 RunBlocking = Callable[[Callable[[], None]], Awaitable[None]]
-"""Runs a blocking function elsewhere and raises what it raises. Once begun it ends, also when its caller is
-cancelled."""
+"""Runs a blocking function in another thread and raises what it raises. A function that has begun runs to its end, also
+when its caller is cancelled."""
 
 
 class InlineWrites:
     """Writes of one lane within the server's turn, as long as they are small and quick.
 
-    The way to a worker and back is 60 us and more, several times what such a write takes; and what is written within
-    the turn is confirmed with it. What an answer is to say is written whatever its size and however slow the last write
-    was, unless a batch is out. Syncs never happen here.
+    Handing a batch to a worker and back takes 60 us and more, several times as long as such a write; and what is
+    written within the turn is confirmed in it. Records that an answer waits for are written whatever their size and
+    however slow the last write was, unless a batch is out. Syncs never happen here.
     """
 
     def __init__(self, lane: Lane, disk: Disk, *, clock: Callable[[], Now], bytes_max: int) -> None:
-        """``bytes_max``: of a batch; 0 turns it off."""
+        """``bytes_max`` is the largest batch written here; 0 turns inline writes off."""
         self._lane = lane
         self._disk = disk
         self._clock = clock
@@ -66,25 +67,25 @@ class InlineWrites:
         self._paused_until = -inf
         self._paused_beside_syncs_until = -inf
         self.wake_writer: Callable[[], None] = lambda: None
-        """Called for what is left to the lane's own task, which sets it."""
+        """Wakes the lane's own task, for what is left to it. That task sets it."""
 
     @property
     def possible(self) -> bool:
-        """Whether the next turn will look after what is staged."""
+        """Whether the next turn will write what is staged."""
         until = self._paused_until if self._lane.syncing is None else self._paused_beside_syncs_until
         if until == -inf:
             return self._bytes_max > 0
         return self._clock().monotonic >= until
 
     def write(self) -> bool:
-        """In the turn. True when something was written. Raises StoreFailure."""
+        """Write what is staged, if that is allowed now. True when something was written. Raises StoreFailure."""
         lane = self._lane
         wanted = lane.write_wanted and self._bytes_max > 0
         if not (lane.has_records or wanted) or lane.writing is not None or lane.failed is not None:
             return False
         if not wanted:
             if lane.sync_wanted and lane.syncing is not None:
-                return False  # nothing is gained before that sync has returned; the turn behind it writes what is there
+                return False  # an earlier write gains nothing; the turn after that sync writes it
             if lane.staged_bytes > self._bytes_max or not self.possible:
                 self.wake_writer()
                 return False
@@ -123,13 +124,13 @@ async def run_lane(
 ) -> None:
     """Write and sync what is staged, until cancelled. Raises StoreFailure.
 
-    With ``inline``, what is staged is left to the turn as far as it takes it.
+    With ``inline``, batches that it takes are written in the turn; this task writes the others.
 
-    ``pause`` sleeps for so many seconds, far less than a millisecond, and the loop with it.
+    ``pause`` sleeps for so many seconds, far less than a millisecond, and blocks the event loop meanwhile.
 
-    ``clock`` reads Trio's time. ``progressed`` is called whenever the lane's positions may have grown: confirm, and
-    take a turn. ``no_space`` is called with True when a write finds no space, and with False when it did after all;
-    between them the write is tried again every ``retry_s`` seconds.
+    ``clock`` reads Trio's time. ``progressed`` is called whenever the lane's positions may have grown; it confirms and
+    takes a turn. ``no_space`` is called with True when a write finds no space, and with False when it has succeeded
+    after all; between them the write is tried again every ``retry_s`` seconds.
     """
     worker = _Worker(lane, disk, run_blocking=run_blocking, clock=clock, progressed=progressed)
     async with trio.open_nursery() as nursery:
@@ -173,7 +174,7 @@ async def drain(
 ) -> None:
     """Write and sync everything, late writers included: for an orderly stop, when :func:`run_lane` has ended.
 
-    Raises StoreFailure, or NoSpace: then what is not written was not confirmed either.
+    Raises StoreFailure, or NoSpace; after NoSpace, what is not written was not confirmed either.
     """
     if lane.failed is not None:
         raise lane.failed
@@ -188,18 +189,18 @@ async def drain(
 
 
 class _WakeUp:
-    """A notification to wait for. One that comes while nobody waits is not lost."""
+    """A notification for one waiting task. A call that comes before the task waits is not lost."""
 
     def __init__(self) -> None:
         self._event = trio.Event()
         self.deadline = inf
-        """When who waits here, or comes to wait, looks by itself."""
+        """When the waiting task wakes up without a call; infinity while no task waits."""
 
     def call(self) -> None:
         self._event.set()
 
     async def wait_until(self, deadline: float) -> None:
-        """Return when there was a call since this last returned, or at the deadline."""
+        """Return when :meth:`call` was called since the last return, or at the deadline."""
         self.deadline = deadline
         with trio.move_on_at(deadline):
             await self._event.wait()
@@ -208,7 +209,7 @@ class _WakeUp:
 
 
 class _Worker:
-    """Runs the batches of a lane and tells everybody."""
+    """Runs the batches of a lane and reports what they have done to the lane and to ``progressed``."""
 
     def __init__(
         self,
@@ -226,18 +227,18 @@ class _Worker:
         self._progressed = progressed
 
     def now(self) -> float:
-        """Monotonic seconds."""
+        """The time in monotonic seconds."""
         return self._clock().monotonic
 
     async def write(self, batch: WriteBatch) -> None:
-        """Raises NoSpace, then the batch is still out, or StoreFailure."""
+        """Write a batch. Raises StoreFailure, or NoSpace: then the batch is still out."""
         began = self.now()
         await self._run_blocking(partial(batch.run, self._disk))
         self.lane.wrote(batch, self.now() - began)
         self._tell()
 
     async def sync(self, batch: SyncBatch) -> None:
-        """Raises StoreFailure."""
+        """Sync a batch. Raises StoreFailure."""
         began = self.now()
         await self._run_blocking(partial(batch.run, self._disk))
         self.lane.did_sync(batch, self.now() - began)
@@ -248,14 +249,14 @@ class _Worker:
             self._progressed()
 
     async def write_once(self) -> bool:
-        """Write what is out or staged. False when there is nothing."""
+        """Write the batch that is out, or what is staged. False when there is nothing."""
         batch = self.lane.writing or self.lane.take_write()
         if batch is not None:
             await self.write(batch)
         return batch is not None
 
     async def sync_once(self) -> bool:
-        """Sync what is out or written, wanted or not. False when there is nothing."""
+        """Run the sync that is out, or sync what is written, wanted or not. False when there is nothing."""
         self.lane.want_sync()
         batch = self.lane.syncing or self.lane.take_sync(self.now())
         if batch is not None:
@@ -263,7 +264,7 @@ class _Worker:
         return batch is not None
 
     async def write_mark(self) -> None:
-        """Note how far the lane was synced, if a mark is due."""
+        """Write a mark that says how far the lane was synced, if one is due."""
         batch = self.lane.take_mark()
         if batch is not None:
             await self.write(batch)
@@ -290,8 +291,8 @@ async def _let_late_writers_wait(worker: _Worker, wake: _WakeUp) -> None:
 
 
 async def _mark_when_idle(worker: _Worker, wake: _WakeUp) -> WriteBatch | None:
-    """Wait for something to write. A mark waits for records to go with; without any it is written after a while, so
-    that damage to what was synced last is known as such."""
+    """Wait for something to write. A mark waits for records to be written with. Without any it is written after a
+    while, so that a start recognises damage to the last synced records as damage."""
     lane = worker.lane
     deadline = worker.now() + IDLE_MARK_SECONDS if lane.mark_due else inf
     await wake.wait_until(deadline)
@@ -329,7 +330,7 @@ async def _sync_always(worker: _Worker, wake: _WakeUp, pause: Callable[[float], 
 
 
 async def _gather(worker: _Worker, pause: Callable[[float], None]) -> None:
-    """Let publishers that were just told of a sync send what goes with the next one."""
+    """Let publishers that were just confirmed send what goes with the next sync."""
     lane = worker.lane
     paused = False
     for _ in range(GATHERING_TURNS):

@@ -1,4 +1,4 @@
-"""What all peers of one server share: one object, so that a peer holds one reference."""
+"""What all peers of one server share, in one object, so that a peer holds one reference."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,13 +16,13 @@ from core.server.standing import StandingTime
 from core.server.timers import Timers
 
 READ_BYTES = 262_144
-"""One read at most. 64 KiB is as good for small messages; frames of 64 KiB cost half as much with four to a read
-(docs/benchmarks)."""
+"""The most that one read takes. 64 KiB is as good for small messages; frames of 64 KiB cost half as much with four to a
+read (docs/benchmarks)."""
 
 
 @dataclass(slots=True)
 class Counters:
-    """Only grow; whoever shows them reads them."""
+    """Counts that only grow. Snapshots read them."""
 
     accepted: int = 0
     refused: Counter[str] = field(default_factory=Counter)
@@ -35,7 +35,7 @@ class Counters:
     bytes_in: int = 0
     bytes_out: int = 0
     full_sockets: StandingTime = field(default_factory=StandingTime)
-    """Connections whose peer does not read: the socket takes no more."""
+    """Connections whose socket takes no more, because the peer does not read."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Surroundings:
     connections: Connections
     counters: Counters
     nursery: trio.Nursery
-    """Where tasks of peers run."""
+    """Where the tasks of peers run."""
     log: structlog.typing.FilteringBoundLogger
     read_buffer: memoryview = field(default_factory=lambda: memoryview(bytearray(READ_BYTES)))
     """Where every read lands first: one buffer for all connections, since only one reads at a time."""

@@ -1,9 +1,8 @@
 """One task that wakes peers at their deadlines: handshake time-outs, heartbeats, delayed answers.
 
-Deadlines move with nearly every read (each frame from the peer pushes its idle time-out on), so a later
-deadline is not entered: the old entry fires early, and the peer schedules itself anew. An earlier one
-replaces the old. So a read costs a comparison, and there is never more than one entry per peer. No read needs
-a cancel scope of its own.
+Deadlines move with nearly every read (each frame from the peer postpones its idle time-out). So a later deadline is not
+entered: the old entry fires early, and the peer schedules itself anew. An earlier deadline replaces the old one. So a
+read costs a comparison, there is never more than one entry per peer, and no read needs a cancel scope of its own.
 """
 
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from core.clock import Now
 
 
 class Timed(Protocol):
-    """Whoever wants to be woken."""
+    """An object that wants to be woken."""
 
     timer_at: float
     """When the entry fires; infinity when there is none. Written by :class:`Timers` only."""
@@ -27,7 +26,7 @@ class Timed(Protocol):
 
 
 class TurnTimer:
-    """Wakes the server for the turn that follows every batch of fired entries: the engine's own deadlines."""
+    """Wakes the server at the engine's own deadlines: a turn follows every batch of fired entries."""
 
     __slots__ = ("timer_at",)
 
@@ -35,14 +34,14 @@ class TurnTimer:
         self.timer_at = inf
 
     def expired(self, now: Now) -> None:
-        """Nothing to do: the turn is what was wanted."""
+        """Do nothing: the turn that follows does the work."""
 
 
 class Timers:
     """Entries in order of time, one per :class:`Timed`. Times are monotonic seconds of Trio's clock."""
 
     def __init__(self, clock: Callable[[], Now], after: Callable[[Now], None]) -> None:
-        """``after`` is called once behind each batch of fired entries: the engine's turn."""
+        """``after`` is called once after each batch of fired entries: the engine's turn."""
         self._clock = clock
         self._after = after
         self._entries = SortedKeyList(key=_time_of)
@@ -69,14 +68,14 @@ class Timers:
             timed.timer_at = inf
 
     def fire(self, now: Now) -> None:
-        """Wake everybody whose time has come."""
+        """Wake every object whose time has come."""
         while self._entries and self._entries[0].timer_at <= now.monotonic:
             timed: Timed = self._entries.pop(0)
             timed.timer_at = inf
             timed.expired(now)
 
     async def run(self) -> None:
-        """Fire entries as their time comes, until cancelled."""
+        """Fire entries when they are due, until cancelled."""
         while True:
             self._earlier = trio.Event()
             self._sleeping_until = self._entries[0].timer_at if self._entries else inf

@@ -1,7 +1,7 @@
 """What all connections of one protocol have done since the start: plain integers, added to once per run.
 
-One object is shared by the front ends of a protocol, so the sums do not go down when a connection goes. Whoever shows
-them reads them; nobody here knows how.
+One object is shared by the front ends of a protocol, so the sums do not go down when a connection closes. Snapshots and
+metrics read them.
 """
 
 from dataclasses import dataclass, field, fields
@@ -12,43 +12,43 @@ from core.server.logins import Logins
 
 @dataclass(slots=True)
 class Traffic:
-    """Counts of one protocol. Only those that name something which may be open also go down."""
+    """Counts of one protocol. All only grow, except the numbers of things that are open now."""
 
     messages_received: int = 0
     """Sent by publishers."""
     messages_received_confirm: int = 0
-    """Of these, the publisher wants an answer."""
+    """Those of them for which the publisher wants a confirm."""
     messages_confirmed: int = 0
-    """Taken on by a queue, and the publisher has been told."""
+    """Accepted by a queue, and confirmed to the publisher."""
     messages_unroutable_dropped: int = 0
-    """No queue wanted them, and the publisher is not told."""
+    """Dropped because no queue was bound for them; the publisher was not told."""
     messages_unroutable_returned: int = 0
-    """No queue wanted them, and the publisher was told."""
+    """Returned to the publisher because no queue was bound for them."""
     messages_delivered: int = 0
-    """Handed to consumers, each time; those of basic.get included."""
+    """Handed to consumers, each time again; those of basic.get included."""
     messages_delivered_consume_auto_ack: int = 0
     messages_delivered_consume_manual_ack: int = 0
     messages_delivered_get_auto_ack: int = 0
     messages_delivered_get_manual_ack: int = 0
     messages_get_empty: int = 0
-    """basic.get that found nothing."""
+    """Calls of basic.get that found the queue empty."""
     messages_redelivered: int = 0
     messages_acknowledged: int = 0
     """Settled by consumers as accepted."""
     publishers: int = 0
-    """That there are now."""
+    """How many there are now."""
     consumers: int = 0
-    """That there are now."""
+    """How many there are now."""
     channels: int = 0
-    """That there are now, where the protocol has them."""
+    """How many there are now, where the protocol has channels."""
     channels_opened: int = 0
     reader_blocked_seconds: float = 0.0
-    """Time without stage credit, of readers that are gone."""
+    """Time without stage credit, of readers whose connection has closed."""
     channel_blocked_seconds: float = 0.0
     flow: FlowTotals = field(default_factory=FlowTotals)
     logins: Logins = field(default_factory=Logins)
 
     def counts(self) -> dict[str, int | float]:
-        """All that are single numbers, by name."""
+        """All counts that are single numbers, by name."""
         named = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: value for name, value in named.items() if isinstance(value, int | float)}

@@ -1,15 +1,15 @@
 """Threads that run the blocking calls of one lane.
 
-Trio's own threads would do, and serve everything else. A lane calls one a thousand times a second and more, with a
-publisher waiting for each sync, so what lies between the loop and the disk counts: here it is a queue on the way there
+Trio's own threads would work, and are used for everything else. A lane makes a thousand calls a second and more, with a
+publisher waiting for each sync, so the way between the loop and the disk counts. Here it is a queue on the way there
 and one call into the loop on the way back, without limiter, context and name. A quorum queue takes 6 % more messages
 with it.
 
-The loop stands still until the thread has begun. Otherwise the two compete for the interpreter, and the thread loses:
-it began 0.15 ms late under load, and 0.4 ms with many small turns, while the disk had nothing to do. A quorum queue
-takes 3 to 8 % more messages with it, and needs a tenth less CPU time for those that come one by one.
+The loop blocks until the thread has begun. Otherwise the two compete for the interpreter, and the thread loses: it
+began 0.15 ms late under load, and 0.4 ms with many small turns, while the disk was idle. A quorum queue takes 3 to 8 %
+more messages with this, and needs a tenth less CPU time for those that come one by one.
 
-A thread that had nothing to do for a while ends; the next call starts another.
+A thread that had no work for a while ends; the next call starts another.
 """
 
 import queue
@@ -20,13 +20,13 @@ import outcome
 import trio
 
 IDLE_SECONDS = 10.0
-"""As long as Trio keeps threads: longer than the pauses of a lane that works."""
+"""As long as Trio keeps threads: longer than the pauses of a busy lane."""
 
 BEGIN_SECONDS_MAX = 0.001
 """How long the loop waits for a thread to begin: it takes 0.05 ms when a processor is free."""
 
 Job = tuple[Callable[[], None], trio.lowlevel.Task, threading.Lock]
-"""The work, who waits for it, and a lock that is released when it begins."""
+"""The work, the task that waits for it, and a lock that is released when the work begins."""
 
 
 class WorkerThreads:
@@ -39,10 +39,11 @@ class WorkerThreads:
         self._idle: list[_WorkerThread] = []
 
     async def __call__(self, work: Callable[[], None]) -> None:
-        """Run it in a thread, and raise what it raises. Once begun it ends, also when the caller is cancelled."""
+        """Run ``work`` in a thread, and raise what it raises. Once begun it runs to its end, also when the caller is
+        cancelled."""
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
-            thread = self._idle.pop()  # one step for other threads too: who is out of the list does not end
+            thread = self._idle.pop()  # atomic for other threads too: a thread that is not in the list does not end
         except IndexError:
             thread = _WorkerThread(self._idle, self._idle_s, trio.lowlevel.current_trio_token())
         begun = threading.Lock()
@@ -56,7 +57,7 @@ class WorkerThreads:
 
 
 class _WorkerThread:
-    """One thread. It waits in ``idle`` while it has nothing to do, and may end only if it takes itself out of it."""
+    """One thread. While it has nothing to do it is in ``idle``; before it ends it must take itself out of that list."""
 
     def __init__(self, idle: "list[_WorkerThread]", idle_s: float, token: trio.lowlevel.TrioToken) -> None:
         self.jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
@@ -78,4 +79,4 @@ class _WorkerThread:
             begun.release()
             result = outcome.capture(work)
             self._token.run_sync_soon(trio.lowlevel.reschedule, task, result)
-            del work, task, begun, result  # nothing of it lives while this waits
+            del work, task, begun, result  # so that no reference to them lives while the thread waits

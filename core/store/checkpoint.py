@@ -1,11 +1,11 @@
-"""The checkpoint: what a clean shutdown writes down so that the next start need not read the whole store.
+"""The checkpoint: a clean shutdown writes it so that the next start need not read the whole store.
 
-One file, ``checkpoint``: frames, each u32 length, u32 CRC-32 and CBOR. The first names version and generation, the last
-counts the others; between them is one for each queue index and one for each 65,536 entries of the message store. It is
-written under another name, synced and then renamed.
+One file, ``checkpoint``: frames, each u32 length, u32 CRC-32 and CBOR. The first frame has version and generation; the
+last one has the number of frames between. Between them is one frame for each queue index and one for each 65,536
+entries of the message store. The file is written under another name, synced and then renamed.
 
-It is removed, durably, before a start changes anything else. So one that is there and complete says how things are,
-unless somebody put it there: it is trusted only when it is of the last start, which the marks tell.
+A start removes the checkpoint, durably, before it changes anything else. So a complete checkpoint describes the current
+state, unless a copy of an old file was put back: it is trusted only if it is of the last start, which the marks name.
 """
 
 from collections.abc import Iterator
@@ -35,14 +35,14 @@ IndexKey = tuple[str, int]
 
 @dataclass(slots=True)
 class Checkpoint:
-    """What is kept: the indexes of all queues, and the persistent message store."""
+    """The contents: the indexes of all queues, and the persistent message store."""
 
     indexes: dict[IndexKey, IndexState] = field(default_factory=dict)
     bodies: StoreState = field(default_factory=StoreState)
 
 
 def write_checkpoint(disk: Disk, checkpoint: Checkpoint, generation: int) -> None:
-    """Write it, so that it is there as a whole or not at all. Raises OSError."""
+    """Write the checkpoint atomically. Raises OSError."""
     disk.unlink(_UNFINISHED)
     offset = 0
     gathered: list[bytes] = []
@@ -62,21 +62,22 @@ def write_checkpoint(disk: Disk, checkpoint: Checkpoint, generation: int) -> Non
 
 
 def remove_checkpoint(disk: Disk) -> None:
-    """From here on the store may change. Raises OSError."""
+    """Remove the checkpoint; after that the store may change. Raises OSError."""
     disk.unlink(CHECKPOINT)
     disk.unlink(_UNFINISHED)
     disk.sync_folder("")
 
 
 def read_checkpoint(disk: Disk, *, oldest: int, newest: int) -> Checkpoint | None:
-    """The checkpoint of one of these generations; None when there is none that can be trusted. Raises OSError."""
+    """Read the checkpoint. Returns None if there is none, it is damaged, or its generation is not from ``oldest`` to
+    ``newest``. Raises OSError."""
     try:
         size = disk.size(CHECKPOINT)
     except FileNotFoundError:
         return None
     try:
         return _assemble(_frames(disk, size), range(oldest, newest + 1))
-    except (ValueError, TypeError, StopIteration, cbor2.CBORDecodeError):  # damaged, or nothing that we wrote
+    except (ValueError, TypeError, StopIteration, cbor2.CBORDecodeError):  # damaged, or not written by us
         return None
 
 
@@ -122,7 +123,7 @@ def _segment(
 
 
 def _frames(disk: Disk, size: int) -> Iterator[list[object]]:
-    """What the frames hold. Raises ValueError at the first that is not sound."""
+    """Yield the contents of the frames. Raises ValueError at the first damaged one."""
     offset = 0
     while offset < size:
         header = disk.read(CHECKPOINT, offset, _FRAME.size)

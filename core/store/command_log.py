@@ -1,18 +1,17 @@
-"""The ordered log of commands that quorum queues are rebuilt from: the seam, and the log on this machine's disk.
+"""The ordered log of commands from which quorum queues are rebuilt: the interface, and the log on a local disk.
 
-:class:`CommandLog` is what a replicated log could be, too. Whoever writes holds a lease; its number, the *fence*, goes
-with every append, so that a holder who was replaced and does not know it yet can do no harm. A command is *committed*
+A replicated log could implement :class:`CommandLog` too. The writer holds a lease. Its number, the *fence*, is passed
+with every append, so that a writer that has lost its lease without knowing it cannot append. A command is *committed*
 when the log will never lose it: here, when the lane has synced it.
 
 The local log is one sequence of ``COMMAND`` records (core/store/record.py) for all queues, in files ``<n>.log`` whose
-numbers have no gap. What is removed is always a prefix: a command refers only to earlier ones, so the rest replays to
-the same state, provided that what still matters was appended once more before. That is the caller's affair; the log
+numbers have no gap. Only a prefix of the log is ever removed. A command refers only to earlier commands, so the rest
+replays to the same state, provided that the caller has first appended again everything that is still needed. The log
 does not know what commands mean.
 
-Every start begins a new file. A snapshot is put down at a clean stop only and used once: it is removed before anything
-is appended that it does not know. What is damaged is judged when the log is read: :mod:`core.store.command_replay`.
-What a snapshot has saved the start from reading is looked at when somebody wants a part of it, up to there and a
-little on.
+Every start begins a new file. A snapshot is written only at a clean stop and used once: it is removed before the next
+command is appended. Damage is judged when the log is read: :mod:`core.store.command_replay`. A file that a start did
+not read, because of a snapshot, is checked when a part of it is read: up to the end of that part and slightly further.
 """
 
 import errno
@@ -29,79 +28,81 @@ from core.store.lane import Lane, LateWriter
 from core.store.record import HEADER_BYTES, READ_BYTES, Damaged, Found, Kind, encode, record_bytes, scan
 
 _SNAPSHOT_HEAD = Struct("<QQQ")
-"""File and offset of the first record that the snapshot does not know, and the count of its parts."""
+"""File and offset of the first record after the snapshot, and the number of its parts."""
 
 
 class FencedOff(Exception):
-    """Somebody else holds the lease now. Nothing was appended."""
+    """Another writer holds the lease now. Nothing was appended."""
 
 
 class Appended(NamedTuple):
-    """Where a command went."""
+    """The place of an appended command."""
 
     position: int
-    """It is committed when :attr:`CommandLog.committed` has come this far."""
+    """The command is committed when :attr:`CommandLog.committed` has reached this."""
     file: int
     offset: int
-    """Of the payload's first byte."""
+    """Offset of the payload's first byte in the file."""
 
 
 class CommandLog(Protocol):
-    """An ordered log that loses nothing that was committed. Payloads are opaque."""
+    """An ordered log that never loses a committed command. Payloads are opaque."""
 
     problems: list[str]
-    """What reading found damaged, for whoever looks."""
+    """Descriptions of damage found while reading."""
 
     @property
     def committed(self) -> int:
-        """Every command up to this position is safe."""
+        """All commands up to this position are safe."""
 
     def acquire_lease(self) -> int:
-        """The right to append; the holder before loses it. Returns the fence. Raises FencedOff when it is refused."""
+        """Acquire the right to append; the previous holder loses it. Returns the fence. Raises FencedOff if it is
+        refused."""
 
     def renew_lease(self, fence: int) -> None:
-        """Go on holding it. Raises FencedOff."""
+        """Renew the lease. Raises FencedOff."""
 
     def append(self, payload: Sequence[bytes], payload_bytes: int, fence: int, *, prompt: bool) -> Appended:
-        """Add a command. ``prompt``: somebody waits for it to be committed. Raises FencedOff."""
+        """Append a command. ``prompt``: a client waits for its commit, so sync soon. Raises FencedOff."""
 
     def later(self, writer: LateWriter) -> None:
-        """Have ``writer.write_late()`` called once, when a batch is about to be written: it may append then."""
+        """Have ``writer.write_late()`` called once, just before the next batch is written; it may append."""
 
     def write_now(self) -> None:
-        """Have what is appended in this turn, also by late writers, written before the answers of the turn are sent."""
+        """Have all commands appended in this turn, also by late writers, written before the answers of the turn are
+        sent."""
 
     def read(self, start: Place | None = None) -> Iterator[Logged]:
-        """All commands from there on, in order."""
+        """Iterate over all commands from ``start`` on, in order."""
 
     def read_bytes(self, file: int, offset: int, length: int) -> bytes:
-        """Part of a payload, once that is written. Raises StoreFailure, StoreDamaged."""
+        """Read part of a payload that was written. Raises StoreFailure, StoreDamaged."""
 
     def files(self) -> Mapping[int, int]:
-        """The log's parts by number, ascending, with their bytes; the last one is being written."""
+        """The files of the log by number, ascending, with their bytes. The last one is being written."""
 
     def is_written(self, file: int) -> bool:
-        """True when all of a part can be read back, and nothing will be added to it."""
+        """Return whether a file is complete and all of it can be read back."""
 
     def truncate(self, upto: int) -> None:
-        """Forget the parts before this one, as soon as everything appended so far is committed."""
+        """Remove the files before this one as soon as everything appended so far is committed."""
 
     def put_snapshot(self, parts: Iterable[bytes]) -> None:
-        """Keep a state that all commands so far have led to. Only when all of them are committed."""
+        """Save the state that results from all commands so far. All of them must be committed."""
 
     def take_snapshot(self) -> tuple[Place, list[bytes]] | None:
-        """The state that was put last, and where the commands begin that it does not know. It is given once."""
+        """Return the last saved state, and the place of the first command after it. It is returned only once."""
 
 
 class LocalCommandLog:
-    """The log in one folder of this machine's disk, on a lane of its own.
+    """The log in one folder of a local disk, on its own lane.
 
-    Read it to the end before anything is appended. ``read``, ``put_snapshot`` and ``take_snapshot`` block; they belong
-    to the start and the end.
+    Call ``read`` to its end before the first append. ``read``, ``put_snapshot`` and ``take_snapshot`` block; they are
+    for start and stop.
     """
 
     def __init__(self, disk: Disk, lane: Lane, *, file_bytes_max: int, salvage: bool = False) -> None:
-        """``salvage``: go on without records that were synced and are damaged, instead of refusing the store."""
+        """``salvage``: skip synced records that are damaged, instead of refusing the store."""
         self.problems: list[str] = []
         self._disk = disk
         self._lane = lane
@@ -113,18 +114,18 @@ class LocalCommandLog:
         self._filled_at: dict[int, int] = {}
         """The position of the last record of each file that is full."""
         self._unchecked: dict[int, int] = {}
-        """Files that the start has not read, and how far each has been since."""
+        """Files that the start has not read, each with the offset up to which it was checked since."""
         self._file = 0
         self._path = ""
         self._end = 0
-        """Where the next record goes. The file's size in ``_sizes`` is brought up to date when it is asked for."""
+        """The offset of the next record. The size of the current file in ``_sizes`` is updated by ``files``."""
 
     @property
     def committed(self) -> int:
-        """See :class:`CommandLog`, also for what follows."""
+        """See :class:`CommandLog`, also for the methods below."""
         return self._lane.synced
 
-    # --- the lease: nobody else can be here, the folder is locked
+    # --- the lease: there is no other writer, because the folder is locked
 
     def acquire_lease(self) -> int:
         self._fence += 1
@@ -217,7 +218,7 @@ class LocalCommandLog:
             if isinstance(record, Damaged):
                 raise refusal(path, record)
             checked = record.end
-            if checked >= upto + READ_BYTES:  # so much is read at once anyway, and mostly wanted next
+            if checked >= upto + READ_BYTES:  # this much is read at once anyway, and mostly needed next
                 break
         self._unchecked[file] = checked
 
@@ -252,7 +253,7 @@ class LocalCommandLog:
         self._disk.unlink(self._snapshot_path)
         self._disk.sync_folder(self._folder)
         if self._salvage:
-            return None  # who sets it wants everything to be looked at
+            return None  # salvage means that everything is to be read
         file, offset, count = _SNAPSHOT_HEAD.unpack(parts[0]) if parts else (0, 0, 0)
         if len(parts) != count + 1:
             self.problems.append(f"{self._snapshot_path} is damaged: all commands are replayed")
@@ -266,7 +267,8 @@ class LocalCommandLog:
         return Place(file, offset), parts[1:]
 
     def _snapshot_parts(self) -> tuple[int, list[bytes]] | None:
-        """The start that wrote it, and all records of the file, up to one that is damaged."""
+        """Return the generation that wrote the snapshot, and the payloads of the file up to the first damaged
+        record."""
         try:
             size = self._disk.size(self._snapshot_path)
         except FileNotFoundError:

@@ -1,13 +1,12 @@
-"""Reading a command log from the disk after a start, and judging what is damaged in it.
+"""Reads a command log from disk after a start, and judges damage in it.
 
-What was written after the last sync may be there, be missing or be in pieces, in any order. So behind the last sync the
-first damaged record ends the log: it and whatever stands behind it is cut off, as nobody was told that it is safe. What
-is missing at the end of a file leaves no trace; then later commands may be there without it, which are as unsafe, and
-harmless: no command needs an earlier one to make sense.
-Damage before the last sync is corruption: the store is refused, and left as it is, unless it is to be salvaged; then
-that record alone is lost.
+Records written after the last sync may be complete, missing or torn, in any order. So after the last sync the first
+damaged record ends the log: it and everything after it is cut off, because no client was told that it is safe. Records
+missing at the end of a file leave no trace, so later commands may be present without them. Those are unsafe too, but
+harmless, because a command does not need earlier ones to be valid. Damage before the last sync is corruption: the store
+is refused and left unchanged. With ``salvage`` only that record is lost.
 
-How far the lane was synced its marks say (core/store/marks.py). The batches of the records themselves say more: in a
+The marks of the lane (core/store/marks.py) say how far it was synced. The batch numbers of the records say more: in a
 log everything before a record of a synced batch is synced.
 """
 
@@ -22,18 +21,18 @@ from core.store.record import HEADER_BYTES, Damaged, Found, scan
 
 
 class Place(NamedTuple):
-    """Where in the log a record begins."""
+    """The place in the log where a record begins."""
 
     file: int
     offset: int
 
 
 class Logged(NamedTuple):
-    """A command as it was found."""
+    """A command that was read from the log."""
 
     file: int
     offset: int
-    """Of the payload's first byte."""
+    """Offset of the payload's first byte in the file."""
     payload: bytes
 
 
@@ -47,20 +46,20 @@ class LogFiles:
         self.marks = read_marks(disk, folder)
 
     def path(self, number: int) -> str:
-        """Relative to the data folder."""
+        """The path of a file, relative to the data folder."""
         return f"{self.folder}/{number}.log"
 
     def size(self, number: int) -> int:
-        """Bytes."""
+        """The size of a file in bytes."""
         return self._disk.size(self.path(number))
 
     def scan(self, number: int, start: int = 0) -> Iterator[Found | Damaged]:
-        """The records of one file."""
+        """Iterate over the records of one file."""
         path = self.path(number)
         return scan(lambda offset, length: self._disk.read(path, offset, length), self.size(number), start)
 
     def cut(self, place: Place) -> None:
-        """Remove everything from there on."""
+        """Remove everything from this place on."""
         for number in [number for number in self.numbers if number > place.file]:
             self._disk.unlink(self.path(number))
             self.numbers.remove(number)
@@ -68,7 +67,8 @@ class LogFiles:
             self._disk.truncate(self.path(place.file), place.offset)
 
     def sync(self) -> None:
-        """What was found here is found again. So a later start may take it for synced, as the marks will then say."""
+        """Sync all files and the folder, so that a later start finds the same records. The marks then say that they are
+        synced."""
         for number in self.numbers:
             self._disk.sync(self.path(number))
         self._disk.make_folder(self.folder)
@@ -76,9 +76,10 @@ class LogFiles:
 
 
 def replay(files: LogFiles, start: Place | None, *, salvage: bool, problems: list[str]) -> Iterator[Logged]:
-    """The sound commands from ``start`` on. Adds what is wrong to ``problems``; cuts off what is torn.
+    """Yield the undamaged commands from ``start`` on. Adds descriptions of damage to ``problems``, and cuts off the
+    torn end.
 
-    Raises StoreDamaged, before it has changed anything.
+    Raises StoreDamaged before it has changed anything.
     """
     before: int | None = None
     for number in list(files.numbers):
@@ -97,7 +98,7 @@ def replay(files: LogFiles, start: Place | None, *, salvage: bool, problems: lis
 
 
 def _ends_log(files: LogFiles, place: Place, damaged: Damaged, *, salvage: bool, problems: list[str]) -> bool:
-    """Judge damage. True: it is behind the last sync, and the log was cut off there."""
+    """Judge damage. Returns True if it is after the last sync: the log was cut off there."""
     what = f"{files.path(place.file)} from {place.offset} to {damaged.end}: {damaged.why}"
     if not _was_synced(files, place, damaged):
         files.cut(place)

@@ -1,15 +1,15 @@
-"""Getting back the space of garbage in a message store.
+"""Compaction: frees the space of garbage in a message store.
 
-When more than a share of a store is garbage and it has at least three files, the sparsest file is emptied: its live
-bodies are appended to the newest file as if they had just come, and the file goes when the copies are synced. So a body
-may be on disk twice for a while, and never not at all. A neighbour that is sparse too goes with it when what lives in
-both fits one file.
+When a store has at least three files and its share of garbage is above a limit, the sparsest file is emptied: its live
+bodies are appended to the newest file like new ones, and the file is removed when the copies are synced. So a body may
+be on disk twice for a while, but is never missing. A sparse neighbour is emptied too if the live bodies of both fit
+into one file.
 
-Bound: with the share at 0.5, at least half of a store is live in the long run, but for what two files hold. As long as
-the share is passed, some file other than the newest has garbage, or the newest alone makes it up.
+Bound: with a limit of 0.5, at least half of a store is live in the long run, except for the contents of two files.
+While the limit is exceeded, either a file other than the newest has garbage, or all garbage is in the newest.
 
-The work is done in steps of about 1 MiB, so that the loop never waits for long. What is damaged is not copied: a file
-with a live body among that stays where it is, and whoever reads the body is told.
+The work is done in steps of about 1 MiB, so that the event loop is never blocked for long. Damaged bodies are not
+copied: a file with a damaged live body stays, and a reader of that body gets an error.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,19 +20,19 @@ from core.store.record import Damaged, Found
 from core.store.staging import Staging
 
 FILES_MIN = 3
-"""Fewer files are left alone (row 4.7)."""
+"""Stores with fewer files are not compacted (row 4.7)."""
 
 STEP_BYTES = 1 << 20
-"""Of a file, in one step: 1 ms from the system's cache, 10 ms from a slow disk."""
+"""Bytes of a file read in one step: 1 ms from the system's cache, 10 ms from a slow disk."""
 
 STAGED_BYTES_MAX = 8 << 20
-"""With more than this waiting for the disk, copies wait too: messages come first."""
+"""Compaction pauses while more bytes than this wait for the disk, because new messages come first."""
 
 
 def choose(
     files: Mapping[int, FileSummary], *, newest: int, file_bytes_max: int, garbage_fraction: float
 ) -> tuple[int, ...]:
-    """The files to be emptied next, ascending; none when that is not worth it."""
+    """Return the files to be emptied next, ascending; none if it is not worthwhile."""
     total = sum(file.total for file in files.values())
     live = sum(file.live for file in files.values())
     if len(files) < FILES_MIN or total - live <= garbage_fraction * total:
@@ -54,7 +54,7 @@ class Compactor:
 
     def __init__(self, store: MessageStore, staging: Staging, *, garbage_fraction: float) -> None:
         self.moved_bytes = 0
-        """Of bodies that were copied."""
+        """Bytes of bodies that were copied."""
         self.emptied = 0
         """Files that were emptied."""
         self._store = store
@@ -64,10 +64,10 @@ class Compactor:
         self._number = -1
         self._records: Iterator[Found | Damaged] | None = None
         self._damaged: set[int] = set()
-        """Files that cannot be emptied."""
+        """Files that cannot be emptied, because a live body is damaged."""
 
     def step(self) -> bool:
-        """Do about 1 MiB of the work. True when there is more to do. Raises StoreFailure."""
+        """Do about 1 MiB of the work. Returns True if there is more to do. Raises StoreFailure."""
         if self._staging.lane.staged_bytes > STAGED_BYTES_MAX:
             return self._records is not None
         if self._records is None and not self._begin():
@@ -76,7 +76,7 @@ class Compactor:
         return True
 
     def _begin(self) -> bool:
-        """Take the next file."""
+        """Begin with the next file. Returns False if there is none."""
         store = self._store
         if not self._chosen:
             if store.total_bytes - store.live_bytes <= self._garbage_fraction * store.total_bytes:
@@ -97,7 +97,8 @@ class Compactor:
         return False
 
     def _copy(self) -> None:
-        """Copy live bodies of the file until the step is full, the file is at its end, or nothing in it is live."""
+        """Copy live bodies of the file until the step is complete, the file ends, or none of its bodies is live any
+        more."""
         assert self._records is not None
         seen = 0
         while seen < STEP_BYTES and self._number in self._store.files:

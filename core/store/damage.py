@@ -1,4 +1,4 @@
-"""How damage is described: where it is, what it was, what went with it."""
+"""Descriptions of damage: its place, the kind of record, and what was lost with it."""
 
 from dataclasses import dataclass
 
@@ -14,11 +14,11 @@ class LostRecord:
     offset: int
     bytes: int
     kind: str | None
-    """None where not even the header is sound, as for the next two; then it may have been several records."""
+    """None if the header is damaged too, as for the next two fields; then it may have been several records."""
     generation: int | None
     batch: int | None
     messages: int | None
-    """How many messages went with it; None when that cannot be known."""
+    """How many messages were lost with it; None if unknown."""
     why: str
 
     def __str__(self) -> str:
@@ -28,7 +28,7 @@ class LostRecord:
 
 
 def lost_record(path: str, damaged: Damaged) -> LostRecord:
-    """What is known of the damage that a scan found in a file of classic queues."""
+    """Describe damage that a scan found in a file of classic queues."""
     header = damaged.header
     if header is None:
         return LostRecord(path, damaged.offset, damaged.end - damaged.offset, None, None, None, None, damaged.why)
@@ -45,7 +45,7 @@ def lost_record(path: str, damaged: Damaged) -> LostRecord:
 
 
 def refusal(path: str, damaged: Damaged) -> StoreDamaged:
-    """Why the store is not used as it is."""
+    """Return the error that refuses a store because of this damage."""
     return StoreDamaged(
         f"{lost_record(path, damaged)}. It was synced, so this is no trace of a crash. Put back a copy of the data "
         "folder, or set store.salvage to go on without it"

@@ -2,16 +2,16 @@
 
 They change rarely and must not be lost, so every change is a transaction of its own, synced before it returns: to
 ``definitions.db`` and then to ``definitions.copy.db``, two files of the same layout. Each proves itself by its seal
-(:mod:`core.store.sealed_file`). A start takes the one that is proven and newer, and writes the other one anew. Where
-neither is proven, or both are older than a :class:`Witness` says, it refuses.
+(:mod:`core.store.sealed_file`). A start uses the newer proven file, and rewrites the other from it. It refuses if
+neither is proven, or if both are older than a :class:`Witness` says.
 
-A queue's number names its folder in the store and is never given twice, also not after the queue is gone. A removed
-queue leaves its number among the *deleted* ones until nothing of it is on the disk: that is what a start needs to tell
-data that may go from data that nobody knows. Arguments and definitions of policies are kept as CBOR, which tells a
-boolean from a number and bytes from text.
+A queue's number names its folder in the store and is never used twice, even after the queue is deleted. The number of a
+deleted queue stays in the table *deleted* until none of its data is on disk: with it a start distinguishes data that
+may be removed from data of unknown queues. Arguments and definitions of policies are kept as CBOR, which distinguishes
+booleans from numbers and bytes from text.
 
-Only durable things are kept; who is durable, the caller knows. One instance serves one virtual host and belongs to the
-thread that opened it.
+Only durable definitions are kept; the caller decides what is durable. One instance serves one virtual host and must be
+used in the thread that opened it.
 """
 
 import sqlite3
@@ -44,10 +44,10 @@ from core.work import Work
 DEFINITIONS_FILE = "definitions.db"
 COPY_FILE = "definitions.copy.db"
 LOCK_WAIT_S = 1.0
-"""How long a change waits for another program that has locked the file; the broker stands still meanwhile."""
+"""How long a change waits for another program that has locked the file. The broker is blocked meanwhile."""
 DEFAULT_HOST = "/"
 DELETED_MAX = 1000
-"""After so many removed queues it is looked which have left nothing on the disk: 1,000 looks at folders, some
+"""After this many removed queues the folders are checked, to forget queues without data on disk: 1,000 checks take some
 milliseconds."""
 
 _REMOVE_BINDING = (
@@ -60,7 +60,7 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyDeclaration:
-    """What an operator said that queues or exchanges are to be like."""
+    """A policy that an operator has declared for queues or exchanges."""
 
     name: str
     pattern: str
@@ -77,12 +77,12 @@ class StoredQueue:
     id: int
     declaration: QueueDeclaration
     identity: str
-    """New at every declaration, 32 hexadecimal digits."""
+    """New with each declaration; 32 hexadecimal digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definitions:
-    """Everything of one virtual host, in the order in which it was made."""
+    """All definitions of one virtual host, in the order of their declaration."""
 
     queues: Sequence[StoredQueue] = ()
     exchanges: Sequence[ExchangeDeclaration] = ()
@@ -91,16 +91,16 @@ class Definitions:
 
 
 class Witness(NamedTuple):
-    """Something that says how far the definitions had come."""
+    """Evidence of the generation that the definitions had reached."""
 
     generation: int
-    """0: it only says that there were definitions."""
+    """0 if it only proves that there were definitions."""
     source: str
-    """For people: where that stands."""
+    """The place of the evidence, for error messages."""
 
 
 class Rebuilt(NamedTuple):
-    """A file that a start wrote anew from the other one, or would have to."""
+    """A file that a start has rewritten from the other one, or would have to."""
 
     path: Path
     why: str
@@ -108,22 +108,22 @@ class Rebuilt(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """What a start goes on with. Nothing has been changed yet."""
+    """The definitions that a start is to use. Nothing has been changed yet."""
 
     image: bytes
     """The bytes of a proven file; empty for one of an older layout."""
     anew: Sequence[Rebuilt] = ()
-    """Files that are not like it."""
+    """Files that differ from it and are to be rewritten."""
     upgraded_from: int | None = None
-    """The older layout of the file that it was made from."""
+    """The older layout from which the file is to be upgraded; None if it is of the current layout."""
     is_new: bool = False
-    """There were no definitions."""
+    """Whether there were no definitions."""
 
 
 def choose_definitions(folder: Path, *, witness: Witness | None) -> Chosen:
-    """Look at both files and decide. Changes nothing.
+    """Read both files and choose one. Changes nothing.
 
-    ``witness``: the one that says most; None where nothing says that there were definitions. Raises StoreRefused,
+    ``witness``: the one with the highest generation; None without evidence of definitions. Raises StoreRefused,
     StoreDamaged.
     """
     paths = folder / DEFINITIONS_FILE, folder / COPY_FILE
@@ -148,7 +148,7 @@ def choose_definitions(folder: Path, *, witness: Witness | None) -> Chosen:
 
 
 def _choose_unproven(both: Sequence[Judged], witness: Witness | None) -> Chosen:
-    """Neither file is proven: they are older, or new, or there is nothing to go on with."""
+    """Choose if neither file is proven: upgrade an older layout, begin new definitions, or refuse."""
     first = both[0]
     anew = [Rebuilt(file.path, file.why) for file in both]
     if 0 < first.layout < SCHEMA_VERSION and (witness is None or not witness.generation):
@@ -164,7 +164,7 @@ def _choose_unproven(both: Sequence[Judged], witness: Witness | None) -> Chosen:
 
 
 def check_not_older(folder: Path, generation: int, marked: int) -> None:
-    """Raises StoreDamaged for definitions that are older than the marks of a lane say."""
+    """Raises StoreDamaged if the definitions are older than the marks of a lane say."""
     if generation < marked:
         raise StoreDamaged(
             f"the definitions in {folder} are older than they must be: they have generation {generation}, and "
@@ -180,11 +180,11 @@ def _remedy(folder: Path) -> str:
 
 
 CHANGE_WORK = 700
-"""In units of :mod:`core.work`: two transactions, each written and synced, take 0.6 to 0.8 ms of CPU."""
+"""The cost of a change in units of :mod:`core.work`: two transactions, each synced, take 0.6 to 0.8 ms of CPU."""
 
 
 class DefinitionsDatabase:
-    """Both files. Changes raise PreconditionFailed when they cannot be kept, and have changed nothing then."""
+    """Both files of definitions. A change that cannot be recorded raises PreconditionFailed and has no effect."""
 
     def __init__(
         self,
@@ -195,25 +195,26 @@ class DefinitionsDatabase:
         host: str = DEFAULT_HOST,
         lock_wait_s: float = LOCK_WAIT_S,
     ) -> None:
-        """Open both, and write anew what ``chosen`` says. ``new_identity`` is for queues of a layout without.
+        """Open both files, after rewriting those in ``chosen.anew``. ``new_identity`` is for queues of a layout without
+        identities.
 
         Raises StoreRefused.
         """
         self.work = Work()
-        """Where each change is counted, since the event loop waits for it."""
+        """Counts each change, because the event loop waits for it."""
         self.changed: Callable[[int], None] = lambda generation: None
         """Called with the generation of each change."""
         self.added: Callable[[StoredQueue, int], None] = lambda queue, generation: None
-        """Called with each new queue, and the generation."""
+        """Called with each new queue and the generation."""
         self.fell_behind: Callable[[Path, str], None] = lambda path, why: None
-        """Called when a change is in one file only, and why. The next change brings the other up to it first."""
+        """Called with the path and the reason when a file lacks a change. The next change rewrites that file first."""
         self.is_gone: Callable[[int], bool] = lambda number: False
-        """Whether a deleted queue has left nothing on the disk."""
+        """Returns whether no data of a deleted queue is on disk."""
         self._folder = folder
         self._lock_wait_s = lock_wait_s
         self._paths = folder / DEFINITIONS_FILE, folder / COPY_FILE
         self._files: dict[Path, SealedFile] = {}
-        """Those that are as they must be, at least one."""
+        """The files that are up to date, at least one."""
         anew = {path for path, _ in chosen.anew}
         try:
             if len(anew) == len(self._paths):
@@ -226,7 +227,7 @@ class DefinitionsDatabase:
             self._host_name = host
             self._host = self._host_id(host)
             self._removed = 0
-            """Queues since it was looked which have left something."""
+            """Queues removed since the folders were checked."""
         except OSError as error:
             self.close()
             raise refusal(error, f"{folder}: the definitions cannot be written: {error.strerror}") from None
@@ -238,52 +239,52 @@ class DefinitionsDatabase:
             raise
 
     def close(self) -> None:
-        """Nothing may be asked of it afterwards."""
+        """Close both files. The object must not be used afterwards."""
         for file in self._files.values():
             file.close()
         self._files.clear()
 
     @property
     def generation(self) -> int:
-        """Of the last change."""
+        """The generation of the last change."""
         return self._one.seal().generation
 
     @property
     def behind(self) -> Sequence[Path]:
-        """Files that lack something, because the disk would not take it."""
+        """Files that lack a change, because the disk refused it."""
         return [path for path in self._paths if path not in self._files]
 
     # --- reading --------------------------------------------------------------------------------------------
 
     def load(self) -> Definitions:
-        """Everything of this virtual host. Raises StoreRefused for a file that is damaged."""
+        """Load all definitions of this virtual host. Raises StoreRefused if the file is damaged."""
         try:
             return loaded(self._one.connection, self._host_name)
         except (sqlite3.Error, cbor2.CBORDecodeError, ValueError) as error:
             raise _refused(self._one.path, error) from None
 
     def hosts(self) -> Sequence[str]:
-        """The virtual hosts."""
+        """The names of the virtual hosts."""
         return [name for (name,) in self._one.connection.execute("SELECT name FROM vhosts ORDER BY id")]
 
     def users(self) -> Mapping[str, str]:
-        """The keys of each user's password, by name."""
+        """By user name, the keys derived from the password."""
         return dict(self._one.connection.execute("SELECT name, keys FROM users ORDER BY name"))
 
     @property
     def deleted(self) -> Sequence[int]:
-        """The numbers of queues that were removed, and may have left something on the disk."""
+        """The numbers of deleted queues that may still have data on disk."""
         return [number for (number,) in self._one.connection.execute("SELECT id FROM deleted ORDER BY id")]
 
     @property
     def last_number(self) -> int:
-        """The highest number that a queue was ever given."""
+        """The highest number that any queue ever had."""
         return self._one.seal().last_number
 
     # --- changing -------------------------------------------------------------------------------------------
 
     def add_queue(self, declaration: QueueDeclaration, identity: str) -> int:
-        """Returns its number, which no other queue has or had."""
+        """Record a queue. Returns its number, which no other queue has or had."""
         seal = self._change(
             f"queue '{declaration.name}'",
             "INSERT INTO queues (id, vhost, name, auto_delete, arguments, identity) "
@@ -295,7 +296,7 @@ class DefinitionsDatabase:
         return seal.last_number
 
     def add_exchange(self, declaration: ExchangeDeclaration) -> None:
-        """Keep an exchange that is new."""
+        """Record a new exchange."""
         self._change(
             f"exchange '{declaration.name}'",
             "INSERT INTO exchanges VALUES (?, ?, ?, ?, ?, ?)",
@@ -310,7 +311,7 @@ class DefinitionsDatabase:
         )
 
     def add_binding(self, binding: Binding) -> None:
-        """Keep a binding. Idempotent."""
+        """Record a binding. Idempotent."""
         self._change(
             f"the binding from '{binding.source}' to '{binding.destination}'",
             "INSERT OR IGNORE INTO bindings (vhost, source, destination, to_queue, binding_key, arguments) "
@@ -321,7 +322,7 @@ class DefinitionsDatabase:
     def remove(
         self, *, queues: Sequence[str] = (), exchanges: Sequence[str] = (), bindings: Sequence[Binding] = ()
     ) -> None:
-        """Remove all of these, or none; what is not there is removed already."""
+        """Remove all of these, or none. Missing ones are ignored."""
         named = [f"queue '{name}'" for name in queues] + [f"exchange '{name}'" for name in exchanges]
         what = f"the removal of {' and '.join(named) or 'a binding'}"
         statements: list[Statement] = [(_REMOVE_BINDING, self._binding_row(binding)) for binding in bindings]
@@ -341,14 +342,14 @@ class DefinitionsDatabase:
         self._change_all(what, statements)
 
     def forget_deleted(self, numbers: Sequence[int]) -> None:
-        """Nothing is left of these queues on the disk."""
+        """Forget deleted queues that have no data on disk any more."""
         self._change_all(
             "what is known of deleted queues", [("DELETE FROM deleted WHERE id = ?", (n,)) for n in numbers]
         )
 
     def was_set_aside(self, number: int, *, left: bool) -> None:
-        """Data of this number, which no queue has, was set aside. No queue gets the number any more. ``left``: the data
-        is also where it was, and may go from there now."""
+        """Note that data of an unknown queue with this number was set aside, so that no queue ever gets the number.
+        ``left``: the data is also in its old place still, and may be removed from there."""
         more = max(0, number - self.last_number)
         if more or left:
             self._change("data that was set aside", "INSERT OR IGNORE INTO deleted VALUES (?)", (number,), numbers=more)
@@ -356,7 +357,7 @@ class DefinitionsDatabase:
             self.forget_deleted([number])
 
     def set_policy(self, policy: PolicyDeclaration) -> None:
-        """Keep a policy, in the place of the one of this name."""
+        """Record a policy. It replaces the one of this name."""
         self._change(
             f"policy '{policy.name}'",
             "INSERT OR REPLACE INTO policies VALUES (?, ?, ?, ?, ?, ?)",
@@ -364,7 +365,7 @@ class DefinitionsDatabase:
         )
 
     def remove_policy(self, name: str) -> None:
-        """Idempotent."""
+        """Remove a policy. Idempotent."""
         self._change(
             f"the removal of policy '{name}'",
             "DELETE FROM policies WHERE vhost = ? AND name = ?",
@@ -372,18 +373,18 @@ class DefinitionsDatabase:
         )
 
     def set_user(self, name: str, keys: str) -> None:
-        """Keep a user with the keys of a password, in the place of the one of this name."""
+        """Record a user with the keys derived from the password. It replaces the user of this name."""
         self._change(f"user '{name}'", "INSERT OR REPLACE INTO users VALUES (?, ?)", (name, keys))
 
     def remove_user(self, name: str) -> None:
-        """Idempotent."""
+        """Remove a user. Idempotent."""
         self._change(f"the removal of user '{name}'", "DELETE FROM users WHERE name = ?", (name,))
 
     # --- inside ---------------------------------------------------------------------------------------------
 
     @property
     def _one(self) -> SealedFile:
-        """A file that is as it must be."""
+        """A file that is up to date."""
         return next(iter(self._files.values()))
 
     def _host_id(self, name: str) -> int:
@@ -395,11 +396,12 @@ class DefinitionsDatabase:
         return number
 
     def _change(self, what: str, statement: str, values: Sequence[object], *, numbers: int = 0) -> Seal:
-        """One statement."""
+        """Execute one statement in both files."""
         return self._change_all(what, [(statement, values)], numbers=numbers)
 
     def _change_all(self, what: str, statements: Sequence[Statement], *, numbers: int = 0) -> Seal:
-        """In the first file, and when that is synced in the second. Returns the new seal. Raises PreconditionFailed."""
+        """Execute statements in the first file, and when it is synced in the second. Returns the new seal. Raises
+        PreconditionFailed."""
         self._check_there(what)
         self.work.spent += CHANGE_WORK
         try:
@@ -413,7 +415,7 @@ class DefinitionsDatabase:
             before, seal = first.change(statements, numbers)
         except sqlite3.Error as error:
             if judged(first.path).seal != second.seal():
-                self._leave_behind(first, str(error))  # not even the old pages could be written back
+                self._leave_behind(first, str(error))  # the rollback failed too
             raise self._not_kept(what, str(error)) from None
         try:
             if second.change(statements, numbers) != (before, seal):
@@ -430,7 +432,7 @@ class DefinitionsDatabase:
         self.fell_behind(file.path, why)
 
     def _bring_up(self) -> None:
-        """Write files anew that lack something. One that the disk does not take stays behind."""
+        """Rewrite files that lack a change. A file that the disk refuses stays behind."""
         for path in self.behind:
             with suppress(OSError):
                 write_image(path, self._one.path.read_bytes())
@@ -471,7 +473,7 @@ def open_definitions(
     host: str = DEFAULT_HOST,
     lock_wait_s: float = LOCK_WAIT_S,
 ) -> DefinitionsDatabase:
-    """Choose and open in one: for whoever has nothing to do in between. Raises StoreRefused, StoreDamaged."""
+    """Choose and open the definitions in one call. Raises StoreRefused, StoreDamaged."""
     chosen = choose_definitions(folder, witness=witness)
     return DefinitionsDatabase(folder, chosen, new_identity=new_identity, host=host, lock_wait_s=lock_wait_s)
 
@@ -479,8 +481,8 @@ def open_definitions(
 def rebuilt_image(
     image: bytes | None, described: Sequence[tuple[StoredQueue, str, int]], *, generation: int, last_number: int
 ) -> tuple[bytes, Sequence[StoredQueue]]:
-    """A file with the queues that their folders describe (queue, virtual host, generation), beside what ``image`` says.
-    Also returns the queues that were added. Its generation is above ``generation`` and that of ``image``."""
+    """Return the bytes of a file with the definitions of ``image`` and the queues that folders describe (queue, virtual
+    host, generation), and the queues that were added. Its generation is above ``generation`` and that of ``image``."""
     with closing(opened_image(image or new_image(DEFAULT_HOST))) as connection:
         seal = Seal(*connection.execute("SELECT generation, rows, digest, last_number FROM seal").fetchone())
         hosts = {str(name): number for number, name in connection.execute("SELECT id, name FROM vhosts")}
@@ -508,7 +510,7 @@ def rebuilt_image(
 
 
 def loaded(connection: sqlite3.Connection, host: str) -> Definitions:
-    """Everything of a virtual host. Raises sqlite3.Error, ValueError, CBORDecodeError."""
+    """Return all definitions of a virtual host. Raises sqlite3.Error, ValueError, CBORDecodeError."""
 
     found = connection.execute("SELECT id FROM vhosts WHERE name = ?", (host,)).fetchone()
 
@@ -535,7 +537,7 @@ def loaded(connection: sqlite3.Connection, host: str) -> Definitions:
 
 
 _DISK_ERRORS = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
-"""Primary result codes [sqlite.org/rescode.html]: the disk's fault, and not the file's."""
+"""Primary result codes [sqlite.org/rescode.html] of errors of the disk, and not of the file."""
 
 
 def _refused(path: Path, error: Exception) -> StoreRefused:
@@ -547,7 +549,7 @@ def _refused(path: Path, error: Exception) -> StoreRefused:
 
 
 def _packed(value: Mapping[str, object]) -> bytes:
-    """Canonical, so that equal values are equal bytes."""
+    """Encode canonically, so that equal values are equal bytes."""
     return cbor2.dumps(dict(value), canonical=True)
 
 

@@ -1,8 +1,8 @@
-"""What each queue's folder says of its queue: a description, so that definitions can be made anew from the folders.
+"""The description in each queue's folder, from which definitions can be rebuilt.
 
 One record of kind ``DESCRIPTION`` in a file of its own below ``queues/<n>``, ``quorum/queues/<n>`` or ``streams/<n>``.
-It is written when the queue is declared, behind the definitions, and not synced: a start writes what is missing. So a
-description that is there is a witness: the definitions had come at least as far as its generation.
+It is written when the queue is declared, after the definitions, and not synced; a start writes missing ones. So an
+existing description is a witness: the definitions had reached at least its generation.
 """
 
 import os
@@ -21,41 +21,41 @@ from core.store.record import Found, Kind, encode, scan
 
 DESCRIPTION_FILE = "description"
 FOLDERS_OF_KINDS = {"classic": QUEUES, "quorum": "quorum/queues", "stream": "streams"}
-"""Where the queues of each type have their folders."""
+"""The parent folder of the queues of each type."""
 _BYTES_MAX = 1 << 20
 
 
 class Description(NamedTuple):
-    """What a folder says."""
+    """The contents of a description."""
 
     queue: StoredQueue
     host: str
     generation: int
-    """Of the definitions, when the queue was declared."""
+    """The generation of the definitions when the queue was declared."""
 
 
 class QueueFolder(NamedTuple):
-    """A folder of a queue, known or not."""
+    """The folder of a queue that may or may not be in the definitions."""
 
     kind: str
     number: int
     path: Path
     description: Description | None
-    """None where there is none, or it is damaged."""
+    """None if it is missing or damaged."""
 
 
 def queue_kind(declaration: QueueDeclaration) -> str:
-    """The type of a queue, as its folder depends on it."""
+    """Return the type of a queue, which determines its folder."""
     return str(declaration.arguments.get("x-queue-type", "classic"))
 
 
 def folder_of(root: Path, kind: str, number: int) -> Path:
-    """The folder of a queue."""
+    """Return the folder of a queue."""
     return root / FOLDERS_OF_KINDS[kind] / str(number)
 
 
 def queue_folders(root: Path) -> Iterator[QueueFolder]:
-    """All folders of queues that outlive the broker. Raises OSError."""
+    """Iterate over all folders of queues that outlive the broker. Raises OSError."""
     for kind, where in FOLDERS_OF_KINDS.items():
         try:
             names = sorted(os.listdir(root / where))
@@ -68,7 +68,7 @@ def queue_folders(root: Path) -> Iterator[QueueFolder]:
 
 
 def check_identities(folders: Sequence[QueueFolder], queues: Sequence[StoredQueue]) -> None:
-    """Raises StoreDamaged where a folder says that its data is of another queue than the definitions say."""
+    """Raises StoreDamaged if the identity in a folder's description is not the queue's identity in the definitions."""
     known = {(queue_kind(queue.declaration), queue.id): queue for queue in queues}
     for folder in folders:
         queue = known.get((folder.kind, folder.number))
@@ -82,7 +82,7 @@ def check_identities(folders: Sequence[QueueFolder], queues: Sequence[StoredQueu
 
 
 def read_description(folder: Path) -> Description | None:
-    """What a folder says; None for nothing, and for damage. Raises OSError."""
+    """Read the description in a folder; None if it is missing or damaged. Raises OSError."""
     try:
         with (folder / DESCRIPTION_FILE).open("rb") as file:
             data = file.read(_BYTES_MAX)
@@ -100,8 +100,8 @@ def read_description(folder: Path) -> Description | None:
 
 
 def write_description(root: Path, description: Description, *, start: int) -> None:
-    """Have the folder of a queue say it. ``start`` counts the starts. What the disk does not take the next start
-    writes."""
+    """Write the description into the folder of its queue. ``start``: the number of this start. If the disk refuses it,
+    the next start writes it."""
     queue = description.queue
     said = {
         "number": queue.id,

@@ -1,13 +1,13 @@
-"""The disk: everything that the store asks of the file system, over paths relative to the data folder.
+"""The disk: all file system operations of the store, on paths relative to the data folder.
 
-:class:`Disk` is the seam. :class:`FolderDisk` is the real one; tests have one in memory that loses what a power cut
-would lose. All calls block and all may raise :class:`OSError`, so the loop calls none but short reads.
+:class:`Disk` is the interface. :class:`FolderDisk` implements it on a real folder; tests have one in memory that loses
+what a power cut would lose. All calls block and may raise :class:`OSError`, so the event loop only makes short reads.
 
-The folder is opened once and every path is resolved from that descriptor: a folder that is moved away or replaced is
-never written to by mistake, nor made anew. :meth:`Disk.check` notices that it is gone, also where a cached descriptor
-would go on taking bytes that nobody will ever find again.
+The folder is opened once and every path is resolved from that descriptor: another folder that has taken its place is
+never written to, and a folder that was moved away is never made again. :meth:`Disk.check` notices that the folder is
+gone, even while writes to a cached descriptor still succeed and are lost.
 
-This module knows nothing of records, lanes and what the files are for.
+This module does not know records, lanes or the purpose of the files.
 """
 
 import errno
@@ -20,57 +20,57 @@ from pathlib import Path
 from typing import Protocol
 
 CHUNKS_MAX = os.sysconf("SC_IOV_MAX")
-"""Chunks that one system call takes; 1024 on Linux."""
+"""The most chunks that one system call takes; 1024 on Linux."""
 
 
 class Disk(Protocol):
     """Files below one data folder. Paths are relative, with ``/`` between folders; ``""`` is the data folder."""
 
     def write(self, path: str, offset: int, chunks: Sequence[bytes]) -> None:
-        """Write the chunks one behind the other from ``offset`` on. Makes the file, and folders on the way to it."""
+        """Write the chunks one after the other from ``offset`` on. Creates the file and its parent folders."""
 
     def read(self, path: str, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes; fewer at the end of the file."""
+        """Read up to ``length`` bytes; fewer at the end of the file."""
 
     def size(self, path: str) -> int:
-        """Bytes of the file. Raises FileNotFoundError when there is none."""
+        """Return the bytes of the file. Raises FileNotFoundError if there is none."""
 
     def sync(self, path: str) -> None:
-        """Return when what was written to the file before would outlive a power cut, if its name does."""
+        """Sync the file's contents: all earlier writes to it survive a power cut, provided that its name does."""
 
     def sync_folder(self, folder: str) -> None:
-        """The same for the names in a folder: of files made, renamed and unlinked."""
+        """Sync the names in a folder: of files created, renamed and unlinked."""
 
     def truncate(self, path: str, size: int) -> None:
-        """Cut the file off behind ``size`` bytes."""
+        """Truncate the file to ``size`` bytes."""
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, replacing what had it."""
+        """Rename a file, replacing a file of the new name."""
 
     def unlink(self, path: str) -> None:
-        """Remove a file. Nothing happens when there is none."""
+        """Remove a file, if it exists."""
 
     def names(self, folder: str) -> list[str]:
-        """Files and folders in it, in order of their names; none where there is no such folder."""
+        """Return the sorted names of files and folders in it; none if the folder does not exist."""
 
     def make_folder(self, folder: str) -> None:
-        """Make a folder and those on the way to it, where they are missing."""
+        """Create a folder and its parent folders, if they are missing."""
 
     def remove_folder(self, folder: str) -> None:
-        """Remove a folder with everything in it. Nothing happens when there is none."""
+        """Remove a folder with all its contents, if it exists."""
 
     def free_bytes(self) -> int:
-        """What may still be written."""
+        """Return how many bytes are free on the file system."""
 
     def will_need(self, path: str, offset: int, length: int) -> None:
-        """A hint: these bytes will be read soon. Raises nothing and waits for nothing."""
+        """Hint that these bytes will be read soon. Never raises or waits."""
 
     def check(self) -> None:
-        """Raise OSError when the data folder is not there any more, or another one is."""
+        """Raise OSError if the data folder is gone or was replaced by another."""
 
 
 class _Opened:
-    """A cached descriptor. It is closed when nobody uses it and the cache has no place for it."""
+    """A file descriptor. It is closed when it has no users and is not in the cache any more."""
 
     __slots__ = ("cached", "descriptor", "users")
 
@@ -81,27 +81,27 @@ class _Opened:
 
 
 class FolderDisk:
-    """The files of a folder of this machine, for any number of threads.
+    """The files of a local folder, for any number of threads.
 
-    Keeps at most ``open_files_max`` descriptors open, besides those in use at the moment.
+    Keeps at most ``open_files_max`` descriptors open, not counting those in use.
     """
 
     def __init__(self, root: Path, open_files_max: int, *, marker: str | None = None, read_only: bool = False) -> None:
-        """``marker`` is a file that is there as long as the folder is ours: the lock. Raises OSError."""
+        """``marker`` is a file that exists while this process owns the folder: the lock. Raises OSError."""
         self._root = root
         self._marker = marker
         self._access = os.O_RDONLY if read_only else os.O_RDWR
         self._open_files_max = open_files_max
         self._lock = threading.Lock()
         self._cache: dict[str, _Opened] = {}
-        """In the order of their last use, the oldest first."""
+        """In the order of their last use, oldest first."""
         self._folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._proof = str(root if marker is None else root / marker)
         self._proven: tuple[int, int] | None = None
-        """Device and inode of what is at ``_proof`` as long as the folder is ours."""
+        """Device and inode of the file or folder at ``_proof`` while this process owns the folder."""
 
     def close(self) -> None:
-        """Close every descriptor. Nothing may be in use."""
+        """Close all descriptors. None may be in use."""
         with self._lock:
             self._shrink(0)
         os.close(self._folder)
@@ -109,7 +109,7 @@ class FolderDisk:
     # --- files
 
     def write(self, path: str, offset: int, chunks: Sequence[bytes]) -> None:
-        """See :meth:`Disk.write`. Raises OSError with ESTALE when the file was removed behind our back."""
+        """See :meth:`Disk.write`. Raises OSError with ESTALE if another program has removed the file."""
         with self._open(path, create=True) as descriptor:
             _still_there(descriptor, path)
             for start in range(0, len(chunks), CHUNKS_MAX):
@@ -133,7 +133,7 @@ class FolderDisk:
         return os.stat(_checked(path), dir_fd=self._folder).st_size
 
     def sync(self, path: str) -> None:
-        """See :meth:`Disk.sync`. Raises OSError with ESTALE when the file was removed behind our back."""
+        """See :meth:`Disk.sync`. Raises OSError with ESTALE if another program has removed the file."""
         with self._open(path) as descriptor:
             os.fdatasync(descriptor)
             _still_there(descriptor, path)
@@ -203,15 +203,16 @@ class FolderDisk:
     # --- the data folder as a whole
 
     def free_bytes(self) -> int:
-        """See :meth:`Disk.free_bytes`: what is left for users who are not root."""
+        """See :meth:`Disk.free_bytes`: the bytes available to users other than root."""
         state = os.fstatvfs(self._folder)
         return state.f_bavail * state.f_frsize
 
     def check(self) -> None:
-        """See :meth:`Disk.check`. Raises ESTALE when another folder stands there, else what the system says.
+        """See :meth:`Disk.check`. Raises OSError with ESTALE if another folder is there, else the system's own error.
 
-        Every batch asks, twice a sync: one look at the marker by its whole path tells that the path still leads to the
-        folder that was opened, and that the marker is in it. The lock is kept open, so no other file gets its inode.
+        It is called with every write batch and twice for each sync. One ``stat`` of the marker by its full path shows
+        that the path still leads to the opened folder and that the marker is in it. The lock file is kept open, so no
+        other file can get its inode.
         """
         if self._proven is None:
             opened = os.fstat(self._folder) if self._marker is None else os.stat(self._marker, dir_fd=self._folder)
@@ -224,18 +225,18 @@ class FolderDisk:
 
     @property
     def open_files(self) -> int:
-        """Descriptors that are kept at the moment."""
+        """How many descriptors are in the cache."""
         return len(self._cache)
 
     def limit_open_files(self, open_files_max: int) -> None:
-        """Change the limit, closing what is too much: sockets need the descriptors more."""
+        """Change the limit and close descriptors above it, because sockets need them more."""
         with self._lock:
             self._open_files_max = open_files_max
             self._shrink(open_files_max)
 
     @contextmanager
     def _open(self, path: str, create: bool = False) -> Iterator[int]:
-        """The file's descriptor, kept from being closed meanwhile."""
+        """Yield the file's descriptor, which is not closed meanwhile."""
         with self._lock:
             opened = self._cache.pop(path, None)
             if opened is not None:
@@ -253,7 +254,7 @@ class FolderDisk:
                 self._shrink(self._open_files_max)
 
     def _enter(self, path: str, descriptor: int) -> _Opened:
-        """Keep a new descriptor, unless another thread was quicker."""
+        """Add a new descriptor to the cache, unless another thread has added one for this path first."""
         with self._lock:
             opened = self._cache.get(path)
             if opened is None:
@@ -280,7 +281,7 @@ class FolderDisk:
         return os.open(path, flags, 0o666, dir_fd=self._folder)
 
     def _shrink(self, count: int) -> None:
-        """Close descriptors that nobody uses until ``count`` are left. The lock is held."""
+        """Close unused descriptors until ``count`` are left. The caller holds the lock."""
         if len(self._cache) <= count:
             return
         for path, opened in list(self._cache.items()):
@@ -291,7 +292,7 @@ class FolderDisk:
                     return
 
     def _forget(self, path: str) -> None:
-        """The name means another file from now on, or none."""
+        """Remove the path from the cache: it names another file now, or none."""
         with self._lock:
             opened = self._cache.pop(path, None)
             if opened is not None:
@@ -301,14 +302,14 @@ class FolderDisk:
 
 
 def _checked(path: str) -> str:
-    """The path, which leads nowhere but into the data folder. Paths are made by us, so another one is a bug."""
+    """Assert that the path stays within the data folder. The broker makes all paths, so any other is a bug."""
     assert path[:1] != "/", f"not relative to the data folder: {path!r}"
     assert ".." not in path.split("/"), f"a path out of the data folder: {path!r}"
     return path
 
 
 def _still_there(descriptor: int, path: str) -> None:
-    """A file without a name takes bytes like any other; they are gone when it is closed."""
+    """Raise OSError if the file has no name any more: writes to it succeed, but are lost when it is closed."""
     if not os.fstat(descriptor).st_nlink:
         raise OSError(errno.ESTALE, "the file was removed while it was in use", path)
 
@@ -319,7 +320,7 @@ def write_all(
     chunks: Sequence[bytes],
     pwritev: Callable[[int, Sequence[bytes], int], int] = os.pwritev,
 ) -> int:
-    """Write all of the chunks, however often the system takes a part only. Returns the offset behind them."""
+    """Write all chunks, with further calls if the system writes only a part. Returns the offset after them."""
     while chunks:
         written = pwritev(descriptor, chunks, offset)
         offset += written

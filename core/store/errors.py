@@ -1,13 +1,14 @@
-"""What ends the store's work, or forbids it to begin. The engine's refusals are in :mod:`core.errors`."""
+"""Errors that stop the store or prevent its start. The engine's errors are in :mod:`core.errors`."""
 
 import errno
 
 
 class StoreFailure(Exception):
-    """The disk has failed a lane while serving. Nothing of the lane may be confirmed any more; the process ends.
+    """The disk has failed while a lane was writing. No message of the lane may be confirmed any more, and the process
+    ends.
 
-    After a failed sync nobody knows what the disk holds, and asking again would be answered "all is well": the
-    system reports such an error once and drops the pages.
+    After a failed sync the contents of the disk are unknown. A second sync would succeed without meaning anything,
+    because the system reports such an error once and drops the pages.
     """
 
     def __init__(self, operation: str, path: str, error: OSError) -> None:
@@ -25,7 +26,7 @@ class StoreFailure(Exception):
 
 
 class NoSpace(Exception):
-    """A write found no room. It may be run again as it is: what was written of it is written over."""
+    """A write found no space. It may be repeated unchanged: it overwrites what was written of it."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"no space in the store for {path!r}")
@@ -33,22 +34,23 @@ class NoSpace(Exception):
 
 
 class StoreRefused(Exception):
-    """The data folder cannot be used: it is another's, newer, locked or unreadable. It was left as it was."""
+    """The data folder cannot be used: it belongs to another program, is newer, locked or unreadable. It was not
+    changed."""
 
 
 class StoreUnavailable(StoreRefused):
-    """It cannot be used now, and a later start may find it usable: another process has it, or the disk is full or
-    fails."""
+    """The data folder cannot be used now, but a later start may succeed: another process uses it, or the disk is full
+    or fails."""
 
 
 def refusal(error: OSError, text: str) -> StoreRefused:
-    """What a start says that an error of the operating system has stopped."""
+    """Return the error for a start that failed with an error of the operating system."""
     lasting = (PermissionError, NotADirectoryError, IsADirectoryError)
     return StoreRefused(text) if isinstance(error, lasting) or error.errno in _LASTING else StoreUnavailable(text)
 
 
 _LASTING = frozenset({errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
-"""What stays so until somebody changes it."""
+"""Errors that last until an operator changes something."""
 
 
 class StoreDamaged(Exception):

@@ -1,12 +1,12 @@
-"""The data folder: whose it is, who uses it, how often the broker was started on it, and what lies where in it.
+"""The data folder: its owner, its lock, the count of its starts, and its layout.
 
 ==========================  ===========================================================================================
 name                        what
 ==========================  ===========================================================================================
-``headgate.lock``           locked (flock) by whoever uses the folder; holds the process id of the broker
+``headgate.lock``           locked (flock) by the process that uses the folder; holds the process id of the broker
 ``format.json``             format of the folder, product, ``starts``, the generation that records carry,
-                            ``encodings``, the protocols in whose encoding there may be messages, and
-                            ``definitions``, the generation that the definitions had last
+                            ``encodings``, the protocols in whose encodings messages may be stored, and
+                            ``definitions``, the last known generation of the definitions
 ``definitions.db``,         see :mod:`core.store.definitions`
 ``definitions.copy.db``
 ``queues/``                 the indexes of classic queues, a folder for each; those of queues that do not outlive the
@@ -15,14 +15,14 @@ name                        what
 ``msg_store_transient/``    bodies of messages that do not outlive the broker; emptied at each start
 ``quorum/``, ``streams/``   the logs of quorum queues and streams
 ``reserve``                 see :mod:`core.store.reserve`
-``classic/``                how far the lane of classic messages was synced
+``classic/``                the marks of the lane of classic messages
 ==========================  ===========================================================================================
 
-A folder is used when it does not exist, is empty, or is ours in a format that we know. Any other is refused and left as
-it is, to the byte. Everything is looked at before the first change, and once more under the lock.
+A folder is accepted if it does not exist, is empty, or belongs to Headgate in a known format. Any other folder is
+refused and not changed at all. Everything is checked before the first change, and again after the lock is taken.
 
-``starts`` grows at every start and is on disk, synced, before anything else changes: no two starts write records of the
-same generation.
+``starts`` increases with every start and is synced before anything else is changed, so no two starts write records of
+the same generation.
 """
 
 import errno
@@ -43,7 +43,7 @@ from core.store.places import PERSISTENT, QUEUES, TRANSIENT
 from core.store.reserve import give_up_reserve
 
 FORMAT = 2
-"""2: each lane has marks that name its files. A folder of format 1 is taken as it is, and is of format 2 then."""
+"""2: each lane has marks that name its files. A folder of format 1 is accepted, and becomes format 2."""
 PRODUCT = "headgate"
 
 LOCK_FILE = "headgate.lock"
@@ -52,53 +52,54 @@ FOLDERS = ("classic", QUEUES, PERSISTENT, TRANSIENT, "quorum", "streams")
 
 _NEW_FORMAT_FILE = "format.json.new"
 _BEFORE_FORMAT = frozenset({LOCK_FILE, _NEW_FORMAT_FILE, "lost+found"})
-"""What may be in a folder that is as good as empty: a first start came no further, or it is a whole volume."""
+"""Names that a folder may contain and still counts as empty: a first start was interrupted, or it is the root of a
+volume."""
 _FORMAT_BYTES_MAX = 4096
 _SHOWN_MAX = 3
-"""Names of files that a refusal lists."""
+"""The most file names in an error message."""
 _ONLY_OURS = 0o700
-"""Messages and the keys of passwords are nobody else's business."""
+"""Other users must not read messages and the keys of passwords."""
 
 
 class _Format(NamedTuple):
-    """What a format file says."""
+    """The contents of ``format.json``."""
 
     starts: int
     encodings: frozenset[str]
     definitions: int = 0
-    """The generation that the definitions had at the last start, or at the orderly stop after it."""
+    """The generation of the definitions at the last start, or at the clean stop after it."""
 
 
 _NEVER_STARTED = _Format(0, frozenset())
 
 
 class DataFolder:
-    """A folder that this process has locked. ``generation`` counts its starts, from 1."""
+    """A data folder that this process has locked. ``generation`` is the number of this start, from 1."""
 
     def __init__(self, path: Path, *, said: _Format, chosen: Chosen, lock: int) -> None:
         self.path = path
         self.generation = said.starts
         self.chosen = chosen
-        """The definitions to go on with."""
+        """The definitions to start with."""
         self._said = said
         self._lock = lock
 
     def remember_definitions(self, generation: int) -> None:
-        """Be a witness of this generation of the definitions. Raises OSError."""
+        """Record this generation of the definitions in ``format.json``. Raises OSError."""
         if generation > self._said.definitions:
             self._said = self._said._replace(definitions=generation)
             _write_format(self.path, self._said)
 
     def close(self) -> None:
-        """Let others use it."""
+        """Release the lock."""
         os.ftruncate(self._lock, 0)
         os.close(self._lock)
 
 
 def open_folder(path: Path, encodings: Iterable[Origin] = tuple(Origin)) -> DataFolder:
-    """Lock the folder, count this start, make or clean what is in it. Raises StoreRefused.
+    """Lock the folder, count this start, and create or clean its contents. Raises StoreRefused.
 
-    ``encodings`` are those that this broker understands; it must understand every message that may be there.
+    ``encodings`` are those that this broker can decode. They must include all encodings of stored messages.
     """
     known = frozenset(origin.value for origin in encodings)
     with _explained(path):
@@ -124,7 +125,7 @@ def open_folder(path: Path, encodings: Iterable[Origin] = tuple(Origin)) -> Data
 
 @contextmanager
 def offline(path: Path) -> Iterator[Path]:
-    """Keep brokers away from a folder while it is looked at; nothing in it changes. Raises StoreRefused."""
+    """Lock a folder against brokers while it is inspected. Changes nothing. Raises StoreRefused."""
     with _explained(path):
         if not path.exists():
             raise StoreRefused(f"data folder {path} does not exist; name the folder of a broker")
@@ -133,7 +134,7 @@ def offline(path: Path) -> Iterator[Path]:
         try:
             lock = _lock(path, os.open(path / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC))
         except FileNotFoundError:
-            lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # a copy without its lock has no broker either
+            lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # a copy without its lock file has no broker either
     try:
         yield path
     finally:
@@ -144,7 +145,8 @@ def offline(path: Path) -> Iterator[Path]:
 
 
 def _format_so_far(path: Path) -> _Format:
-    """No starts for a folder that may become ours. Raises StoreRefused for one that may not, OSError."""
+    """Read the format of a folder; zero starts for an empty one. Raises StoreRefused if the folder must not be used,
+    OSError."""
     if not path.is_dir():
         raise StoreRefused(f"data folder {path} is not a folder; name another with data.folder or --data")
     names = sorted(os.listdir(path))
@@ -162,7 +164,7 @@ def _format_so_far(path: Path) -> _Format:
 
 
 def _format(path: Path, text: bytes) -> _Format:
-    """Raises StoreRefused unless the format is ours and known."""
+    """Parse ``format.json``. Raises StoreRefused unless it is Headgate's and of a known format."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -180,13 +182,13 @@ def _format(path: Path, text: bytes) -> _Format:
             f"data folder {path} has format {number}, and this version of Headgate knows formats up to {FORMAT}; "
             "start the version that wrote it, or name another folder with data.folder or --data"
         )
-    encodings = found.get("encodings", [Origin.AMQP10.value])  # all that there was before the key
+    encodings = found.get("encodings", [Origin.AMQP10.value])  # without the key: the only encoding at that time
     definitions = found.get("definitions", 0)
     return _Format(starts, frozenset(map(str, encodings)), definitions if type(definitions) is int else 0)
 
 
 def _witness(path: Path, found: _Format) -> Witness | None:
-    """What says most of the definitions that must be there."""
+    """Return the witness with the highest generation of the definitions; None if there is no evidence of any."""
     witnesses = [
         Witness(folder.description.generation, str(folder.path))
         for folder in queue_folders(path)
@@ -204,7 +206,7 @@ def _witness(path: Path, found: _Format) -> Witness | None:
 
 
 def definitions_witness(path: Path) -> Witness | None:
-    """What says most of the definitions of a data folder of ours. Raises StoreRefused, OSError."""
+    """Return the witness with the highest generation for a data folder of Headgate. Raises StoreRefused, OSError."""
     return _witness(path, _format_so_far(path))
 
 
@@ -216,7 +218,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _check_encodings(path: Path, found: _Format, known: frozenset[str]) -> None:
-    """Raises StoreRefused when there may be messages that this broker cannot look into."""
+    """Raises StoreRefused if there may be messages in an encoding that this broker does not know."""
     if not found.encodings <= known:
         raise StoreRefused(
             f"data folder {path} may hold messages in the encoding of {' and '.join(sorted(found.encodings - known))},"
@@ -226,7 +228,7 @@ def _check_encodings(path: Path, found: _Format, known: frozenset[str]) -> None:
 
 
 def _lock(path: Path, lock: int) -> int:
-    """Raises StoreRefused when another process has it."""
+    """Lock the folder through this descriptor. Raises StoreRefused if another process holds the lock."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -244,7 +246,7 @@ def _lock(path: Path, lock: int) -> int:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """What the system says, as a refusal that names the folder."""
+    """Turn an error of the system into a refusal that names the folder."""
     try:
         yield
     except OSError as error:
@@ -263,7 +265,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 def _write_format(path: Path, now: _Format) -> None:
-    """All of it or nothing, whenever the power goes."""
+    """Write ``format.json`` atomically, also if the power fails."""
     said = {"format": FORMAT, "product": PRODUCT, "starts": now.starts, "encodings": sorted(now.encodings)}
     text = json.dumps({**said, "definitions": now.definitions}) + "\n"
     with (path / _NEW_FORMAT_FILE).open("w", encoding="utf-8") as file:

@@ -1,14 +1,14 @@
-"""Payloads of the records of a queue index.
+"""Encoding of the payloads of records in a queue index.
 
 ``PUBLISH``: a head of 32 bytes, the route, the sizes of the bodies (u32 each), the bodies.
 ``PUBLISH_STORED``: the same with the bodies' message store ids (u64 each) in place of the bodies.
-``SETTLE``: pairs of u16, the first and the last of settled messages, counted from the beginning of the segment.
+``SETTLE``: pairs of u16, first and last number of settled messages, counted from the beginning of the segment.
 
 ======  =====  ====================================================================
 offset  type   the head
 ======  =====  ====================================================================
 0       u64    sequence number of the first message
-8       u32    how many messages; 0 says only that the numbers below it are in use
+8       u32    how many messages; 0: the numbers below are in use
 12      u32    time-to-live in ms, when flag 4 is set
 16      f64    wall-clock seconds of the expiry, when flag 8 is set
 24      u32    bytes of the route: CBOR of exchange and routing keys; 0: none
@@ -18,8 +18,8 @@ offset  type   the head
 30      u16    0
 ======  =====  ====================================================================
 
-All little-endian. A *transient* message was only paged out: it is gone after a start, whatever the publisher's durable
-flag says. A pair of u16 that names no message of the segment says nothing; recovery fills holes with such pairs.
+All little-endian. A *transient* message was only paged out: the next start drops it, whatever its durable flag is. A
+pair of u16 outside of the segment has no meaning; recovery fills holes with such pairs.
 """
 
 import sys
@@ -38,15 +38,15 @@ _DURABLE, _TRANSIENT, _TTL, _EXPIRES, _AMQP091, _REDELIVERED = 1, 2, 4, 8, 16, 3
 _BIG_ENDIAN = sys.byteorder == "big"
 
 NOTHING = b"\xff"
-"""A byte of a ``SETTLE`` payload that settles nothing."""
+"""A byte that fills a ``SETTLE`` payload without settling any message."""
 
 
 KnownAttributes: TypeAlias = dict[tuple[int, int, int], Attributes]
-"""By flags, priority and time-to-live as they are on disk."""
+"""By flags, priority and time-to-live, as encoded on disk."""
 
 
 class Published(NamedTuple):
-    """What a ``PUBLISH`` or ``PUBLISH_STORED`` record says."""
+    """The contents of a ``PUBLISH`` or ``PUBLISH_STORED`` record."""
 
     first: int
     sizes: "array[int]"
@@ -55,15 +55,15 @@ class Published(NamedTuple):
     expires_at: float | None
     route: Route | None
     bodies_at: int
-    """Where in the file the first body begins."""
+    """The offset of the first body in the file."""
     ids: "array[int] | None"
-    """Ids in the message store; None when the bodies follow."""
+    """Ids in the message store; None if the record has the bodies."""
 
 
 def encode_head(
     first: int, count: int, attributes: Attributes, transient: bool, expires_at: float | None, route: Route | None
 ) -> bytes:
-    """Head and route of a record that publishes."""
+    """Encode head and route of a record that publishes."""
     flags = (
         (_DURABLE if attributes.durable else 0)
         | (_TRANSIENT if transient else 0)
@@ -78,7 +78,7 @@ def encode_head(
 
 
 def encode_numbers(numbers: "array[int]") -> bytes:
-    """A table of numbers, little-endian."""
+    """Encode a table of numbers, little-endian."""
     if _BIG_ENDIAN:
         numbers = numbers[:]
         numbers.byteswap()
@@ -86,7 +86,8 @@ def encode_numbers(numbers: "array[int]") -> bytes:
 
 
 def decode_published(kind: Kind, offset: int, payload: bytes, known: KnownAttributes) -> Published:
-    """The payload of a record at ``offset``. ``known`` makes equal attributes one object, which saves memory."""
+    """Decode the payload of a record at ``offset``. ``known`` makes equal attributes share one object, which saves
+    memory."""
     first, count, ttl_ms, expires_at, way_bytes, flags, priority = _HEAD.unpack_from(payload)
     sizes_at = _HEAD.size + way_bytes
     bodies_at = sizes_at + 4 * count
@@ -116,7 +117,7 @@ def decode_published(kind: Kind, offset: int, payload: bytes, known: KnownAttrib
 
 
 def encode_settled(base: int, settled: Iterable["range | list[int]"]) -> bytes:
-    """Settled messages of the segment that begins at ``base``, in whatever order they came."""
+    """Encode settled messages of the segment that begins at ``base``; they may be in any order."""
     marks = bytearray(SEGMENT_MESSAGES)
     for sequences in settled:
         if isinstance(sequences, range):
@@ -136,7 +137,7 @@ def encode_settled(base: int, settled: Iterable["range | list[int]"]) -> bytes:
 
 
 def decode_settled(payload: bytes) -> Iterator[tuple[int, int]]:
-    """First and last of messages settled, counted from the beginning of the segment."""
+    """Decode first and last number of settled messages, counted from the beginning of the segment."""
     pairs = iter(_numbers("H", payload[: len(payload) & ~3]))
     return ((first, last) for first, last in zip(pairs, pairs, strict=True) if first <= last < SEGMENT_MESSAGES)
 

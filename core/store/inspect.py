@@ -1,14 +1,14 @@
-"""Looks through a store that no broker uses: every record of every file, and what it means where one is damaged.
+"""Inspects a store that no broker uses: every record of every file, and the meaning of damage.
 
-What damage means depends on how far its lane was synced (:mod:`core.store.marks`):
+The meaning of damage depends on how far its lane was synced (:mod:`core.store.marks`):
 
-- A record of a synced batch was promised to outlive a power cut. Damaged, it is *corrupt*: a broker refuses to start on
-  it unless ``store.salvage`` is set, and then loses that record and no other.
-- So is whatever stands before a sound record of a synced batch, also where not even a header tells what it was.
-- Anything else may be *torn* by a power cut or a crash. Nobody was promised it; the next start drops it.
-- The description of a queue is written anew by the next start, from the definitions: damaged, it counts as torn.
+- A record of a synced batch was promised to survive a power cut. If it is damaged, it is *corrupt*: a broker refuses to
+  start unless ``store.salvage`` is set, and then loses only that record.
+- Damage before a sound record of a synced batch is also corrupt, even if no header is readable.
+- Other damage is *torn*, by a power cut or a crash. It was not confirmed to any client, and the next start drops it.
+- A damaged description of a queue counts as torn, because the next start rewrites it from the definitions.
 
-Nothing is ever changed. Memory: what a scan takes, whatever the size of the store, and the definitions.
+Nothing is changed. Memory: the needs of a scan, independent of the size of the store, and the definitions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ LANE_FOLDERS: Mapping[str, Sequence[str]] = {
 
 
 class Verdict(Enum):
-    """What an entry is."""
+    """The judgement of an entry."""
 
     SOUND = "sound"
     TORN = "torn"
@@ -42,14 +42,14 @@ class Verdict(Enum):
 
 
 class Entry(NamedTuple):
-    """A record, or what was one."""
+    """A record, or damage in its place."""
 
     path: str
-    """Within the data folder."""
+    """Relative to the data folder."""
     offset: int
     end: int
     kind: str | None
-    """None where not even the header is sound, as for the next two."""
+    """None if the header is damaged too, as for the next two fields."""
     generation: int | None
     batch: int | None
     verdict: Verdict
@@ -64,7 +64,7 @@ class Entry(NamedTuple):
 
 
 def entries(disk: Disk) -> Iterator[Entry]:
-    """Every record of the store, file by file. Raises OSError."""
+    """Iterate over all records of the store, file by file. Raises OSError."""
     for lane, folders in LANE_FOLDERS.items():
         marks = read_marks(disk, lane)
         for folder in folders:
@@ -80,7 +80,7 @@ def entries(disk: Disk) -> Iterator[Entry]:
 
 
 def entries_of_file(disk: Disk, path: str, marks: Marks) -> Iterator[Entry]:
-    """Every record of a file, in order. A file with damage is read twice. Raises OSError."""
+    """Iterate over all records of a file, in order. A file with damage is read twice. Raises OSError."""
     size = disk.size(path)
     synced_end: int | None = None
     for found in scan(lambda offset, length: disk.read(path, offset, length), size):
@@ -97,7 +97,7 @@ def entries_of_file(disk: Disk, path: str, marks: Marks) -> Iterator[Entry]:
 
 
 def _synced_end(disk: Disk, path: str, start: int, size: int, marks: Marks) -> int:
-    """Where the last sound record of a synced batch ends; 0 when there is none from ``start`` on."""
+    """Return the end of the last sound record of a synced batch; 0 if there is none from ``start`` on."""
     if start >= size:
         return 0
     synced = marks.synced
@@ -127,7 +127,7 @@ def _judged(path: str, damaged: Damaged, synced_end: int, marks: Marks) -> Entry
 
 
 def _files(disk: Disk, folder: str) -> Iterator[str]:
-    """The files below a folder, however deep."""
+    """Iterate over the files below a folder, at any depth."""
     for name in disk.names(folder):
         path = f"{folder}/{name}"
         try:
@@ -146,7 +146,7 @@ def _kind_name(kind: int) -> str:
 
 
 def read_definitions(folder: Path) -> tuple[Definitions, Sequence[str]]:
-    """What the definitions of a data folder say, and what is wrong with their files. Raises StoreRefused."""
+    """Read the definitions of a data folder. Also returns what is wrong with their files. Raises StoreRefused."""
     try:
         chosen = choose_definitions(folder, witness=None)
     except StoreDamaged as damaged:

@@ -1,20 +1,22 @@
 """A lane: group commit for one kind of messages, without I/O.
 
-What the loop stages gathers until the batch before it is written; then all of it is one batch. No timer is needed: a
-batch grows with the load. Beside the writes and not behind them go the syncs, each covering everything written when it
-begins. At most one batch of each is out, in a worker that knows nothing but the disk.
+Records that the event loop stages gather until the previous batch is written; then all of them are the next batch. No
+timer is needed, because batches grow with the load. Syncs run beside the writes and not after them; each covers
+everything that was written when it began. At most one write batch and one sync batch are *out*, in a worker that knows
+only the disk.
 
-A *position* is a count of staged records. ``synced <= written <= staged``, and each only grows. A position is written
-when the system has the bytes (they outlive the process), and synced when the disk has them and the names of new files
-(they outlive a power cut). After a failure none of them moves any more: :attr:`Lane.failed`.
+A *position* is a count of staged records. ``synced <= written <= staged``, and none of them ever decreases. A position
+is written when the operating system has the bytes (they survive the end of the process), and synced when the disk has
+them and the names of new files (they survive a power cut). After a failure none of them increases any more:
+:attr:`Lane.failed`.
 
-What a batch holds is made durable in no particular order, neither between files nor within one. Whoever needs "this
-before that" waits for a position. The one thing that the lane orders itself are removals: nothing is removed before
-everything staged before the removal is synced.
+The records of a batch become durable in any order, between files and within one. A caller that needs an order waits for
+a position. The lane itself only orders removals: nothing is removed before everything staged before the removal is
+synced.
 
-Marks tell recovery how far a lane was synced, and which files there must be (:mod:`core.store.marks`). A mark is
-written at the head of the first batch after a sync, in a file of its own; a full one is followed by another. A removal
-is announced by a mark that is written and synced just before it.
+Marks tell recovery how far a lane was synced, and which files must exist (:mod:`core.store.marks`). A mark is written
+at the head of the first batch after a sync, to a separate file; when that is full, another file is begun. A mark that
+is written and synced just before a removal announces it.
 """
 
 import errno
@@ -33,23 +35,24 @@ from core.store.marks_writer import Mark, MarksWriter
 from core.store.record import Kind, encode
 
 SYNC_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-"""Upper bounds by which syncs are counted: from a disk with a battery to one that is about to fail."""
+"""Upper bounds, in seconds, of the classes in which syncs are counted: from a disk with a battery to one about to
+fail."""
 BATCH_RECORDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
-"""Upper bounds by which write batches are counted."""
+"""Upper bounds, in records, of the classes in which write batches are counted."""
 
 REMOVALS_MAX = 64
-"""Removals in one sync batch: unlinking a file of 16 MiB can take a millisecond, and syncs wait behind it."""
+"""The most removals in one sync batch: unlinking a file of 16 MiB can take a millisecond, and delays the next sync."""
 
 
 NO_SPACE_RETRY_S = 0.25
-"""How long removals wait that could not be announced for want of space."""
+"""The wait before removals are tried again that could not be announced because the disk was full."""
 
 
 class LateWriter(Protocol):
-    """Somebody with records that may wait, and become fewer by waiting."""
+    """A writer whose records may be delayed until the next batch, so that several can be merged into one."""
 
     def write_late(self) -> None:
-        """Append them now: a batch is about to be taken."""
+        """Append the records now: a batch is about to be taken."""
 
 
 class _Extent:
@@ -65,7 +68,7 @@ class _Extent:
 
 
 class WriteBatch:
-    """Everything that was staged. May be run any number of times: it writes the same to the same places."""
+    """All records staged for one write. It may run any number of times: it writes the same bytes to the same places."""
 
     __slots__ = ("_extents", "bytes", "number", "position")
 
@@ -77,11 +80,11 @@ class WriteBatch:
 
     @property
     def ends(self) -> Iterator[tuple[str, int]]:
-        """The files that it writes to, some more than once, and up to where."""
+        """The files that it writes to, some of them more than once, each with the end of the write."""
         return ((extent.path, extent.end) for extent in self._extents)
 
     def run(self, disk: Disk) -> None:
-        """In a worker. Raises NoSpace, or StoreFailure."""
+        """Write the batch, in a worker. Raises NoSpace, StoreFailure."""
         _check_folder(disk)
         for extent in self._extents:
             try:
@@ -93,7 +96,7 @@ class WriteBatch:
 
 
 class Removal(NamedTuple):
-    """A file or folder that goes when everything up to ``position`` is synced."""
+    """A file or folder to be removed when everything up to ``position`` is synced."""
 
     position: int
     path: str
@@ -101,7 +104,7 @@ class Removal(NamedTuple):
 
 
 class SyncBatch:
-    """Files to be synced, the folders that must keep their names, and then what may be removed."""
+    """Files to be synced, folders whose names are to be synced, and files and folders to be removed after that."""
 
     __slots__ = ("announced", "announcement", "before", "files", "folders", "number", "position", "removals")
 
@@ -117,20 +120,20 @@ class SyncBatch:
         before: Callable[[], None] = lambda: None,
     ) -> None:
         self.number = number
-        """The last write batch that it covers."""
+        """The number of the last write batch that it covers."""
         self.position = position
         self.files = files
-        """And up to where each was written when the batch was taken."""
+        """The files, each with the end up to which it was written when the batch was taken."""
         self.folders = folders
         self.removals = removals
         self.announcement = announcement
-        """Says what may be gone."""
+        """The mark that announces the removals."""
         self.announced = True
-        """False when there was no space for it; then nothing was removed."""
+        """False if there was no space for the announcement; then nothing was removed."""
         self.before = before
 
     def run(self, disk: Disk) -> None:
-        """In a worker. Raises StoreFailure; then nobody knows what the disk holds."""
+        """Run the batch, in a worker. Raises StoreFailure; the contents of the disk are unknown then."""
         if self.files:
             self.before()
         if self.announcement is not None:
@@ -139,7 +142,7 @@ class SyncBatch:
             _attempt("sync", path, disk.sync)
         for folder in self.folders:
             _attempt("sync", folder, partial(_sync_names, disk))
-        _check_folder(disk)  # a folder that went away meanwhile has synced nothing that anybody will find again
+        _check_folder(disk)  # if the folder has gone meanwhile, what was synced is lost
         for removal in self.removals if self.announced else ():
             _attempt("remove", removal.path, disk.remove_folder if removal.is_folder else disk.unlink)
 
@@ -154,7 +157,7 @@ class SyncBatch:
 
 
 class Lane:
-    """What is staged, out and done of one lane. Touched by the loop only."""
+    """The state of one lane: staged, out and finished batches. Used by the event loop only."""
 
     def __init__(
         self,
@@ -166,26 +169,26 @@ class Lane:
         notify: Callable[[], None] = lambda: None,
         marks: Marks | None = None,
     ) -> None:
-        """``generation``: the count of starts of this store. ``marks``: those that the start has begun.
-        ``sync_interval_s``: how long what is written may wait for a sync that nobody wants; also how often marks are
-        synced. ``mark_interval_s``: how often batches bring one: where each batch is synced, a mark in each would be
-        half of the writes."""
+        """``generation``: the number of this start. ``marks``: those that the start has begun. ``sync_interval_s``: how
+        long written records may wait for a sync that no caller has asked for; also how often marks are synced.
+        ``mark_interval_s``: how often batches include a mark; if each batch is synced, a mark in each would be half of
+        the writes."""
         self._mark_interval_s = mark_interval_s
         self.name = name
         self.generation = generation
         self.notify = notify
-        """Called when there may be something to take that was not there before."""
+        """Called when a batch may have become available."""
         self.before_sync: Callable[[], None] = lambda: None
-        """Called in the worker before each sync. Whoever drives the lane may set it, to have slow ones."""
+        """Called in the worker before each sync. The driver of the lane may set it to make syncs slow."""
         self.failed: StoreFailure | None = None
         self.staged = 0
         self.written = 0
         self.synced = 0
         self.writing: WriteBatch | None = None
-        """The batch that is out."""
+        """The write batch that is out."""
         self.syncing: SyncBatch | None = None
         self.staged_bytes = 0
-        """Of records that are not written yet, headers and padding included."""
+        """Bytes of records that are not written yet, headers and padding included."""
         self.written_bytes = 0
         self.batches = 0
         self.write_seconds = 0.0
@@ -194,13 +197,12 @@ class Lane:
         self.sync_seconds = 0.0
         self.last_sync_seconds = 0.0
         self.sync_counts = [0] * (len(SYNC_SECONDS) + 1)
-        """Syncs by duration: for each of ``SYNC_SECONDS`` those that took no longer, but longer than the one before;
-        last, those that took longer than all."""
+        """Counts of syncs by duration: one class up to each bound of ``SYNC_SECONDS``, and one for longer ones."""
         self.batch_counts = [0] * (len(BATCH_RECORDS) + 1)
-        """Write batches by records, likewise."""
+        """Counts of write batches by number of records, in the same way."""
         self._sync_interval_s = sync_interval_s
         self._batch_number = 1
-        """Of the batch that is gathering."""
+        """The number of the batch that is gathering."""
         self._extents: list[_Extent] = []
         self._growing: dict[str, _Extent] = {}
         """The last extent of each file."""
@@ -208,28 +210,28 @@ class Lane:
         marks = marks or Marks()
         self.marks = MarksWriter(name, generation, marks)
         self.last_start = marks.before
-        """The generation of the start before this one; None where that is not known."""
+        """The generation of the start before this one; None if unknown."""
         self._removals_from = -inf
-        """When removals are tried again that could not be announced for want of space."""
+        """When removals are tried again that could not be announced because the disk was full."""
         self._marks_due = -inf
         self._mark_due = False
         self._mark_from = -inf
-        """When a batch may bring the next mark."""
+        """When a batch may include the next mark."""
         self._now = 0.0
         """When the last sync began."""
         self.write_wanted = False
         self._sync_wanted = 0
         self._sync_due = -inf
         self._dirty: dict[str, int] = {}
-        """Files with bytes that are written and in no sync batch yet, and up to where they are written."""
+        """Files with written bytes that are in no sync batch yet, each with the end of these bytes."""
         self._durable_names: set[str] = set()
-        """Files, and folders on the way to them, whose names outlive a power cut. Those of before the start are not
-        known: syncing their folders once more costs little."""
+        """Files, and their parent folders, whose names survive a power cut. Names from before the start are not
+        included: syncing their folders once more costs little."""
         self._changed_folders: dict[str, None] = {}
-        """Folders that a file was removed from. That it may come back is no harm, so no sync is made for it."""
+        """Folders from which a file was removed. A file that comes back does no harm, so this alone causes no sync."""
         self._removals: deque[Removal] = deque()
         self._leaving: set[str] = set()
-        """Files and folders that are about to be removed."""
+        """Files and folders that are to be removed."""
 
     # --- staging
 
@@ -245,7 +247,7 @@ class Lane:
         return self.staged
 
     def _put(self, path: str, offset: int, chunks: list[bytes]) -> int:
-        """Add the chunks to what the batch writes. Returns their bytes."""
+        """Add the chunks to the gathering batch. Returns their size in bytes."""
         extent = self._growing.get(path)
         if extent is None or extent.end != offset:
             extent = self._growing[path] = _Extent(path, offset)
@@ -263,28 +265,29 @@ class Lane:
             self.notify()
 
     def want_written(self) -> None:
-        """Have everything so far, also what late writers have, written before the answers of this turn are sent:
+        """Have everything so far, with the records of late writers, written before the answers of this turn are sent.
         ``write_wanted`` is True until a batch is taken."""
         self.write_wanted = True
         self.notify()
 
     def want_sync(self) -> None:
-        """Have everything that is staged so far synced as soon as possible."""
+        """Have all records staged so far synced as soon as possible."""
         if self._sync_wanted < self.staged:
             self._sync_wanted = self.staged
             self.notify()
 
     @property
     def sync_wanted(self) -> bool:
-        """True while somebody waits for something to be synced."""
+        """Whether a caller waits for a sync."""
         return self._sync_wanted > self.synced
 
     def remove(self, path: str) -> None:
-        """Unlink a file when everything that is staged so far is synced. Nothing may be appended to it any more."""
+        """Unlink a file when everything staged so far is synced. Nothing may be appended to it any more."""
         self._remove(path, is_folder=False)
 
     def remove_folder(self, folder: str) -> None:
-        """Remove a folder and what is in it, likewise. Nothing may be appended to its files any more."""
+        """Remove a folder with its contents when everything staged so far is synced. Nothing may be appended to its
+        files any more."""
         self._remove(folder, is_folder=True)
 
     def _remove(self, path: str, *, is_folder: bool) -> None:
@@ -293,7 +296,7 @@ class Lane:
         self.notify()
 
     def prove(self, path: str, size: int) -> None:
-        """A start has found so much of a file, and has synced it: the next mark says so."""
+        """Let the next mark say that a start has found and synced ``size`` bytes of a file."""
         if self.marks.proven(path) < size:
             self.marks.synced({path: size}, ())
             self._mark_due = True
@@ -302,21 +305,22 @@ class Lane:
 
     @property
     def has_records(self) -> bool:
-        """True when a batch has begun to gather; late writers alone do not begin one."""
+        """Whether a batch has begun to gather. Late writers alone do not begin one."""
         return bool(self._extents)
 
     @property
     def has_late_writers(self) -> bool:
-        """True when somebody waits for the next batch to be taken."""
+        """Whether a late writer waits for the next batch."""
         return bool(self._late)
 
     @property
     def has_removals(self) -> bool:
-        """True when a file or folder is to go."""
+        """Whether files or folders are to be removed."""
         return bool(self._removals)
 
     def take_write(self) -> WriteBatch | None:
-        """Everything staged, and what late writers add to it. None when that is nothing, or while a batch is out."""
+        """Take all staged records, with those that late writers add, as a batch. None if there are none, or while a
+        batch is out."""
         if self.failed is not None or self.writing is not None:
             return None
         self.write_wanted = False
@@ -327,11 +331,11 @@ class Lane:
 
     @property
     def mark_due(self) -> bool:
-        """True when the next batch will bring the mark of a sync."""
+        """Whether a sync has to be recorded by a mark."""
         return self._mark_due
 
     def take_mark(self) -> WriteBatch | None:
-        """A batch for the mark alone: for when no further records come."""
+        """Take a batch with the mark alone, for when no further records come."""
         due = self._mark_due and self.failed is None and self.writing is None and not self._extents
         return self._gathered() if due else None
 
@@ -356,7 +360,7 @@ class Lane:
         return extent
 
     def wrote(self, batch: WriteBatch, seconds: float = 0.0) -> None:
-        """The batch has run, within so many seconds. Nothing moves after a failure."""
+        """The write batch has run and took ``seconds``. Has no effect after a failure."""
         assert batch is self.writing, "a batch that is not out"
         self.writing = None
         if self.failed is not None:
@@ -375,8 +379,8 @@ class Lane:
     # --- syncs
 
     def sync_due(self, now: float) -> float | None:
-        """When :meth:`take_sync` will have something, in monotonic seconds. None: not before something is written, or
-        while a batch is out."""
+        """When :meth:`take_sync` will return a batch, in monotonic seconds. None: not before something is written, or a
+        batch is out."""
         if self.failed is not None or self.syncing is not None:
             return None
         if self._removals and self._removals[0].position <= self.synced and not self.marks.beginning:
@@ -386,7 +390,8 @@ class Lane:
         return now if self._sync_wanted > self.synced else max(now, self._sync_due)
 
     def take_sync(self, now: float) -> SyncBatch | None:
-        """What is written and not synced, when that is wanted or old enough; and removals whose time comes with it."""
+        """Take a batch of the written files that are not synced, if a sync is wanted or due, with the removals that may
+        follow it."""
         due = self.sync_due(now)
         if due is None or due > now:
             return None
@@ -410,8 +415,8 @@ class Lane:
         return batch
 
     def _take_dirty(self, now: float, *, with_marks: bool) -> dict[str, int]:
-        """The files to sync. Marks only help to explain damage, so they wait for the interval, unless they announce a
-        removal."""
+        """Take the files to sync. Marks only help to judge damage, so they are synced once in an interval, unless they
+        announce a removal."""
         dirty, self._dirty = self._dirty, {}
         if with_marks or (self.marks.path in dirty and now >= self._marks_due):
             self._marks_due = now + self._sync_interval_s
@@ -421,12 +426,12 @@ class Lane:
         return dirty
 
     def _take_folders(self, files: Iterable[str]) -> list[str]:
-        """Folders in which a name is not known to be durable: the file's, or that of a folder on the way to it."""
+        """Return folders with a name that is not known to be durable: of the file, or of a folder in its path."""
         folders, self._changed_folders = self._changed_folders, {}
         for path in files:
             name = path
             while name and name not in self._durable_names:
-                self._durable_names.add(name)  # a sync that fails ends everything, so it may be entered now
+                self._durable_names.add(name)  # entered before the sync, because a failed sync ends everything
                 name = name.rpartition("/")[0]
                 folders[name] = None
         return list(folders)
@@ -440,7 +445,7 @@ class Lane:
         return removals
 
     def did_sync(self, batch: SyncBatch, seconds: float = 0.0) -> None:
-        """The batch has run, within so many seconds. Nothing moves after a failure."""
+        """The sync batch has run and took ``seconds``. Has no effect after a failure."""
         assert batch is self.syncing, "a batch that is not out"
         self.syncing = None
         if self.failed is not None:
@@ -476,7 +481,7 @@ class Lane:
     # --- the end
 
     def fail(self, failure: StoreFailure) -> None:
-        """Nothing is taken and nothing moves any more. The first failure stays."""
+        """Stop the lane: no batch is taken and no position increases any more. The first failure is kept."""
         if self.failed is None:
             self.failed = failure
 
@@ -489,7 +494,8 @@ def _attempt(operation: str, path: str, call: Callable[[str], None]) -> None:
 
 
 def _sync_names(disk: Disk, folder: str) -> None:
-    """A folder that was removed has no names to keep. Were it the folder of a new file, that file's sync had failed."""
+    """Sync the names in a folder. A removed folder is ignored; if it had a new file, the sync of that file would have
+    failed."""
     with suppress(FileNotFoundError):
         disk.sync_folder(folder)
 

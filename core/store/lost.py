@@ -1,8 +1,8 @@
-"""``lost+found`` in the data folder: data of queues that the definitions do not know, set aside by a start.
+"""``lost+found`` in the data folder: data of queues that are not in the definitions, moved there by a start.
 
-Each entry is a folder ``<type>-<number>``: ``data`` is the queue's folder as it was; ``bodies`` has the files of the
-message store at that time, as further names of the same files where the file system can; ``commands.log`` has what the
-command log held of a quorum queue, as records. Nothing here is ever removed but by a command.
+Each entry is a folder ``<type>-<number>``. ``data`` is the queue's folder, unchanged. ``bodies`` has the files of the
+message store at that time, as hard links if the file system supports them. ``commands.log`` has the commands of a
+quorum queue from the command log, as records. Only a command of the operator removes anything here.
 """
 
 import os
@@ -21,7 +21,7 @@ DATA, BODIES, COMMANDS = "data", "bodies", "commands.log"
 
 
 class Lost(NamedTuple):
-    """One entry."""
+    """One entry of ``lost+found``."""
 
     path: Path
     kind: str
@@ -31,12 +31,12 @@ class Lost(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The queue's name, as far as its folder told it."""
+        """The queue's name, from the description in its folder; empty if unknown."""
         return "" if self.description is None else self.description.queue.declaration.name
 
 
 def lost_entries(root: Path) -> Iterator[Lost]:
-    """What was set aside. Raises OSError."""
+    """Iterate over the entries. Raises OSError."""
     try:
         names = sorted(os.listdir(root / LOST_FOLDER))
     except FileNotFoundError:
@@ -50,9 +50,9 @@ def lost_entries(root: Path) -> Iterator[Lost]:
 
 
 def set_aside(root: Path, kind: str, number: int, folder: Path, commands: Iterable[bytes] = ()) -> Path:
-    """Move a folder, which need not be there, into a new entry, with what else belongs to its queue.
+    """Move a queue's folder, if it exists, to a new entry, with the other data of the queue.
 
-    Raises StoreRefused when that is not possible: nothing was lost then.
+    Raises StoreRefused if that is not possible; no data is lost then.
     """
     try:
         entry = _new_entry(root, f"{kind}-{number}")
@@ -79,7 +79,7 @@ def set_aside(root: Path, kind: str, number: int, folder: Path, commands: Iterab
 
 
 def _new_entry(root: Path, name: str) -> Path:
-    """A folder that was not there. Raises OSError."""
+    """Create a new folder for an entry. Raises OSError."""
     (root / LOST_FOLDER).mkdir(mode=0o700, exist_ok=True)
     entry, count = root / LOST_FOLDER / name, 1
     while entry.exists():
@@ -90,7 +90,8 @@ def _new_entry(root: Path, name: str) -> Path:
 
 
 def _link_bodies(root: Path, entry: Path) -> None:
-    """Bodies of the queue may be in any file of the message store, which lets go of what no known queue refers to."""
+    """Link all files of the message store: any of them may have bodies of the queue, and the store drops bodies without
+    a reference from a known queue."""
     (entry / BODIES).mkdir()
     for file in sorted((root / PERSISTENT).glob("*.rdq")):
         try:

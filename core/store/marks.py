@@ -1,23 +1,24 @@
-"""The marks of a lane: how far it was synced, and which files there must be, each with how many bytes.
+"""The marks of a lane: how far it was synced, and which files must exist, each with how many bytes.
 
-A start compares what is there with what the marks say (:func:`lost_files`): a file that is missing, was emptied, was
-cut short or is an older copy has fewer bytes than were synced, and a damaged record below that length was synced. So
-nothing has to be guessed from neighbours.
+A start compares the files with the marks (:func:`lost_files`). A file that is missing, empty, cut short or an older
+copy has fewer bytes than were synced. A damaged record below the synced length was synced. So no conclusions from
+neighbouring records are needed.
 
 Marks are records in ``<lane>/<n>.marks``. The first record of a file names every file of the lane that outlives the
-broker; each further one says what has changed since: files that were synced, with their length then, and files and
-folders that are about to go. Crash windows:
+broker. Each further record names changes: files that were synced, with their length, and files and folders that are
+about to be removed. Crash windows:
 
-- A file is in the marks only after it was synced and its folder was. So a power cut takes none that is named.
-- Before a file goes, a mark that says so is synced. So no file is missed that was removed on purpose. That mark is
-  written with the sync, and not with a batch: a batch may wait for the space that the file takes.
-- The file of marks with the highest number counts whose first record is sound. An older one is removed when the newer
-  one is synced.
+- A file is added to the marks only after it and its folder were synced. So no power cut can remove a file in the marks.
+- Before a file is removed, a mark that announces the removal is synced. So a file that was removed on purpose is not
+  reported as missing. That mark is written with the sync and not with a batch, because a batch may be waiting for the
+  space that the file takes.
+- Of the files of marks with a sound first record, the one with the highest number is used. The older file is removed
+  when the newer one is synced.
 
-What the marks cannot prove is what was synced after the last of them: it comes with the next write batch, or after half
-a second without one.
+The marks do not cover a sync that was made after the last mark. The next mark is written with the next write batch, or
+after half a second without one.
 
-``everywhere`` says that each lane has marks: then a lane without any has lost its folder.
+``everywhere`` says that each lane has marks; then a lane without marks has lost its folder.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -33,44 +34,44 @@ from core.store.record import Damaged, Found, Kind, encode, scan
 
 SUFFIX = ".marks"
 FIRST_MARKS = "marks.log"
-"""The marks of format 1: only how far the lane was synced."""
+"""The file of marks in format 1, which only says how far the lane was synced."""
 PASSING = f"{QUEUES}/t"
-"""Indexes of queues that do not outlive the broker begin with it."""
+"""The prefix of the index paths of queues that do not outlive the broker."""
 ROOM_BYTES = 65_536
-"""Zeros behind the first mark of a file: on a full disk there is room for marks that announce what will free space."""
+"""Zeros after the first mark of a file, so that on a full disk there is room for marks that announce removals."""
 SHOWN_MAX = 5
-"""Files that a refusal names."""
+"""The most files in an error message."""
 
 
 @dataclass(slots=True)
 class Marks:
-    """What is known of one lane."""
+    """The contents of one lane's marks."""
 
     number: int = 0
-    """Of the file that they were read from; 0: there is none."""
+    """The number of the file from which they were read; 0 for none."""
     end: int = 0
-    """Where the next one goes in a file that was begun."""
+    """The offset of the next mark in a file that this start has begun."""
     generation: int = 0
     """The last start that has written marks."""
     synced: tuple[int, int] = (0, 0)
-    """Generation and write batch up to which everything is synced; zeros: unknown. A record is known to have been
-    synced when its ``(generation, batch)`` is not greater, since a start syncs what it keeps."""
+    """Generation and write batch up to which everything is synced; zeros if unknown. A record was certainly synced if
+    its ``(generation, batch)`` is not greater, because a start syncs everything that it keeps."""
     files: dict[str, int] = field(default_factory=dict)
-    """Every file that there must be, and how many of its bytes were synced at least."""
+    """Every file that must exist, with the minimum of its synced bytes."""
     definitions: int = 0
     """The generation of the definitions at that time."""
     everywhere: bool = False
     before: int | None = None
-    """The start before the one that has begun them, where that is known."""
+    """The generation of the start before the one that has begun these marks; None if unknown."""
     there: bool = False
-    """False: the lane has none, or none that can be read."""
+    """Whether the lane has marks that can be read."""
     problems: list[str] = field(default_factory=list)
-    """What is damaged in them."""
+    """Descriptions of damaged marks."""
     torn: list[str] = field(default_factory=list)
-    """What is not sound at their end, as a crash leaves it."""
+    """Descriptions of torn marks at the end, as a crash leaves them."""
 
     def proves(self, path: str, damaged: Damaged) -> bool:
-        """True when what is damaged there was synced."""
+        """Return whether the damaged bytes were synced."""
         header = damaged.header
         if header is not None and (header.generation, header.batch) <= self.synced:
             return True
@@ -78,11 +79,11 @@ class Marks:
 
 
 class LostFile(NamedTuple):
-    """A file that has fewer bytes than were synced, or none."""
+    """A file that is missing or has fewer bytes than were synced."""
 
     path: str
     there: int | None
-    """Bytes; None: the file is missing."""
+    """Its bytes; None if the file is missing."""
     synced: int
 
     def __str__(self) -> str:
@@ -92,13 +93,13 @@ class LostFile(NamedTuple):
 
 
 def marks_file(lane: str, number: int) -> str:
-    """Where marks of a lane are."""
+    """Return the path of a file of marks."""
     return f"{lane}/{number}{SUFFIX}"
 
 
 def outlives(path: str) -> bool:
-    """Whether a start finds the file again: the next one removes what belongs to queues that do not outlive the
-    broker, and what has only transient messages in it."""
+    """Return whether the next start keeps a file. It removes files of queues that do not outlive the broker, and files
+    with only transient messages."""
     if path.startswith(QUEUES):
         return not path.startswith(PASSING) and "-" not in path
     return not path.startswith(TRANSIENT) and not path.endswith(SUFFIX)
@@ -113,12 +114,12 @@ def mark(
     everywhere: bool = False,
     definitions: int = 0,
 ) -> bytes:
-    """The payload of one record. ``whole``: no other file is there. ``left``: files and folders that may be gone."""
+    """Encode the payload of one mark. ``whole``: it names all files. ``left``: files and folders that may be gone."""
     return cbor2.dumps([*synced, whole, everywhere, definitions, dict(files), list(left)])
 
 
 def read_marks(disk: Disk, lane: str) -> Marks:
-    """What the marks of a lane say. Raises OSError."""
+    """Read the marks of a lane. Raises OSError."""
     names = disk.names(lane)
     numbers = sorted((number for name in names if (number := numbered(name, SUFFIX)) is not None), reverse=True)
     problems: list[str] = []
@@ -164,7 +165,7 @@ def _read(disk: Disk, lane: str, number: int) -> Marks:
 
 
 def is_room(disk: Disk, path: str, damaged: Damaged) -> bool:
-    """Whether this part of a file of marks was never written to: room, or what a batch did not come to write."""
+    """Return whether this part of a file of marks was never written (all zeros)."""
     return path.endswith(SUFFIX) and not any(disk.read(path, damaged.offset, damaged.end - damaged.offset))
 
 
@@ -183,7 +184,7 @@ def _apply(marks: Marks, payload: bytes, folders: set[str]) -> None:
 
 
 def within(path: str, folders: Container[str]) -> bool:
-    """Whether the path is in one of the folders, however deep, or is one of them."""
+    """Return whether the path is one of the folders or is below one, at any depth."""
     while path:
         if path in folders:
             return True
@@ -206,7 +207,7 @@ def _first_marks(disk: Disk, path: str) -> tuple[int, int]:
 
 
 def lost_files(disk: Disk, marks: Marks) -> list[LostFile]:
-    """The files that do not have what was synced. Raises OSError."""
+    """Return the files that are missing or have fewer bytes than were synced. Raises OSError."""
     lost = []
     for path, synced in marks.files.items():
         if not outlives(path):
@@ -221,9 +222,10 @@ def lost_files(disk: Disk, marks: Marks) -> list[LostFile]:
 
 
 def compared(disk: Disk, lanes: Mapping[str, Marks], *, generation: int, salvage: bool) -> list[str]:
-    """Compare the marks of all lanes with each other and with what is there, before anything is changed.
+    """Compare the marks of all lanes with each other and with the files, before anything is changed.
 
-    Returns what is gone; ``salvage`` allows that. Raises StoreDamaged, OSError.
+    Returns descriptions of damage and of what is gone. Raises StoreDamaged if something is gone, unless ``salvage``.
+    Raises OSError.
     """
     newest = max(marks.generation for marks in lanes.values())
     if newest >= generation:
@@ -254,7 +256,8 @@ def compared(disk: Disk, lanes: Mapping[str, Marks], *, generation: int, salvage
 
 
 def begin_marks(disk: Disk, lane: str, marks: Marks, *, generation: int, gone: Container[str]) -> Marks:
-    """New marks of a start, synced, in place of those that it found: ``gone``, files and folders, may go from here on.
+    """Begin the marks of a start, synced, in place of those that it found. ``gone``: files and folders that may be
+    removed from now on.
 
     Raises OSError.
     """
@@ -296,7 +299,7 @@ def begin_marks(disk: Disk, lane: str, marks: Marks, *, generation: int, gone: C
 
 
 def note_everywhere(disk: Disk, lanes: Mapping[str, Marks]) -> None:
-    """All lanes have marks now: each says so, synced. Raises OSError."""
+    """Write and sync in the marks of each lane that all lanes have marks. Raises OSError."""
     for lane, marks in lanes.items():
         if not marks.everywhere:
             path = marks_file(lane, marks.number)

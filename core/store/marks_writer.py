@@ -1,7 +1,7 @@
-"""Writing the marks of a lane (:mod:`core.store.marks`), without I/O: what the next mark says, and where it goes.
+"""Makes the marks of a lane (:mod:`core.store.marks`), without I/O: the contents and the place of the next mark.
 
-The lane asks for a mark with a batch, or for one that announces removals with a sync. Both are written at offsets of
-their own, by two workers, in one file: nothing of it is ever written twice.
+The lane asks for a mark with a write batch, or for a mark that announces removals with a sync. Two workers write them
+to the same file, but at different offsets, so that no byte is written twice.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -12,66 +12,68 @@ from core.store.marks import ROOM_BYTES, Marks, mark, marks_file, outlives, with
 from core.store.record import Kind, encode
 
 MARKS_BYTES_MAX = 2**20
-"""Marks go on in another file behind 1 MiB, some 10,000 marks of a few files each."""
+"""A file of marks is full at 1 MiB: some 10,000 marks of a few files each."""
 WHOLE_SHARE = 4
-"""Or behind so many times what it takes to name every file, where that is more: then naming them is a quarter of it."""
+"""Or at this multiple of the size of its first mark, which names every file, if that is more. So the first mark is at
+most a quarter of the file."""
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class Mark(NamedTuple):
-    """Bytes for a file of marks."""
+    """One mark to be written to a file of marks."""
 
     path: str
     offset: int
     end: int
-    """Behind the record; where a file is begun, room follows."""
+    """The offset after the record. In a new file, room follows."""
     chunks: list[bytes]
     full: str | None = None
-    """The file that this mark's file takes the place of."""
+    """The full file that the new file replaces; None if the mark does not begin a file."""
 
 
 class MarksWriter:
-    """The marks of one lane and one start. Touched by the loop only."""
+    """The marks of one lane and one start. Used by the event loop only."""
 
     def __init__(self, lane: str, generation: int, found: Marks) -> None:
-        """``found``: those that the start has begun, or none."""
+        """``found``: the marks that the start has begun, or empty ones."""
         self.definitions = found.definitions
-        """The generation of the definitions. Whoever changes definitions sets it."""
+        """The generation of the definitions. The code that changes definitions sets it."""
         self.path = marks_file(lane, found.number)
-        """Where the next mark goes."""
+        """The file of the next mark."""
         self.end = found.end
         self.beginning = False
-        """The batch that begins a file is out: until it is written, removals cannot be announced."""
+        """Whether the batch that begins a file is out. Until it is written, removals cannot be announced."""
         self.synced_batch = 0
         self._lane = lane
         self._generation = generation
         self._number = found.number
         self._full = max(MARKS_BYTES_MAX, WHOLE_SHARE * found.end) if found.number else 0
-        """Where the file is full. Without a file, the first mark begins one, and names everything."""
+        """The offset at which the file is full. Without a file, the first mark begins one and names all files."""
         self._synced_before = found.synced
-        """How far the lane was known to be synced before this start: what the start keeps, it may write anew first."""
+        """Generation and batch up to which the lane was synced before this start; used until a batch of this start is
+        synced."""
         self._everywhere = found.everywhere
         self._proven = found.files
-        """Every file that outlives the broker and was synced, and up to where."""
+        """Every file that outlives the broker and was synced, with its synced length."""
         self._news: dict[str, int] = {}
-        """What of it the marks do not say yet."""
+        """The entries of it that are in no mark yet."""
         self._gone: set[str] = set()
-        """Folders that this file has said to be gone, with all that is still known of them."""
+        """Removed folders that this file of marks has announced. Their files may still be in ``_proven``."""
         self._left: list[str] = []
-        """What was to be announced last, until it is known to be written."""
+        """The last announced files and folders, until the announcement is known to be written."""
 
     def proven(self, path: str) -> int:
-        """How much of a file is known to be synced; -1 for one that is not known."""
+        """Return the synced length of a file; -1 for an unknown file."""
         return self._proven.get(path, -1)
 
     def synced(self, files: Mapping[str, int], leaving: Container[str]) -> None:
-        """So much of each file is synced. Those that are ``leaving``, or in such a folder, come to no mark again."""
+        """Note the synced length of files. Files that are ``leaving``, or in a folder that is, are ignored."""
         for path, end in files.items():
             if outlives(path) and not (leaving and within(path, leaving)):
                 self._proven[path] = self._news[path] = end
 
     def next(self, batch: int) -> Mark:
-        """The mark that goes with this batch."""
+        """Return the mark for this write batch."""
         news, self._news = self._news, {}
         if self.end < self._full:
             return self._mark(batch, files=news)
@@ -88,7 +90,8 @@ class MarksWriter:
         return begun._replace(full=full)
 
     def announcement(self, removals: Sequence[tuple[str, bool]], batch: int) -> Mark | None:
-        """The mark that says what is about to go (path, and whether it is a folder); None when no mark names it."""
+        """Return the mark that announces removals (path, and whether it is a folder); None if no mark names any of
+        them."""
         left, self._left = self._left, []
         for path, is_folder in removals:
             if self._proven.pop(path, None) is not None:

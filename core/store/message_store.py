@@ -1,17 +1,17 @@
-"""The message stores: large bodies, each kept once however many queues hold the message.
+"""The message stores: large bodies, each stored once for all queues that hold the message.
 
-Two of them, alike but for what a start makes of them: the persistent one is kept, the transient one, with bodies that
-were only paged out, is wiped. A body is appended once and has an id; queue indexes hold ids. Files are append-only,
-``<n>.rdq``, the smallest number the oldest; a file is full at ``msg_store_file_size_limit``, and a file without a live
-body goes.
+There are two. The persistent store is kept over a start; the transient store, with bodies that were only paged out, is
+emptied. A body is appended once and gets an id; queue indexes hold ids. Files ``<n>.rdq`` are append-only, the lowest
+number is the oldest. A file is full at ``msg_store_file_size_limit``. A file without live bodies is removed.
 
 Invariants:
 
 - References are counted in memory only; a start counts them again from the queue indexes.
-- An id is never used twice, also after a power cut: it begins with the generation of its start. So an index entry that
-  should not be there any more can at worst name a body that is not there, never another one.
-- A body *flies* until the next batch is taken. When its last reference goes before, it is never written.
-- A file is removed when the settlements that made its bodies garbage are synced, and the copies of those still live.
+- An id is never used twice, even after a power cut, because its high bits are the generation of its start. So an
+  outdated index entry can at worst name a missing body, never a wrong one.
+- A body is *flying* until the next batch is taken. If its last reference is released before, it is never written.
+- A file is removed only when the settlements that made its bodies garbage are synced, and the copies of its live
+  bodies.
 
 Memory: one dictionary entry for each body, its value packed into one integer: about 150 bytes.
 """
@@ -27,10 +27,11 @@ from core.store.record import Kind, record_bytes
 from core.store.staging import Staging
 
 NO_BODY = 0
-"""An id that is never given: recovery fills holes with it."""
+"""An id that no body gets; recovery fills holes with it."""
 _ID_BYTES = 8
 _GENERATION_SHIFT = 40
-"""Ids of one start: 2^39 for each store. With fewer than 2^20 starts an id takes 32 bytes of memory, else 36."""
+"""The position of the generation in an id: each start has 2^39 ids for each store. With fewer than 2^20 starts an id
+takes 32 bytes of memory, else 36."""
 _SIZE_BITS = 32
 _OFFSET_BITS = 40
 _SIZE_MASK = (1 << _SIZE_BITS) - 1
@@ -48,18 +49,18 @@ class FileSummary:
 
 @dataclass(slots=True)
 class StoreState:
-    """What a start knows of a message store: see :class:`MessageStore` for the packed places."""
+    """The state of a message store at a start; for the packed places see :func:`pack_place`."""
 
     current: int = 0
-    """The file to go on with, at its end."""
+    """The number of the file to append to."""
     files: dict[int, FileSummary] = field(default_factory=dict)
     places: dict[int, int] = field(default_factory=dict)
     references: dict[int, int] = field(default_factory=dict)
-    """Of bodies that have more than one."""
+    """By id, the references of bodies that have more than one."""
 
 
 class MessageStore:
-    """One of the two stores. Touched by the loop only."""
+    """One of the two stores. Used by the event loop only."""
 
     def __init__(self, folder: str, *, staging: Staging, file_bytes_max: int, state: StoreState | None = None) -> None:
         state = state or StoreState()
@@ -68,7 +69,8 @@ class MessageStore:
         self.total_bytes = sum(file.total for file in state.files.values())
         self.live_bytes = sum(file.live for file in state.files.values())
         self.cancelled = 0
-        """Bodies that were never written, because nobody needed them any more when their batch was taken."""
+        """How many bodies were never written, because all their references were released before their batch was
+        taken."""
         self._staging = staging
         self._current = state.current
         self._files = state.files
@@ -80,26 +82,26 @@ class MessageStore:
 
     @property
     def files(self) -> Mapping[int, FileSummary]:
-        """The files by their numbers. To be looked at only."""
+        """The files by number. The caller must not change them."""
         return self._files
 
     @property
     def current(self) -> int:
-        """The number of the file that is written, which may not be there yet."""
+        """The number of the file that is being written, which may not exist yet."""
         return self._current
 
     def __len__(self) -> int:
         return len(self._places) + len(self._flying)
 
     def state(self) -> StoreState:
-        """What a clean shutdown keeps."""
+        """Return the state for a clean shutdown to save."""
         assert not self._flying, "bodies that are not written"
         return StoreState(self._current, self._files, self._places, self._references)
 
     # --- references
 
     def put(self, body: bytes) -> int:
-        """Keep a body, with one reference. Returns its id."""
+        """Store a body, with one reference. Returns its id."""
         body_id = self._next_id
         self._next_id += 2
         self._flying[body_id] = body
@@ -108,14 +110,14 @@ class MessageStore:
         return body_id
 
     def retain(self, body_id: int) -> bool:
-        """One reference more; False when the body is not here any more."""
+        """Add a reference. Returns False if the store does not have the body any more."""
         if body_id not in self._places and body_id not in self._flying:
             return False
         self._references[body_id] = self._references.get(body_id, 1) + 1
         return True
 
     def release(self, body_id: int) -> None:
-        """One reference less; without one, the body is garbage."""
+        """Release a reference. A body without references is garbage."""
         references = self._references.get(body_id, 1)
         if references > 2:
             self._references[body_id] = references - 1
@@ -127,7 +129,7 @@ class MessageStore:
             self._discard(self._places.pop(body_id))
 
     def _discard(self, place: int) -> None:
-        """What is at this place is garbage."""
+        """Count the body at this place as garbage."""
         number, _, size = unpack_place(place)
         file = self._files[number]
         file.live -= body_record_bytes(size)
@@ -136,7 +138,7 @@ class MessageStore:
             self._bury(number)
 
     def _bury(self, number: int) -> None:
-        """The file is to be removed, with the batch that takes the settlements of this moment."""
+        """Remove the file with the next batch, which also takes the settlements made so far."""
         self.total_bytes -= self._files.pop(number).total
         self._dead.append(number)
         self._staging.later(self)
@@ -153,7 +155,7 @@ class MessageStore:
         self._dead.clear()
 
     def move(self, body_id: int, body: bytes) -> None:
-        """Append a copy of a live body; the old one is garbage."""
+        """Append a copy of a live body; the old copy becomes garbage."""
         old = self._places[body_id]
         self._append(body_id, body)
         self._discard(old)
@@ -175,11 +177,11 @@ class MessageStore:
             self._current = number + 1
 
     def place(self, body_id: int) -> int | None:
-        """Where a body is, packed; None when it flies or is not here."""
+        """Return the packed place of a body; None if it is flying or unknown."""
         return self._places.get(body_id)
 
     def read(self, body_id: int) -> bytes:
-        """A body. Raises StoreFailure, StoreDamaged."""
+        """Read a body. Raises StoreFailure, StoreDamaged."""
         flying = self._flying.get(body_id)
         if flying is not None:
             return flying
@@ -192,14 +194,15 @@ class MessageStore:
 
 
 class MessageStores:
-    """Both stores behind one face. Ids of the transient one are odd."""
+    """Both stores behind one interface. Ids of the transient store are odd."""
 
     def __init__(self, persistent: MessageStore, transient: MessageStore) -> None:
         self.persistent = persistent
         self.transient = transient
 
     def keep(self, run: Run, start: int, stop: int, transient: bool) -> "array[int]":
-        """Store these entries of a run, or count one more reference where another queue has stored them already."""
+        """Store these entries of a run; add a reference to those that another queue has stored already. Returns their
+        ids."""
         store = self.transient if transient else self.persistent
         known = run.stored_ids
         if known is None:
@@ -213,11 +216,11 @@ class MessageStores:
         return ids
 
     def release(self, body_id: int) -> None:
-        """One reference less."""
+        """Release a reference."""
         self._of(body_id).release(body_id)
 
     def read(self, ids: Sequence[int]) -> tuple[list[bytes], int]:
-        """Bodies, and how many reads that took."""
+        """Read bodies. Also returns how many reads that took."""
         return [self._of(body_id).read(body_id) for body_id in ids], len(ids)
 
     def _of(self, body_id: int) -> MessageStore:
@@ -225,20 +228,20 @@ class MessageStores:
 
 
 def body_record_bytes(size: int) -> int:
-    """What a body takes of a file."""
+    """Return the bytes of a body's record in a file."""
     return record_bytes(_ID_BYTES + size)
 
 
 def split_body(payload: bytes) -> tuple[int, bytes]:
-    """Id and body in a ``BODY`` record."""
+    """Return id and body of a ``BODY`` record."""
     return int.from_bytes(payload[:_ID_BYTES], "little"), payload[_ID_BYTES:]
 
 
 def pack_place(number: int, offset: int, size: int) -> int:
-    """File, offset of the record and bytes of the body as one integer."""
+    """Pack file number, offset of the record and bytes of the body into one integer."""
     return (number << _FILE_SHIFT) | (offset << _SIZE_BITS) | size
 
 
 def unpack_place(place: int) -> tuple[int, int, int]:
-    """File, offset of the record and bytes of the body."""
+    """Return file number, offset of the record and bytes of the body."""
     return place >> _FILE_SHIFT, (place >> _SIZE_BITS) & _OFFSET_MASK, place & _SIZE_MASK

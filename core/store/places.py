@@ -1,10 +1,10 @@
-"""Where messages of a queue are on disk: file names, and what is known of them without reading them again.
+"""The places of a queue's messages on disk: file names, and the summaries that are kept in memory.
 
 A queue index numbers messages as its queue does. ``SEGMENT_MESSAGES`` consecutive numbers are a *segment* and share a
-file, ``queues/<id>/<level>/<n>.idx``. What is known of a segment while nothing of it is in memory is a
-:class:`SegmentSummary`; what is known of messages whose bodies are on disk is a :class:`StoredRun`.
+file, ``queues/<id>/<level>/<n>.idx``. A :class:`SegmentSummary` is kept in memory for each segment; a
+:class:`StoredRun` describes messages whose bodies are on disk.
 
-Nothing here reads or writes.
+This module does no I/O.
 """
 
 from array import array
@@ -25,29 +25,29 @@ CHECKPOINT = "checkpoint"
 
 
 class Embedded(NamedTuple):
-    """Bodies that lie in a file of the queue index."""
+    """Bodies in a file of the queue index."""
 
     path: str
     offsets: "array[int]"
-    """Where in the file each body begins; ascending."""
+    """Offsets of the bodies in the file, ascending."""
 
 
 class Stored(NamedTuple):
-    """Bodies that lie in the message store."""
+    """Bodies in the message store."""
 
     ids: "array[int]"
 
 
 @dataclass(slots=True)
 class BodiesKept:
-    """How many bodies indexes have had the message store keep, since somebody last took note."""
+    """How many bodies queue indexes have put into the message store since the counter was last reset."""
 
     count: int = 0
 
 
 @dataclass(eq=False, slots=True)
 class StoredRun:
-    """Consecutive messages of a queue that are alike, with everything but their bodies: 12 to 16 bytes for each."""
+    """Consecutive messages of a queue that are alike, without their bodies: 12 to 16 bytes of memory for each."""
 
     first: int
     sizes: "array[int]"
@@ -57,7 +57,7 @@ class StoredRun:
     """Wall-clock seconds."""
     route: Route | None
     redelivered: bool
-    """They were here before this start and may have been delivered then."""
+    """Whether they are from before this start and may have been delivered before."""
     place: Embedded | Stored
 
     def __len__(self) -> int:
@@ -65,11 +65,11 @@ class StoredRun:
 
     @property
     def sequences(self) -> range:
-        """The messages' numbers."""
+        """The sequence numbers of the messages."""
         return range(self.first, self.first + len(self.sizes))
 
     def part(self, start: int, stop: int) -> "StoredRun":
-        """The messages from ``start`` up to before ``stop``, counted from the first."""
+        """Return the messages from ``start`` (inclusive) to ``stop`` (exclusive), counted from the first."""
         place = self.place
         return StoredRun(
             self.first + start,
@@ -86,54 +86,56 @@ class StoredRun:
 
 @dataclass(eq=False, slots=True)
 class SegmentSummary:
-    """What is known of one segment of a queue index. About 250 bytes: a backlog has hundreds of them."""
+    """The summary of one segment of a queue index in memory. It takes about 250 bytes; a backlog has hundreds of
+    segments."""
 
     published: int = 0
-    """Messages that were ever written into it."""
+    """How many messages were ever written to it."""
     live: int = 0
-    """Those of them that are not settled."""
+    """How many of them are not settled."""
     live_bytes: int = 0
-    """Of their bodies. Exact after a start and after a load; in between settled messages count with the mean size."""
+    """Bytes of their bodies. Exact after a start and after a load; in between, settled messages are subtracted with the
+    mean size."""
     file_bytes: int = 0
     incarnation: int = 0
-    """Tells files of one segment apart: not 0 where messages came after the segment's number had been passed."""
+    """Distinguishes files of the same segment: not 0 if the file was made after a newer segment had begun."""
     mixed: bool = False
-    """Some of its messages may be transient, and gone after the next start."""
+    """Whether some of its messages may be transient, so that the next start drops them."""
     stored: bool = False
-    """Some of its messages may have their bodies in the message store."""
+    """Whether some of its messages may have their bodies in the message store."""
     ids: dict[int, int] | None = None
-    """Sequence number to message store id of those; None when that is to be read from the file first."""
+    """Their ids in the message store by sequence number; None if the ids have to be read from the file first."""
     settled: list["range | list[int]"] | None = field(default=None)
-    """Settled since the last batch, ascending in themselves, not staged yet."""
+    """Sequence numbers settled since the last batch and not staged yet; each element is ascending."""
     late: bool = False
-    """Messages came to its file behind newer ones: transient ones, so not at a start."""
+    """Whether messages were appended to its file after newer ones. These are transient, so it is False at a start."""
 
 
 class Loaded(NamedTuple):
-    """What was last read of a segment."""
+    """The contents of the segment that was read last."""
 
     segment: SegmentSummary
     published: int
-    """Messages ever written into it, at that time."""
+    """How many messages had been written to it at that time."""
     runs: Sequence[StoredRun]
 
 
 def index_folder(queue_id: str, level: int) -> str:
-    """The folder of the index of one priority level of a queue."""
+    """Return the folder of the index of one priority level of a queue."""
     return f"{QUEUES}/{queue_id}/{level}"
 
 
 def segment_name(segment: int, incarnation: int) -> str:
-    """The file of a segment, within the folder of its index."""
+    """Return the name of a segment's file in the folder of its index."""
     return f"{segment}-{incarnation}.idx" if incarnation else f"{segment}.idx"
 
 
 def numbered(name: str, suffix: str) -> int | None:
-    """The number in a file name ``<n><suffix>``; None for every other name."""
+    """Return the number in a file name ``<n><suffix>``; None for any other name."""
     stem = name.removesuffix(suffix)
     return int(stem) if stem != name and stem.isascii() and stem.isdigit() else None
 
 
 def store_file(folder: str, number: int) -> str:
-    """A file of a message store."""
+    """Return the path of a file of a message store."""
     return f"{folder}/{number}.rdq"

@@ -1,20 +1,20 @@
-"""The queue index: which messages of a queue are on disk, and where, for one priority level.
+"""The queue index: the messages of one priority level of a queue that are on disk, and their places.
 
-One record for each run that is published, one for all that a batch settles in a segment. A segment, 16384 sequence
-numbers, is a file; in memory there is a summary of each and nothing of its messages, so that a backlog costs 250 bytes
-for 16384 messages. :meth:`QueueIndex.load` finds out what is live in one segment.
+Each published run is one record; all settlements of a batch in one segment are one record. A segment has 16384 sequence
+numbers and is one file. Memory holds only a summary of each segment, so that a backlog costs 250 bytes for 16384
+messages. :meth:`QueueIndex.load` reads which messages of a segment are live.
 
 Invariants:
 
-- Records of a file are appended and never changed. What is live is what its records say in their order, and what is
-  settled since the last batch.
-- A file goes when all that was published in it is settled, except the newest: it keeps the numbering. Before it goes
-  one record settles all of it, so that a file that a power cut brings back brings back no message.
-- A sequence number is never used twice, by :attr:`QueueIndex.next_sequence_floor`. An unclean stop leaves
-  65,536 segments free (:mod:`core.store.recovery`), so nothing has to be written or synced for it; messages that never
-  come here are accounted for with :meth:`QueueIndex.reserve`.
+- Records of a file are appended and never changed. The live messages follow from its records in their order, and from
+  the settlements since the last batch.
+- A file is removed when all messages in it are settled, except the newest file, which keeps the numbering. Before the
+  removal one record settles the whole segment, so that a file that a power cut restores contains no live message.
+- A sequence number is never used twice: see :attr:`QueueIndex.next_sequence_floor`. After an unclean stop 65,536
+  segments are skipped (:mod:`core.store.recovery`), so nothing has to be written or synced for this.
+  :meth:`QueueIndex.reserve` covers the numbers of messages that are never in the index.
 
-The index trusts its queue: what is settled is live and is settled once.
+The index trusts its queue to settle only live messages, and each only once.
 """
 
 from array import array
@@ -49,20 +49,22 @@ from core.store.staging import READ_BYTES_MAX, Staging
 
 RECORD_MESSAGES_MAX = 1024
 RECORD_BYTES_MAX = 256 * 1024
-"""Of bodies in one record: what a damaged record may cost, unless one message is larger."""
+"""The most messages and bytes of bodies in one record, which bounds the loss by a damaged record. A single larger
+message is possible."""
 
 FREE_SEGMENTS = 65_536
-"""Segments for the numbers that one start may have given out and lost: 2^30 messages, 9 minutes of 2 million a second.
-At most some 200 ms of them are not synced, unless the disk is stuck. Numbers of 63 bits last for 2^33 starts."""
+"""Segments that are skipped for numbers that a start may have used and lost: 2^30 messages, which is 9 minutes at 2
+million a second. At most some 200 ms of messages are not synced, unless the disk hangs. Numbers of 63 bits last for
+2^33 starts."""
 
 RESERVED_SEGMENTS = FREE_SEGMENTS // 2
-"""Segments that numbers without messages here may be ahead of the newest file: the
-other half of what recovery leaves free is for what is not synced."""
+"""How many segments the numbers of messages outside of the index may be ahead of the newest file. The other half of the
+segments that recovery skips is for messages that are not synced."""
 
 
 @dataclass(slots=True)
 class IndexState:
-    """What a start knows of an index: a new one, one that was shut down cleanly, or one that was recovered."""
+    """The state of an index at a start: new, from a clean shutdown, or recovered."""
 
     next_sequence_floor: int = 0
     delivered_below: int = 0
@@ -83,20 +85,21 @@ class QueueIndex:
         salvage: bool = False,
         state: IndexState | None = None,
     ) -> None:
-        """``durable``: durable messages outlive the process. ``salvage``: go on without damaged records."""
+        """``durable``: durable messages outlive the process. ``salvage``: skip damaged records."""
         state = state or IndexState()
         self.next_sequence_floor = state.next_sequence_floor
-        """No number below it may be given out. The queue raises it before the checkpoint to what it gave out."""
+        """Numbers below it must not be used. Before the checkpoint the queue raises it above all numbers that it has
+        used."""
         self.delivered_below = state.delivered_below
-        """Messages below it may have been delivered. The queue's to raise; kept by a clean shutdown."""
+        """Messages below it may have been delivered. The queue raises it; a clean shutdown saves it."""
         self.redelivered_below = state.delivered_below
-        """The same at the start."""
+        """The value of ``delivered_below`` at the start."""
         self.index_reads = 0
-        """Segments that were loaded, as a whole or by portions: each portion counts."""
+        """How many times a segment, or a part of one, was loaded."""
         self.body_reads = 0
-        """Reads of bodies, each of as many as adjoin."""
+        """How many reads of bodies were made; adjoining bodies take one read."""
         self.kept = BodiesKept()
-        """May be one for all indexes of a queue."""
+        """All indexes of a queue may share this object."""
         self._folder = folder
         self._staging = staging
         self._bodies = bodies
@@ -105,27 +108,27 @@ class QueueIndex:
         self.salvage = salvage
         self._segments = state.segments
         self._end = state.next_sequence_floor
-        """Behind the last number that was published."""
+        """The number after the last published one."""
         self._newest = -1
         self._newest_path = ""
         if state.segments:
             self._newest = max(state.segments)
             self._newest_path = self._path(self._newest)
         self._late_files = 0
-        """Files made for segments that were passed already."""
+        """How many files were made for segments older than the newest."""
         self._touched: set[int] = set()
-        """Segments with settlements to be staged, or with a file that may go."""
+        """Segments with settlements to be staged, or with a file that may be removed."""
         for number, segment in state.segments.items():
             if segment.settled is not None or (not segment.live and number != self._newest):
                 self._touch(number)
 
     @property
     def segments(self) -> Mapping[int, SegmentSummary]:
-        """What is known of each segment that has a file. To be looked at only."""
+        """The summary of each segment that has a file. The caller must not change it."""
         return self._segments
 
     def state(self) -> IndexState:
-        """What a clean shutdown keeps."""
+        """Return the state for a clean shutdown to save."""
         return IndexState(max(self.next_sequence_floor, self._end), self.delivered_below, self._segments)
 
     # --- publishing
@@ -133,7 +136,7 @@ class QueueIndex:
     def publish(self, first: int, portion: Portion) -> tuple[int, int]:
         """Stage consecutive messages from sequence number ``first`` on.
 
-        Returns the position to wait for, and where in the first message's file its record begins: see :meth:`find`.
+        Returns the position to wait for, and the offset of the first message's record in its file: see :meth:`find`.
         """
         run = portion.run
         entries = portion.entries
@@ -158,7 +161,7 @@ class QueueIndex:
         return staged[-1][0], staged[0][1]
 
     def _publish_piece(self, first: int, portion: Portion, start: int, stop: int, stored: bool) -> tuple[int, int]:
-        """Messages that fit one record, counted from the beginning of the portion."""
+        """Stage messages that fit into one record. ``start`` and ``stop`` count from the beginning of the portion."""
         run = portion.run
         start += portion.start
         stop += portion.start
@@ -180,9 +183,10 @@ class QueueIndex:
         return staged
 
     def reserve(self, upto: int) -> None:
-        """Numbers below ``upto`` may be given out to messages that never come here: none is used again after a start.
+        """Reserve the numbers below ``upto`` for messages that are never in the index: none of them is used again after
+        a start.
 
-        Costs nothing most of the time: the newest file speaks for half of what recovery leaves free.
+        Mostly this writes nothing, because the newest file covers the next ``RESERVED_SEGMENTS``.
         """
         if upto >> SEGMENT_BITS >= self._newest + RESERVED_SEGMENTS:
             self._append(Kind.PUBLISH, upto, 0, (encode_head(upto, 0, Attributes(), False, None, None),), 0, False)
@@ -190,7 +194,7 @@ class QueueIndex:
     def _append(
         self, kind: Kind, first: int, count: int, payload: Sequence[bytes], size: int, transient: bool
     ) -> tuple[int, int]:
-        """Stage a record that publishes. Returns its position, and its offset."""
+        """Stage a record that publishes. Returns its position and its offset."""
         number = first >> SEGMENT_BITS
         segment = self._segments.get(number)
         if segment is None:
@@ -198,7 +202,7 @@ class QueueIndex:
         if first < self._end:
             segment.late = True
             if segment.settled is not None:
-                self._stage_settled(number, segment)  # the last word counts: what was settled before is said before
+                self._stage_settled(number, segment)  # later records prevail: earlier settlements must come first
         segment.published += count
         segment.live += count
         segment.live_bytes += size
@@ -212,7 +216,7 @@ class QueueIndex:
         return self._staging.append(path, offset, kind, payload), offset
 
     def _begin(self, number: int) -> SegmentSummary:
-        """The file of a segment that has none."""
+        """Begin the file of a segment."""
         segment = self._segments[number] = SegmentSummary()
         if number < self._newest:
             self._late_files += 1
@@ -224,13 +228,13 @@ class QueueIndex:
             self._touch(passed)
         backlog = self._segments.get(number - 2)
         if backlog is not None and backlog.live == backlog.published:
-            backlog.ids = None  # it will be loaded before anything of it is settled
+            backlog.ids = None  # it will be loaded before its first settlement
         return segment
 
     # --- settling
 
     def settle(self, sequences: Sequence[int]) -> None:
-        """These messages are gone for good. Ascending; each is here and is settled once. Staged with the next batch."""
+        """Settle messages for good, with the next batch. ``sequences``: ascending, live, and settled only once."""
         number = sequences[0] >> SEGMENT_BITS
         if sequences[-1] >> SEGMENT_BITS != number:
             for part in _by_segment(sequences):
@@ -252,15 +256,14 @@ class QueueIndex:
         else:
             segment.settled.append(sequences)
 
-    def purge(self, keep: Sequence[int] = ()) -> None:
-        """All messages but those of ``keep`` are gone for good. ``keep``: ascending; all of them are here."""
+    def purge(self, start: int = 0) -> None:
+        """Settle all messages from this sequence number on."""
         for number, segment in list(self._segments.items()):
             base = number << SEGMENT_BITS
-            kept = keep[bisect_left(keep, base) : bisect_left(keep, base + SEGMENT_MESSAGES)]
-            if kept:
-                stay = frozenset(kept)
-                live = (sequence for run in self._live(number) for sequence in run.sequences)
-                if gone := [sequence for sequence in live if sequence not in stay]:
+            if base < start:
+                if start < base + SEGMENT_MESSAGES and (
+                    gone := [at for run in self._live(number) for at in run.sequences if at >= start]
+                ):
                     self.settle(gone)
             elif segment.live:
                 if segment.stored:
@@ -270,15 +273,16 @@ class QueueIndex:
                 self._touch(number)
 
     def write_now(self) -> None:
-        """Have it written before the answer that everything is gone."""
+        """Have all staged records written before the answers of this turn are sent."""
         self._staging.lane.want_written()
 
     def delete(self) -> None:
-        """The queue is deleted: its files go, whatever is staged for them. Nothing may be called after it."""
+        """The queue is deleted: remove its files, and ignore records staged for them. No method may be called
+        afterwards."""
         for number, segment in self._segments.items():
             if segment.stored:
                 self._release(number, segment, list(self._ids(number, segment)))
-        if self._segments:  # else there is no folder
+        if self._segments:  # without segments there is no folder
             self._staging.lane.remove_folder(self._folder)
         self._segments = {}
         self._touched.clear()
@@ -316,20 +320,22 @@ class QueueIndex:
     # --- reading
 
     def load(self, segment: int) -> list[StoredRun]:
-        """The live messages of a segment, ascending, without their bodies. Raises StoreDamaged, StoreFailure."""
+        """Return the live messages of a segment, ascending, without their bodies. Raises StoreDamaged, StoreFailure."""
         self.index_reads += 1
         return self._live(segment)
 
     def is_in_order(self, segment: int) -> bool:
-        """Whether :meth:`find` finds all of a segment in one go through its file, and nothing else needs a load."""
+        """Return whether :meth:`find` finds all messages of a segment in one pass through its file, and no load is
+        needed for other reasons."""
         known = self._segments[segment]
         return not known.late and (not known.stored or known.ids is not None)
 
     def find(self, numbers: range, at: int, enough: int) -> tuple[list[StoredRun], int]:
-        """Where messages of one segment are, for who knows that all of these numbers that the file names are live.
+        """Find the places of messages of one segment. All messages with these numbers in the file must be live.
 
-        None of them is in the file before ``at``. Stops when it has ``enough`` of them, or somewhat more. Returns them,
-        ascending, and where to go on; 0 when there is no more. Raises StoreDamaged, StoreFailure.
+        None of them may be in the file before ``at``. The search stops with ``enough`` messages or slightly more.
+        Returns them, ascending, and the offset at which to continue, or 0 at the end. Raises StoreDamaged,
+        StoreFailure.
         """
         number = numbers.start >> SEGMENT_BITS
         segment = self._segments[number]
@@ -356,7 +362,7 @@ class QueueIndex:
         return runs, 0 if go_on == segment.file_bytes else go_on
 
     def read(self, run: StoredRun) -> list[bytes]:
-        """The bodies. Raises StoreDamaged, StoreFailure."""
+        """Read the bodies of a run. Raises StoreDamaged, StoreFailure."""
         place = run.place
         if isinstance(place, Stored):
             bodies, reads = self._bodies.read(place.ids)
@@ -366,14 +372,14 @@ class QueueIndex:
         return bodies
 
     def will_need(self, run: StoredRun) -> None:
-        """The bodies will be read next: a hint to the system, which may read them ahead."""
+        """Hint to the system that the bodies of this run will be read next."""
         place = run.place
         if isinstance(place, Embedded):
             start = place.offsets[0]
             self._staging.will_need(place.path, start, min(place.offsets[-1] + run.sizes[-1] - start, READ_BYTES_MAX))
 
     def read_sequences(self, sequences: Sequence[int]) -> list[bytes]:
-        """The bodies of live messages whose run is not at hand; ascending."""
+        """Read the bodies of live messages by sequence number, ascending."""
         bodies = []
         for wanted in _by_segment(sequences):
             runs = self._known_runs(wanted[0] >> SEGMENT_BITS)
@@ -391,7 +397,7 @@ class QueueIndex:
         return bodies
 
     def _known_runs(self, number: int) -> Sequence[StoredRun]:
-        """Runs with all live messages of a segment, and some that were settled meanwhile."""
+        """Return runs with all live messages of a segment, and possibly some that were settled meanwhile."""
         segment = self._segments[number]
         loaded = self._staging.loaded
         if loaded is None or loaded.segment is not segment or loaded.published != segment.published:
@@ -399,10 +405,10 @@ class QueueIndex:
         return loaded.runs
 
     def _live(self, number: int) -> list[StoredRun]:
-        """The live messages of a segment; what is known of it becomes exact.
+        """Return the live messages of a segment, and make its summary exact.
 
-        Those that damage has taken stay counted, so that what is left of the segment never goes before the next start:
-        nobody can tell which of them are settled later.
+        Messages lost by damage stay counted, so that the file is not removed before the next start: it is unknown which
+        of them are settled later.
         """
         segment = self._segments[number]
         replay = self._replay(number, segment)
@@ -434,7 +440,7 @@ class QueueIndex:
     # --- the message store's part
 
     def _ids(self, number: int, segment: SegmentSummary) -> dict[int, int]:
-        """The ids of the segment's live messages that are in the message store."""
+        """Return the ids of the segment's live messages whose bodies are in the message store."""
         if not segment.stored:
             segment.stored = True
             segment.ids = {}
@@ -455,7 +461,8 @@ class QueueIndex:
 
 
 def _pieces(first: int, entries: Sequence[bytes], embed_below: int) -> Iterator[tuple[int, int, bool]]:
-    """Cut messages into what fits a record each: start, stop, whether the bodies belong into the message store."""
+    """Cut messages into pieces that fit into one record each. Yields start, stop, and whether the bodies go to the
+    message store."""
     start = 0
     size = 0
     stored = len(entries[0]) >= embed_below
@@ -478,7 +485,7 @@ def _first(run: StoredRun) -> int:
 
 
 def _by_segment(sequences: Sequence[int]) -> Iterator[Sequence[int]]:
-    """The same messages, cut at the boundaries of segments."""
+    """Yield the sequence numbers, cut at the boundaries of segments."""
     start = 0
     while start < len(sequences):
         after = ((sequences[start] >> SEGMENT_BITS) + 1) << SEGMENT_BITS

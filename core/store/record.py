@@ -1,4 +1,4 @@
-"""One record of the store: a header with a checksum of its own, the payload, zeros up to a multiple of 8 bytes.
+"""A record of the store: a header with its own checksum, the payload, and zeros up to a multiple of 8 bytes.
 
 =======  ======  ===========================================================
 offset   type    what
@@ -14,13 +14,15 @@ offset   type    what
 28       u32     CRC-32 of bytes 0 to 23 and the payload
 =======  ======  ===========================================================
 
-All little-endian. The header's own checksum makes its length worth believing, so that a record with a damaged payload
-can be named and skipped. The second checksum goes on from the value of the first; over the first's bytes too, it would
-be the same for every header (a checksum followed by itself leaves a constant) and bind no payload to its header.
+All little-endian. The header's own checksum makes its length reliable, so that a record with a damaged payload can be
+named and skipped. The second checksum continues from the value of the first. It does not cover the first checksum's
+bytes: otherwise it would be the same for every header (a CRC over data and its own CRC is constant) and would not bind
+the payload to its header.
 
-Records of a file adjoin, from offset 0. Whoever goes on writing a file cuts it off behind its last sound record first.
+Records of a file adjoin, from offset 0. Before a writer appends to an existing file, it truncates the file after the
+last sound record.
 
-This module knows no file: it makes bytes, and reads through a function.
+This module does not know files: it produces bytes, and reads through a function.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,15 +34,16 @@ from zlib import crc32
 HEADER_BYTES = 32
 PAYLOAD_BYTES_MAX = 2**32 - 1
 READ_BYTES = 1 << 20
-"""One read of a scan: large enough that a system call costs nothing beside parsing it, small enough to forget."""
+"""Bytes of one read in a scan: large enough that the system call is cheap beside the parsing, small enough not to
+matter in memory."""
 
 JOIN_BELOW = 65_536
-"""Payloads below this are copied behind their header: one chunk to write. Above, a copy costs more than it saves."""
+"""Payloads below this size are copied after their header, into one chunk. Above it, a copy costs more than it saves."""
 
 _MAGIC = 0xD1A6C05E
 _MAGIC_BYTES = _MAGIC.to_bytes(4, "little")
 _FACTS = Struct("<IBBHIIQ")
-"""What the first checksum covers."""
+"""The part of the header that the first checksum covers."""
 _CHECKSUMS = Struct("<II")
 _HEADER = Struct("<IBBHIIQII")
 _COVERED = _FACTS.size
@@ -50,14 +53,14 @@ _PADDING = tuple(bytes(-length % 8) for length in range(8))
 
 @unique
 class Kind(IntEnum):
-    """What a payload is. The numbers are on disk: none is changed or used again."""
+    """Kinds of records. The numbers are on disk: none may be changed or used again."""
 
     PUBLISH = 1
     """Queue index: consecutive messages with their bodies."""
     PUBLISH_STORED = 2
     """Queue index: consecutive messages whose bodies are in the message store."""
     SETTLE = 3
-    """Queue index: messages that are gone for good."""
+    """Queue index: settled messages."""
     BODY = 4
     """Message store: a body with its id."""
     SYNCED = 5
@@ -69,18 +72,18 @@ class Kind(IntEnum):
     STREAM_CHUNK = 8
     """Stream log: consecutive messages of a stream."""
     CARRIED = 9
-    """What compaction copied behind newer records, from a file that it removes."""
+    """Records copied by a compaction to the end, from a file that it removes."""
     MARK = 10
-    """Marks of a lane: how far it was synced, and which files there must be."""
+    """Marks of a lane: how far it was synced, and which files must exist."""
     DESCRIPTION = 11
-    """A queue's folder: what its queue was declared as."""
+    """A queue's folder: the declaration of the queue."""
 
 
 _KINDS: tuple[Kind | None, ...] = tuple(Kind(number) if number in set(Kind) else None for number in range(256))
 
 
 class Header(NamedTuple):
-    """What a sound header says of a record."""
+    """The contents of a sound header."""
 
     kind: int
     generation: int
@@ -89,35 +92,35 @@ class Header(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A sound record."""
+    """An undamaged record."""
 
     kind: Kind
     generation: int
     batch: int
     offset: int
-    """Where its header begins; the payload begins :data:`HEADER_BYTES` later."""
+    """The offset of its header; the payload begins :data:`HEADER_BYTES` later."""
     payload: bytes
     end: int
-    """Where the next record begins."""
+    """The offset of the next record."""
 
 
 class Damaged(NamedTuple):
-    """Bytes that are no sound record, up to before ``end``."""
+    """Bytes that are not a sound record, up to ``end`` (exclusive)."""
 
     offset: int
     end: int
     header: Header | None
-    """The record it was; None where not even the header is sound, and then it may have been several records."""
+    """The header of the record; None if the header is damaged too, and then it may have been several records."""
     why: str
 
 
 def record_bytes(payload_bytes: int) -> int:
-    """How much of a file a record takes."""
+    """Return the bytes of a record in a file."""
     return HEADER_BYTES + payload_bytes + (-payload_bytes & 7)
 
 
 def encode(kind: int, payload: Sequence[bytes], generation: int, batch: int) -> list[bytes]:
-    """The record as chunks to be written one behind the other."""
+    """Encode a record as chunks to be written one after the other."""
     if len(payload) == 1:
         length = len(payload[0])
     else:
@@ -136,7 +139,7 @@ def encode(kind: int, payload: Sequence[bytes], generation: int, batch: int) -> 
 
 
 def parse_header(data: bytes, at: int = 0) -> Header | None:
-    """The header at ``at``; None when it is not sound or not there."""
+    """Parse the header at ``at``; None if it is damaged or incomplete."""
     if len(data) < at + HEADER_BYTES:
         return None
     magic, kind, _, _, generation, length, batch, first_check, _ = _HEADER.unpack_from(data, at)
@@ -146,10 +149,10 @@ def parse_header(data: bytes, at: int = 0) -> Header | None:
 
 
 def scan(read: Callable[[int, int], bytes], size: int, start: int = 0) -> Iterator[Found | Damaged]:
-    """Everything from ``start``, where a record begins, to ``size``: what is yielded adjoins and leaves nothing out.
+    """Iterate over everything from ``start``, where a record begins, to ``size``. The results adjoin and leave no gap.
 
-    ``read(offset, length)`` gives bytes of the file, fewer where it ends. Memory: a read and its records, or one record
-    where that is more. Raises what ``read`` raises.
+    ``read(offset, length)`` returns bytes of the file, fewer at its end. Memory: one read and its records, or one
+    record if that is larger. Raises what ``read`` raises.
     """
     assert not start & 7, "records begin at multiples of 8"
     at = start
@@ -170,7 +173,8 @@ def scan(read: Callable[[int, int], bytes], size: int, start: int = 0) -> Iterat
 
 
 def _sound_records(data: bytes, base: int) -> list[Found]:
-    """The records at the beginning of ``data``, which lies at ``base``, up to the first that is damaged or cut off."""
+    """Return the records at the beginning of ``data``, which is at offset ``base``, up to the first damaged or
+    incomplete one."""
     records = []
     at = 0
     last_header = len(data) - HEADER_BYTES
@@ -193,7 +197,7 @@ def _sound_records(data: bytes, base: int) -> list[Found]:
 
 
 def _judge(read: Callable[[int, int], bytes], size: int, at: int, header: Header) -> Found | Damaged:
-    """The record with this sound header, read as a whole."""
+    """Read the whole record with this sound header, and return it or its damage."""
     end = at + record_bytes(header.payload_bytes)
     if end > size:
         return Damaged(at, size, header, f"cut off: a record of {end - at} bytes, {size - at} of them there")
@@ -214,7 +218,7 @@ def _judge(read: Callable[[int, int], bytes], size: int, at: int, header: Header
 
 
 def _next_sound(read: Callable[[int, int], bytes], size: int, at: int) -> int:
-    """Where the next sound record behind ``at`` begins, or ``size``."""
+    """Return the offset of the next sound record after ``at``, or ``size``."""
     position = at + 8
     while position < size:
         data = read(position, min(READ_BYTES, size - position))
@@ -226,5 +230,5 @@ def _next_sound(read: Callable[[int, int], bytes], size: int, at: int) -> int:
             found = data.find(_MAGIC_BYTES, found + 1)
         if len(data) < READ_BYTES:
             break
-        position += READ_BYTES - HEADER_BYTES + 8  # a header that this read cut through is whole in the next
+        position += READ_BYTES - HEADER_BYTES + 8  # a header cut by this read is complete in the next
     return size

@@ -1,22 +1,23 @@
-"""What a start makes of the files of classic queues when there is no checkpoint to trust.
+"""Recovery of the files of classic queues at a start without a usable checkpoint.
 
-First everything is looked at and nothing changed: the message store's files, then the queue indexes, segment by
-segment. Damage to records that were synced ends it there with :class:`StoreDamaged`, unless ``salvage``: then these
-records are lost, are reported, and stay in the file until it goes. Then what a crash or a power cut tore is mended:
+First everything is read and nothing changed: the files of the message store, then the queue indexes, segment by
+segment. Damage to synced records ends the recovery with :class:`StoreDamaged`. With ``salvage`` these records are lost
+instead; they are reported, and stay in the file until it is removed. Then damage by a crash or a power cut is repaired:
 
-- a torn end is cut off;
-- a hole, where a power cut lost a record and kept later ones, is filled with a record that says nothing, so that a
-  later start does not take it for damage to something that was synced by then;
-- what is kept of the records that were not synced is synced.
+- a torn end of a file is cut off;
+- a hole, where a power cut lost a record but kept later ones, is filled with a record without effect, so that a later
+  start does not take it for damage to a synced record;
+- the kept records that were not synced are synced.
 
-A persistent message without its body is dropped. References to bodies are counted anew. All survivors count as
-delivered before.
+A persistent message without its body is dropped. References to bodies are counted again. All remaining messages count
+as delivered before.
 
-**Numbering.** The newest file of an index was begun by some start, at a number that was free. Since then each start
-may have given out numbers and lost what it wrote; but no more than ``FREE_SEGMENTS``, since everything is synced long
-before. So this start goes on ``FREE_SEGMENTS * starts since then`` above, without writing anything down first.
+**Numbering.** The newest file of an index was begun by some start, at an unused number. Since then each start may have
+used numbers and lost what it wrote, but at most ``FREE_SEGMENTS`` segments of them, because everything is synced long
+before. So this start continues ``FREE_SEGMENTS * starts since then`` segments higher, and need not write anything
+first.
 
-Memory: what is live in the message store, one segment, and what a scan takes; not the bodies.
+Memory: an entry for each live body in the message store, one segment, and the needs of a scan; not the bodies.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -52,12 +53,12 @@ from core.store.record import HEADER_BYTES, Damaged, Found, Kind, encode, scan
 from core.store.segment_replay import SegmentReplay
 
 SHOWN_MAX = 1000
-"""Places of damage that a report lists. It counts all."""
+"""The most places of damage that a report lists. It counts all."""
 
 
 @dataclass(frozen=True, slots=True)
 class TornTail:
-    """The end of a file that was being written, or a hole: dropped, and nobody was promised it."""
+    """The torn end of a file that was being written, or a hole. It is dropped; it was not confirmed to any client."""
 
     path: str
     offset: int
@@ -66,47 +67,47 @@ class TornTail:
 
 @dataclass(slots=True)
 class Report:
-    """What a start found, counted while it goes on."""
+    """The findings of a start, counted as it proceeds."""
 
     clean: bool = False
-    """There was a checkpoint."""
+    """Whether there was a usable checkpoint."""
     queues: int = 0
     messages: int = 0
     bytes: int = 0
-    """Of the messages' bodies."""
+    """Bytes of the messages' bodies."""
     files: int = 0
-    """That were read."""
+    """How many files were read."""
     read_bytes: int = 0
     transient_dropped: int = 0
-    """Messages that were only paged out."""
+    """Messages that were dropped because they were only paged out."""
     without_body: int = 0
     """Messages that were dropped because their bodies are not in the message store."""
     wiped_queues: int = 0
-    """Folders of queues that are not there any more."""
+    """How many folders of deleted queues were removed."""
     torn: list[TornTail] = field(default_factory=list)
     torn_count: int = 0
     lost: list[LostRecord] = field(default_factory=list)
     lost_count: int = 0
     gone: list[str] = field(default_factory=list)
-    """Files that are missing or too short, and what else was damaged that a start can do without."""
+    """Files that are missing or too short, and other damage that does not prevent a start."""
     seconds: float = 0.0
-    """For whoever has a clock."""
+    """How long recovery took; set by the caller, which has a clock."""
 
 
 @dataclass(slots=True)
 class _FileFacts:
-    """What reading one file brought to light."""
+    """Facts found while reading one file."""
 
     end: int = 0
-    """Behind the last record that is not torn."""
+    """The offset after the last record that is not torn."""
     synced_end: int = 0
-    """Everything before it was synced."""
+    """The offset before which everything was synced."""
     generation: int = 1
-    """Of the start that began the file; the first one when that cannot be known."""
+    """The generation of the start that began the file; 1 if unknown."""
 
 
 class Recovery:
-    """One start's look at the files. Touched by one thread; it may be a worker."""
+    """The recovery of one start. Used by one thread, which may be a worker."""
 
     def __init__(
         self,
@@ -118,24 +119,24 @@ class Recovery:
         report: Report,
         progress: Callable[[Report], None] = lambda report: None,
     ) -> None:
-        """``marks``: of the lane of classic queues. ``progress`` is called after each file."""
+        """``marks``: those of the lane of classic queues. ``progress`` is called after each file."""
         self._disk = disk
         self._generation = generation
         self._marks = marks
         self.kept: dict[str, int] = {}
-        """Files that were read, and how much of each is there and synced when they are mended."""
+        """Files that were read, each with the length that is kept and synced after ``mend``."""
         self._salvage = salvage
         self._report = report
         self._progress = progress
         self._unclaimed: dict[int, int] = {}
-        """Places of bodies that no message was found for yet."""
+        """Places of bodies for which no message was found yet."""
         self._cuts: list[TornTail] = []
         self._holes: list[TornTail] = []
         self._unsynced: list[str] = []
         self._unlink: list[str] = []
 
     def everything(self, queue_ids: Sequence[str]) -> Checkpoint:
-        """Look at the message store and at these queues. Changes nothing. Raises StoreDamaged, OSError."""
+        """Read the message store and the indexes of these queues. Changes nothing. Raises StoreDamaged, OSError."""
         found = Checkpoint()
         self._find_bodies(found.bodies)
         for queue_id in queue_ids:
@@ -148,13 +149,14 @@ class Recovery:
         return found
 
     def complete(self, checkpoint: Checkpoint) -> None:
-        """Look at what a checkpoint does not know exactly, as everything in it was synced. Raises like the other."""
+        """Read the segments that a checkpoint does not describe exactly. All of its records were synced. Raises
+        StoreDamaged, OSError."""
         self.kept.update((store_file(PERSISTENT, n), file.total) for n, file in checkpoint.bodies.files.items())
         for (queue_id, level), state in checkpoint.indexes.items():
             folder = index_folder(queue_id, level)
             for number, segment in list(state.segments.items()):
                 path = f"{folder}/{segment_name(number, segment.incarnation)}"
-                if segment.incarnation:  # nothing but transient messages
+                if segment.incarnation:  # transient messages only
                     del state.segments[number]
                     self._unlink.append(path)
                     continue
@@ -177,7 +179,7 @@ class Recovery:
         return self._unlink
 
     def mend(self) -> None:
-        """Repair what was torn, make durable what is kept, remove what is dead. Raises OSError."""
+        """Repair torn files, sync what is kept, remove files without live messages. Raises OSError."""
         disk = self._disk
         for cut in self._cuts:
             disk.truncate(cut.path, cut.offset)
@@ -194,7 +196,7 @@ class Recovery:
     # --- the message store
 
     def _find_bodies(self, bodies: StoreState) -> None:
-        """All bodies that are there, as long as nobody claims them."""
+        """Find all bodies in the files; they are unclaimed until a message refers to them."""
         for number in self._numbers(PERSISTENT, ".rdq"):
             path = store_file(PERSISTENT, number)
             facts = _FileFacts()
@@ -206,7 +208,7 @@ class Recovery:
             bodies.current = number + 1
 
     def _claim(self, body_id: int, bodies: StoreState) -> bool:
-        """Count a reference. False when there is no such body."""
+        """Count a reference to a body. Returns False if there is no such body."""
         if body_id in bodies.places:
             bodies.references[body_id] = bodies.references.get(body_id, 1) + 1
             return True
@@ -239,7 +241,8 @@ class Recovery:
         return state
 
     def _segment(self, number: int, path: str, facts: _FileFacts, bodies: StoreState | None) -> SegmentSummary:
-        """What is live in a file. ``bodies``: claim those of its messages, and drop messages that have none."""
+        """Summarise the live messages of a file. With ``bodies``: claim their bodies there, and drop messages without a
+        body."""
         replay = SegmentReplay(number, path=path, generation=self._generation)
         for record in self._records(path, facts):
             replay.add(record.kind, record.generation, record.offset, record.payload)
@@ -267,12 +270,12 @@ class Recovery:
     # --- files
 
     def _numbers(self, folder: str, suffix: str) -> list[int]:
-        """The numbers of the files in a folder, ascending."""
+        """Return the numbers of the files in a folder, ascending."""
         numbers = (numbered(name, suffix) for name in self._disk.names(folder))
         return sorted(number for number in numbers if number is not None)
 
     def _records(self, path: str, facts: _FileFacts) -> Iterator[Found]:
-        """The sound records of a file. When they are through, what is damaged is judged and the facts are complete."""
+        """Yield the sound records of a file. At its end, damage is judged and the facts are complete."""
         size = self._disk.size(path)
         facts.synced_end = max(facts.synced_end, self._marks.files.get(path, 0))
         damaged: list[Damaged] = []
@@ -297,7 +300,7 @@ class Recovery:
         tail = [TornTail(path, facts.end, size - facts.end)] if size > facts.end else []
         self._cuts += tail
         self._report_torn(holes + tail)
-        if unsynced or torn or not size:  # an empty one too: its number decides where numbering goes on
+        if unsynced or torn or not size:  # an empty file too: its number determines the numbering
             self._unsynced.append(path)
         self.kept[path] = min(size, facts.end)
         self._report.files += 1
@@ -305,13 +308,14 @@ class Recovery:
         self._progress(self._report)
 
     def _is_lost(self, path: str, damaged: Damaged, facts: _FileFacts) -> bool:
-        """True for damage to what was synced: reported, and kept as it is. Raises StoreDamaged without ``salvage``."""
+        """Return whether damaged bytes were synced; such damage is reported and left in the file. Raises StoreDamaged
+        without ``salvage``."""
         if damaged.offset >= facts.synced_end and not self._marks.proves(path, damaged):
             return False
         if not self._salvage:
             raise refusal(path, damaged)
         lost = lost_record(path, damaged)
-        facts.end = max(facts.end, lost.offset + lost.bytes)  # nothing is written into what it says is its own
+        facts.end = max(facts.end, lost.offset + lost.bytes)  # new records are written after the damaged one
         self._report.lost_count += 1
         if len(self._report.lost) < SHOWN_MAX:
             self._report.lost.append(lost)
@@ -323,12 +327,13 @@ class Recovery:
 
 
 def first_free(newest: int, starts: int) -> int:
-    """The first sequence number that no start can have given out: see "Numbering" above."""
+    """Return the first sequence number that no start can have used: see "Numbering" above."""
     return (newest + FREE_SEGMENTS * starts) << SEGMENT_BITS
 
 
 def _filler(hole: TornTail) -> list[bytes]:
-    """A record as long as the hole, of no start. Indexes and message stores have their own ways to say nothing."""
+    """Return a record without effect, as long as the hole, with generation 0. Its kind depends on the file: index or
+    message store."""
     size = hole.bytes - HEADER_BYTES
     if hole.path.startswith(QUEUES):
         return encode(Kind.SETTLE, (NOTHING * size,), 0, 0)

@@ -1,18 +1,17 @@
-"""The reserve: a file of the data folder that means nothing and holds space back, for when the disk is full.
+"""The reserve: a file without contents in the data folder that reserves space for when the disk is full.
 
-A start writes before it can serve: that it has started, how far the lanes were synced, what it mends. A consumer that
-settles writes too, and that is what frees space in the end. On a disk without a free byte neither could be, and the
-only way out would be to delete something else. So the broker keeps some space to itself while there is enough:
+A start has to write before it can serve: the count of starts, the marks of the lanes, repairs. Settlements by consumers
+are written too, and they free space in the end. On a full disk neither would be possible, and the operator would have
+to delete other files. So the broker reserves some space while there is enough:
 
-- All of it, while the disk has as much again free.
-- One half, when it has not: the other half is for what a broker writes that serves, settlements before all, while the
-  disk alarm lets publishers wait.
-- Nothing, during a start or an orderly stop that finds less free than the reserve: the half that was left is for these
-  alone. What is not used of it is held back again afterwards, so that the next start can begin, however the broker
-  ends.
+- The full size, while the disk has at least as much free in addition.
+- Half of it otherwise. The other half is for the writes of a running broker, mostly settlements, while the disk alarm
+  blocks publishers.
+- Nothing, during a start or a clean stop that finds less free space than the reserve: the last half is only for them.
+  What they do not use is reserved again afterwards, so that the next start can write, however the broker ends.
 
-The file is allocated and not written, so that it costs no time. It may be deleted, cut or damaged, and is left out of
-copies.
+The file is allocated and not written, so it costs no time. It may be deleted, truncated or damaged, and may be left out
+of copies.
 """
 
 import os
@@ -21,23 +20,24 @@ from pathlib import Path
 
 RESERVE_FILE = "reserve"
 STEP_BYTES = 4096
-"""What is taken back at once of the last of a disk: no more than this is given up, at each start of a hundred."""
+"""The smallest step in which the last space of a disk is reserved again. So each of many starts loses at most this much
+of the reserve."""
 
 STAT_BLOCK_BYTES = 512
-"""What a file's ``st_blocks`` counts, whatever the file system's blocks are."""
+"""The unit of a file's ``st_blocks``, on every file system."""
 
 
 class SpaceReserve:
-    """The reserve of one data folder, whose lock this process has."""
+    """The reserve of one data folder. This process holds the folder's lock."""
 
     def __init__(self, folder: Path, size: int) -> None:
-        """``size`` in bytes, when there is enough space; 0 for none. Raises OSError."""
+        """``size``: the full size in bytes; 0 for no reserve. Raises OSError."""
         self._size = size
-        self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # another may take its place
+        self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # path may change
 
     def adjust(self) -> int:
-        """Hold back what the space on the disk allows. Returns how many bytes that are. Blocks for as long as the disk
-        takes to allocate them; raises nothing: a disk that cannot be asked is not one to be held back from."""
+        """Reserve as much as the free space allows. Returns the reserved bytes. Blocks while the disk allocates them.
+        Raises nothing: errors of the disk are ignored."""
         held = 0
         with suppress(OSError):
             held = _held(self._folder)
@@ -48,12 +48,13 @@ class SpaceReserve:
         return held
 
     def give_up(self) -> None:
-        """Before what must be written: give the space to the disk, if it has less than that. Raises nothing."""
+        """Release the reserve before an important write, if the disk has less free space than the reserve. Raises
+        nothing."""
         with suppress(OSError):
             _give_up(self._folder)
 
     def close(self) -> None:
-        """Nothing may be asked of it afterwards. What is held back stays so."""
+        """Close the folder; the space stays reserved. The object must not be used afterwards."""
         os.close(self._folder)
 
     def _hold(self, held: int, wanted: int) -> int:
@@ -69,16 +70,17 @@ class SpaceReserve:
                 try:
                     os.posix_fallocate(descriptor, held, step)
                     held += step
-                except OSError:  # so much is not there
+                except OSError:  # not enough space
                     step //= 2
-            os.ftruncate(descriptor, min(held, wanted))  # what an allocation that failed has left
+            os.ftruncate(descriptor, min(held, wanted))  # drops the rest of a failed allocation
             return min(held, wanted)
         finally:
             os.close(descriptor)
 
 
 def give_up_reserve(folder: Path) -> None:
-    """Before the first write of a start: give the space to the disk, if it has less than that. Raises OSError."""
+    """Release the reserve before the first write of a start, if the disk has less free space than the reserve. Raises
+    OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _give_up(descriptor)
@@ -101,7 +103,7 @@ def _held(folder: int) -> int:
         state = os.stat(RESERVE_FILE, dir_fd=folder)
     except FileNotFoundError:
         return 0
-    return min(state.st_size, state.st_blocks * STAT_BLOCK_BYTES)  # a copy may have holes
+    return min(state.st_size, state.st_blocks * STAT_BLOCK_BYTES)  # a copy may be sparse
 
 
 def _free(folder: int) -> int:

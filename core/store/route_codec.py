@@ -1,4 +1,4 @@
-"""A route in a record: CBOR of the exchange and the list of routing keys."""
+"""Encoding of a route in a record: CBOR of the exchange and the list of routing keys."""
 
 import cbor2
 
@@ -6,11 +6,11 @@ from core.message import Route
 
 
 def encode_route(route: Route) -> bytes:
-    """Never empty, so that records can say "none" with nothing."""
+    """Encode a route. The result is never empty, so that zero bytes in a record can mean no route."""
     return cbor2.dumps([route.exchange, route.routing_keys])
 
 
 def decode_route(encoded: bytes) -> Route:
-    """What a record says that has passed its checksum."""
+    """Decode a route from a record whose checksum was verified."""
     exchange, keys = cbor2.loads(encoded)
     return Route(exchange, tuple(keys))

@@ -1,17 +1,16 @@
-"""One file of definitions: SQLite tables and a seal over them, which proves what the file says.
+"""One file of definitions: SQLite tables with a seal that proves their contents.
 
-The seal is one row: a *generation*, which grows by one with each change; the count of all other rows and the sum of
-their digests, in no order, so that a change costs what it changes and not what there is; and the highest number that
-a queue was given. The rows of SQLite's own schema count too. A digest over the seal itself comes last. The seal
-changes in the transaction of the change.
+The seal is one row. It has a *generation*, which increases by one with each change; the count of all other rows; the
+sum of their digests, which does not depend on their order, so that the cost of a change does not depend on the number
+of rows; the highest number that a queue ever had; and a digest of the seal itself. The rows of SQLite's own schema are
+counted too. The seal is updated in the transaction of the change.
 
-A file is *proven* when SQLite finds it whole and its rows give the seal. It is judged as bytes, in memory, before
-SQLite may touch it. Changes are written in place, without a journal on the disk, and synced: a crash may leave this
-file in pieces. So there are two of them (:mod:`core.store.definitions`), and the second is touched when the first is
-synced.
-There is no log beside the file whose end SQLite could pass over in silence.
+A file is *proven* if SQLite finds it intact and its rows match the seal. This is checked on a copy in memory before
+SQLite opens the file. Changes are written in place, without a journal on disk, and synced, so a crash may leave a
+broken file. Therefore there are two files (:mod:`core.store.definitions`), and the second is changed only after the
+first is synced. There is no write-ahead log beside the file, because SQLite would silently ignore a damaged end of it.
 
-This module knows tables and seals; it does not know what rows mean.
+This module knows tables and seals, but not the meaning of rows.
 """
 
 import os
@@ -30,14 +29,14 @@ from core.store.errors import StoreRefused
 
 SCHEMA_VERSION = 2
 APPLICATION_ID = int.from_bytes(b"HGdf", "big")
-"""SQLite keeps it in the file's header."""
+"""SQLite stores it in the header of the file."""
 
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
 _VERSION_AT, _APPLICATION_AT = 60, 68
-"""Places in SQLite's header, big-endian 32-bit numbers [sqlite.org/fileformat.html 1.3]."""
+"""Offsets of big-endian 32-bit numbers in SQLite's header [sqlite.org/fileformat.html 1.3]."""
 _DIGEST_BYTES = 16
-"""128 bits: damage that keeps the sum is not to be expected in the life of the universe."""
+"""128 bits: the probability that damage keeps the sum is negligible."""
 _DIGEST_MODULUS = 1 << 8 * _DIGEST_BYTES
 
 _SCHEMA = """
@@ -71,34 +70,34 @@ Statement = tuple[str, Sequence[object]]
 
 
 class Seal(NamedTuple):
-    """What proves the rows of a file."""
+    """The seal of a file, without its own digest."""
 
     generation: int
     rows: int
     digest: bytes
     last_number: int
-    """The highest number that a queue was ever given."""
+    """The highest number that a queue ever had."""
 
     @property
     def proof(self) -> bytes:
-        """Of the seal itself."""
+        """The digest of the seal itself."""
         return _digest(tuple(self))
 
 
 class Judged(NamedTuple):
-    """A file as a start finds it."""
+    """A file as found by a start, with the judgement."""
 
     path: Path
     image: bytes
     seal: Seal | None
-    """None for a file that does not prove itself; then ``why``."""
+    """None if the file is not proven; ``why`` has the reason."""
     why: str = ""
     layout: int = SCHEMA_VERSION
-    """As the header says, whatever else is wrong."""
+    """The layout named in the header; 0 if there is none."""
 
 
 class SealedFile:
-    """An open file that is proven. Changes raise sqlite3.Error; then they have changed nothing, unless the disk failed.
+    """An open, proven file. A change that raises sqlite3.Error has no effect, unless the disk failed.
 
     ``lock_wait_s``: how long a change waits for another program that has locked the file.
     """
@@ -109,7 +108,7 @@ class SealedFile:
         self._place = _place(path)
         self._rows = 0
         self._sum = 0
-        """Rows and digests that this transaction has added, less those that it has removed."""
+        """The rows and digests added by this transaction minus those removed."""
         self._connection = sqlite3.connect(path, timeout=lock_wait_s, isolation_level=None)
         try:
             _set_up(self._connection)
@@ -121,29 +120,31 @@ class SealedFile:
             raise
 
     def close(self) -> None:
-        """Nothing may be asked of it afterwards."""
+        """Close the file. The object must not be used afterwards."""
         self._connection.close()
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """For reading."""
+        """The connection, for reading only."""
         return self._connection
 
     @property
     def is_there(self) -> bool:
-        """False when the file has gone, or another is in its place: SQLite would go on writing one without a name.
-        Raises OSError."""
+        """False if the file was removed or replaced, because SQLite would continue to write to the unnamed file. Raises
+        OSError."""
         return _place(self.path) == self._place
 
     def seal(self) -> Seal:
-        """As of now. Raises sqlite3.Error."""
+        """Read the current seal. Raises sqlite3.Error."""
         row = self._connection.execute("SELECT generation, rows, digest, last_number FROM seal").fetchone()
         return Seal(*row)
 
     def change(self, statements: Iterable[Statement], numbers: int = 0) -> tuple[Seal, Seal]:
-        """All of it in one transaction, synced. Returns the seals before and after, the same when nothing has changed.
+        """Execute the statements in one synced transaction. Returns the seals before and after; they are equal if
+        nothing has changed.
 
-        ``numbers``: how many numbers of queues it gives; within it, ``last_number`` of the seal is the one before.
+        ``numbers``: how many queue numbers the statements use. The statements see the seal's ``last_number`` from
+        before.
         """
         connection = self._connection
         self._rows = self._sum = 0
@@ -166,7 +167,8 @@ class SealedFile:
         return before, seal
 
     def _watch(self, table: str) -> None:
-        """Have SQLite tell of each row that comes or goes. Triggers of this connection: they are not in the file."""
+        """Have SQLite report each added and removed row, by temporary triggers of this connection that are not stored
+        in the file."""
         columns = [name for _, name, *_ in self._connection.execute(f"PRAGMA table_info({table})")]
         new, old = (", ".join(f"{row}.{name}" for name in columns) for row in ("NEW", "OLD"))
         came, went = f"SELECT sealed(1, '{table}', {new});", f"SELECT sealed(-1, '{table}', {old});"
@@ -184,7 +186,7 @@ class SealedFile:
 
 
 def judged(path: Path) -> Judged:
-    """Look at a file; nothing is changed. Raises StoreRefused for one that cannot be read."""
+    """Read and judge a file. Changes nothing. Raises StoreRefused if it cannot be read."""
     try:
         image = path.read_bytes()
     except FileNotFoundError:
@@ -213,8 +215,9 @@ def judged(path: Path) -> Judged:
 
 
 def _numbers_in_log(path: Path) -> tuple[int, int]:
-    """Layout and application of a file of layout 1 whose broker was killed before SQLite had put its log into it; zeros
-    for any other. SQLite looks at a copy, since it would change what it opens. Raises StoreRefused."""
+    """Return layout and application id of a file of layout 1 whose broker was killed before SQLite had merged its
+    write-ahead log; zeros for any other file. SQLite opens a copy, because it would change the file. Raises
+    StoreRefused."""
     log = path.with_name(f"{path.name}-wal")
     if not log.exists():
         return 0, 0
@@ -251,7 +254,7 @@ def _proven(path: Path, image: bytes, connection: sqlite3.Connection) -> Judged:
 
 
 def opened_image(image: bytes) -> sqlite3.Connection:
-    """The bytes of a file as a database in memory. Raises sqlite3.Error."""
+    """Open the bytes of a file as a database in memory. Raises sqlite3.Error."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     try:
         connection.deserialize(image)
@@ -265,7 +268,7 @@ def opened_image(image: bytes) -> sqlite3.Connection:
 
 
 def new_image(host: str, generation: int = 1, last_number: int = 0) -> bytes:
-    """A file with one virtual host and nothing else."""
+    """Return the bytes of a new file with one virtual host."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.executescript(_SCHEMA)
         connection.execute("INSERT INTO vhosts (name) VALUES (?)", (host,))
@@ -273,9 +276,9 @@ def new_image(host: str, generation: int = 1, last_number: int = 0) -> bytes:
 
 
 def upgraded_image(path: Path, new_identity: Callable[[], str]) -> bytes:
-    """What a file of layout 1 says, in today's layout. The queues get identities. Raises sqlite3.Error."""
+    """Convert a file of layout 1 to the current layout. The queues get identities. Raises sqlite3.Error."""
     with closing(sqlite3.connect(path, isolation_level=None)) as older, closing(sqlite3.connect(":memory:")) as newer:
-        older.execute("PRAGMA journal_mode = DELETE")  # what is in its log comes into the file, and the log goes
+        older.execute("PRAGMA journal_mode = DELETE")  # merges its write-ahead log into the file
         if (found := older.execute("PRAGMA integrity_check").fetchone()[0]) != "ok":
             raise sqlite3.DatabaseError(found)
         older.backup(newer)
@@ -288,7 +291,7 @@ def upgraded_image(path: Path, new_identity: Callable[[], str]) -> bytes:
 
 
 def amended_image(image: bytes, statements: Iterable[Statement], *, generation: int, last_number: int) -> bytes:
-    """The file with changes, and a seal that counts them in. Raises sqlite3.Error."""
+    """Return the file with these changes and an updated seal. Raises sqlite3.Error."""
     with closing(opened_image(image)) as connection:
         for sql, values in statements:
             connection.execute(sql, values)
@@ -297,14 +300,14 @@ def amended_image(image: bytes, statements: Iterable[Statement], *, generation: 
 
 
 def write_image(path: Path, image: bytes) -> None:
-    """Put a whole file there, so that it is there as a whole or not at all. Raises OSError."""
+    """Write a whole file atomically. Raises OSError."""
     new = path.with_name(path.name + ".new")
     with new.open("wb") as file:
-        os.fchmod(file.fileno(), 0o600)  # the keys of passwords are in it
+        os.fchmod(file.fileno(), 0o600)  # it has the keys of passwords
         file.write(image)
         file.flush()
         os.fsync(file.fileno())
-    for beside in ("-wal", "-shm", "-journal"):  # SQLite would take them for its own
+    for beside in ("-wal", "-shm", "-journal"):  # SQLite would use them with the new file
         with suppress(FileNotFoundError):
             os.unlink(path.with_name(path.name + beside))
     os.rename(new, path)
@@ -335,7 +338,7 @@ def _put_seal(connection: sqlite3.Connection, seal: Seal) -> None:
 
 
 def _counted(connection: sqlite3.Connection) -> tuple[int, bytes]:
-    """All rows, and the sum of their digests. Raises sqlite3.Error."""
+    """Return the count of all rows, and the sum of their digests. Raises sqlite3.Error."""
     count = total = 0
     for query in (_SCHEMA_ROWS, *(f"SELECT '{table}', * FROM {table}" for table in _TABLES)):
         for row in connection.execute(query):
@@ -352,7 +355,7 @@ def _set_up(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode = MEMORY")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA recursive_triggers = ON")  # what INSERT OR REPLACE removes is told too
+    connection.execute("PRAGMA recursive_triggers = ON")  # also report rows that INSERT OR REPLACE removes
 
 
 def _place(path: Path) -> tuple[int, int]:

@@ -1,9 +1,9 @@
-"""What is live in one segment of a queue index: its records, replayed in the order of the file.
+"""Replays the records of one segment of a queue index, in the order of the file, to find its live messages.
 
-A message is live when it was published and not settled after that. Normally it is published once; a transient message
-that was paged out, read back, settled on disk and paged out again stands in the file twice, and the last word counts.
+A message is live if it was published and not settled after that. Normally it is published once. A transient message
+that was paged out, read back, settled on disk and paged out again is in the file twice; the last record prevails.
 
-Transient messages of earlier starts are not there. Nothing here reads a file.
+Transient messages of earlier starts are ignored. This module does not read files.
 """
 
 from array import array
@@ -16,16 +16,17 @@ from core.store.places import SEGMENT_BITS, SEGMENT_MESSAGES, Embedded, Stored, 
 from core.store.record import HEADER_BYTES, Kind
 
 RUN_MESSAGES_MAX = 1024
-"""Messages that follow each other are put together up to here: taking parts off a run copies its tables."""
+"""The most consecutive messages joined into one run, because taking parts of a run copies its tables."""
 
 _NUMBER_BYTES = 8
 _HEAD_BYTES = len(encode_head(0, 1, Attributes(), False, None, None))
 _SINGLE_BODY_AT = _HEAD_BYTES + 4
-"""Of a payload with one body and no route: the sequence number, the rest of the head, the body's size, the body."""
+"""The offset of the body in a payload with one body and no route: sequence number, rest of the head, size of the body,
+body."""
 
 
 class Runs:
-    """Messages of one file, put into runs as their records come."""
+    """The messages of one file, gathered into runs as their records are added."""
 
     __slots__ = ("_below", "_last_head", "_path", "next", "runs")
 
@@ -33,13 +34,14 @@ class Runs:
         self.runs: list[StoredRun] = []
         self._path = path
         self._last_head = b""
-        """What the last record says of its message besides the number, where others may be like it; else empty."""
+        """The head of the last record without the sequence number, if following records may be equal to it; else
+        empty."""
         self.next = 0
-        """The number behind the last message."""
+        """The sequence number after the last message."""
         self._below = 0
 
     def add(self, record: Published, start: int, stop: int, *, redelivered: bool = False) -> None:
-        """Messages of a record that is behind all others in the file. They go on the last run, or begin one."""
+        """Add messages of the next record in the file. They extend the last run, or begin a new one."""
         if not self.runs or not self._extend(self.runs[-1], record, start, stop, redelivered):
             ids = record.ids
             place = Embedded(self._path, _offsets(record, start, stop)) if ids is None else Stored(ids[start:stop])
@@ -58,16 +60,17 @@ class Runs:
         self._last_head = b""
 
     def expect_like(self, record: Published, payload: bytes, below: int) -> None:
-        """The record that was added last as a whole, with its payload. Others with numbers ``below`` may be like it."""
+        """Remember the payload of the record that was just added as a whole. Following records with numbers under
+        ``below`` may be equal to it."""
         if len(record.sizes) == 1 and record.ids is None and record.route is None:
             self._last_head = payload[_NUMBER_BYTES:_HEAD_BYTES]
             self._below = below
 
     def goes_on(self, payload: bytes, offset: int) -> int | None:
-        """Add the message of a record if it is a single one, like the one before and behind it.
+        """Add the message of a record if it is a single message that follows the previous one and is like it.
 
-        Returns its number; None when it is not added. A segment may have 16384 of these, and this takes a third of the
-        time of decoding them.
+        Returns its sequence number; None if it was not added. A segment may have 16384 such records, and this takes a
+        third of the time of decoding them.
         """
         if payload[_NUMBER_BYTES:_HEAD_BYTES] != self._last_head:
             return None
@@ -109,12 +112,12 @@ class Runs:
 
 
 class SegmentSearch:
-    """The messages of some numbers, for who knows that all of them that the file names are live."""
+    """A search for messages with certain numbers, when all messages with these numbers in the file are live."""
 
     def __init__(self, numbers: range, *, path: str, generation: int, redelivered_below: int) -> None:
         self.found = 0
         self.cut = False
-        """The last record has newer messages than those that were searched for."""
+        """Whether the last record has messages with higher numbers than those searched for."""
         self._numbers = numbers
         self._generation = generation
         self._redelivered_below = redelivered_below
@@ -123,16 +126,16 @@ class SegmentSearch:
 
     @property
     def runs(self) -> list[StoredRun]:
-        """What was found, in the order of the file."""
+        """The messages found, in the order of the file."""
         return self._runs.runs
 
     @property
     def next(self) -> int:
-        """The number behind what was found last."""
+        """The sequence number after the message found last."""
         return self._runs.next
 
     def add(self, kind: Kind, generation: int, offset: int, payload: bytes) -> None:
-        """Look at the next record of the file."""
+        """Process the next record of the file."""
         if kind is Kind.SETTLE:
             return
         runs = self._runs
@@ -156,27 +159,27 @@ class SegmentSearch:
 
 
 class SegmentReplay:
-    """The state of one segment, as far as its records were replayed. Memory: 64 KiB and the tables of its messages."""
+    """The state of one segment after the records replayed so far. Memory: 64 KiB and the tables of its messages."""
 
     def __init__(self, segment: int, *, path: str, generation: int) -> None:
         self.segment = segment
         self.published = 0
         self.stored = False
-        """There are bodies in the message store."""
+        """Whether messages have their bodies in the message store."""
         self.passed_over = 0
-        """Transient messages of earlier starts, settled or not."""
+        """How many transient messages of earlier starts were ignored, settled or not."""
         self._base = segment << SEGMENT_BITS
         self._path = path
         self._generation = generation
         self._runs = Runs(path)
         self._owner = array("I", bytes(4 * SEGMENT_MESSAGES))
-        """For each message the run, counted from 1, that it was published with last; 0 when it is not live."""
+        """For each message the run of its last publication, counted from 1; 0 if the message is not live."""
         self._known: KnownAttributes = {}
 
     def add(self, kind: Kind, generation: int, offset: int, payload: bytes) -> None:
         """Replay the next record of the file."""
         runs = self._runs
-        if kind is Kind.PUBLISH:  # of a start not older than that of the record before, so as transient as that
+        if kind is Kind.PUBLISH:  # not of an older start than the record before, so kept like it
             sequence = runs.goes_on(payload, offset)
             if sequence is not None:
                 self.published += 1
@@ -204,30 +207,31 @@ class SegmentReplay:
         self._owner[start : start + count] = array("I", [len(runs.runs)]) * count
 
     def settle(self, settled: Iterable["range | list[int]"]) -> None:
-        """Messages that are settled, though the file does not say so yet."""
+        """Settle messages whose settlement is not in the file yet."""
         for sequences in settled:
             for sequence in sequences:
                 self._owner[sequence - self._base] = 0
 
     @property
     def live(self) -> int:
-        """Messages that are not settled."""
+        """How many messages are live."""
         return SEGMENT_MESSAGES - self._owner.count(0)
 
     def live_bytes(self) -> int:
-        """Of their bodies."""
+        """Return the bytes of the live messages' bodies."""
         if self.live == self.published:
             return sum(sum(run.sizes) for run in self._runs.runs)
         return sum(sum(run.sizes[start:stop]) for run, start, stop in self._stretches(0))
 
     def stored_ids(self) -> Iterator[tuple[int, int]]:
-        """Sequence number and id of live messages whose bodies are in the message store."""
+        """Yield sequence number and id of live messages whose bodies are in the message store."""
         for run, start, stop in self._stretches(0):
             if isinstance(run.place, Stored):
                 yield from zip(range(run.first + start, run.first + stop), run.place.ids[start:stop], strict=True)
 
     def runs(self, redelivered_below: int) -> list[StoredRun]:
-        """The live messages, ascending. The last call: runs that are live as a whole are handed out as they are."""
+        """Return the live messages, ascending. This must be the last call, because complete runs are returned without a
+        copy."""
         runs: list[StoredRun] = []
         for whole, start, stop in self._stretches(redelivered_below):
             run = whole if stop - start == len(whole) else whole.part(start, stop)
@@ -236,7 +240,7 @@ class SegmentReplay:
         return runs
 
     def _stretches(self, boundary: int) -> Iterator[tuple[StoredRun, int, int]]:
-        """Live messages that adjoin in one run, none on both sides of the boundary."""
+        """Yield ranges of adjoining live messages in one run; none of them crosses the boundary."""
         numbered = sorted(enumerate(self._runs.runs, 1), key=lambda item: item[1].first)
         for number, run in numbered:
             base = run.first - self._base
@@ -250,7 +254,7 @@ class SegmentReplay:
 
 
 def _equal_to(number: int, owners: "array[int]") -> Iterator[tuple[int, int]]:
-    """Start and stop of each stretch in which all are ``number``."""
+    """Yield start and stop of each range in which all owners are ``number``."""
     count = len(owners)
     if owners.count(number) == count:  # nearly always
         yield 0, count
@@ -266,7 +270,7 @@ def _equal_to(number: int, owners: "array[int]") -> Iterator[tuple[int, int]]:
 
 
 def _offsets(record: Published, start: int, stop: int) -> "array[int]":
-    """Where in the file the bodies begin."""
+    """Return the offsets of the bodies in the file."""
     if len(record.sizes) == 1:
         return array("Q", (record.bodies_at,))
     first = record.bodies_at + sum(record.sizes[:start])

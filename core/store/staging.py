@@ -1,13 +1,13 @@
-"""What classic queues have staged on their lane, and how it is read before it is written.
+"""Records that classic queues have staged on their lane, and reads of records that may not be written yet.
 
-Queue indexes and message stores append their records here. The bytes are kept until the batch that took them is
-written, so that a message can be read at any moment, wherever it is. Records of a file are appended at growing offsets,
-so what is not written yet begins at one offset of the file: below it the file is read, from it on these bytes.
+Queue indexes and message stores append their records here. The bytes are kept until their batch is written, so that a
+message can be read at any time. Records of a file are appended at ascending offsets, so all unwritten records come
+after one offset of the file: below it the file is read, from it on these bytes.
 
-Settlements, bodies and removals wait for the batch to be taken and are all in it. A removal is done when its batch is
-synced, so a body is never gone while the settlement of its message is not durable.
+Settlements, bodies and removals are delayed until the next batch is taken, and then are all in it. A removal is made
+after its batch is synced, so a body is never removed before the settlement of its message is durable.
 
-Bound: the records of one batch that is out and of one that gathers; what may be staged is the lane's affair.
+Bound: the records of the batch that is out and of the one that gathers. The lane limits the staged bytes.
 """
 
 from bisect import bisect_left, bisect_right
@@ -24,23 +24,23 @@ from core.store.record import HEADER_BYTES, Damaged, Found, Kind, record_bytes, 
 
 READ_GAP_MAX = 4096
 READ_BYTES_MAX = 1 << 20
-"""One read takes bodies that lie at most a page apart: reading what is between costs less than another system call."""
+"""One read takes bodies with gaps of at most a page, because reading the gap costs less than another system call."""
 
 FIRST_READ_BYTES = 4096
 LARGER_READ_BYTES = 65_536
-"""What is read at once where the reader may stop soon: a page, then more. Each time all records in it are parsed: 40
-small ones in a page, about 0.1 ms, 650 in the larger portion, about 1 ms."""
+"""The sizes of reads for a reader that may stop soon: first a page, then more. All records of a read are parsed: 40
+small ones in a page, about 0.1 ms; 650 in the larger read, about 1 ms."""
 
 
 class Stager(Protocol):
-    """A queue index or message store with records that have waited for the batch to be taken."""
+    """A queue index or message store with records that are delayed until the next batch is taken."""
 
     def stage(self) -> None:
-        """Append them."""
+        """Append the delayed records."""
 
 
 class _Unwritten:
-    """Records of one file, in the order of their offsets."""
+    """Unwritten records of one file, in the order of their offsets."""
 
     __slots__ = ("offsets", "records")
 
@@ -50,7 +50,7 @@ class _Unwritten:
 
 
 class Staging:
-    """The way of classic messages to the lane. Touched by the loop only."""
+    """The staging of classic messages on their lane. Used by the event loop only."""
 
     def __init__(self, lane: Lane, disk: Disk) -> None:
         self.lane = lane
@@ -60,11 +60,12 @@ class Staging:
         self._out_position = 0
         self._late: dict[Stager, None] = {}
         self.loaded: Loaded | None = None
-        """The segment that a queue index has read last for messages whose places are not at hand: one for all, since
-        it may take some MiB. Who reads one such message reads more of its segment at once."""
+        """The segment that was last read to find messages without a known place. Only one is kept for all queue
+        indexes, because it may take some MiB. A queue usually reads several messages of the same segment."""
 
     def append(self, path: str, offset: int, kind: Kind, payload: Sequence[bytes]) -> int:
-        """Stage a record behind all others of its file. Returns its position. A body is in the last chunk."""
+        """Stage a record after all others of its file. Returns its position. Bodies must be in the last chunk of the
+        payload."""
         unwritten = self._gathering.get(path)
         if unwritten is None:
             if not self._gathering:
@@ -80,7 +81,7 @@ class Staging:
         self.lane.later(self)
 
     def write_late(self) -> None:
-        """See :class:`core.store.lane.LateWriter`: whatever was out is written by now."""
+        """See :class:`core.store.lane.LateWriter`. The previous batch is written by now."""
         late, self._late = self._late, {}
         for stager in late:
             stager.stage()
@@ -88,20 +89,21 @@ class Staging:
         self._out_position = self.lane.staged
 
     def forget_written(self) -> None:
-        """Let go of bytes that are written. To be called now and then, since no batch may follow."""
+        """Drop bytes that are written. To be called from time to time, because the next batch may not come soon."""
         if self._out and self.lane.written >= self._out_position:
             self._out = {}
 
     # --- reading
 
     def records(self, path: str, end: int) -> Iterator[Found | Damaged]:
-        """All records of a file that ends at ``end``. Raises StoreFailure."""
+        """Iterate over all records of a file that ends at ``end``. Raises StoreFailure."""
         written = int(self._written(path, end))
         yield from scan(lambda offset, length: self._read(path, offset, length), written)
         yield from self._unwritten_records(path, 0)
 
     def records_from(self, path: str, start: int, end: int) -> Iterator[Found | Damaged]:
-        """The records from ``start`` on, where one begins, for who may stop soon: little is read at once, then more.
+        """Iterate over the records from ``start``, where a record begins. Reads are small first and then larger, for a
+        caller that may stop soon.
 
         Raises StoreFailure.
         """
@@ -113,7 +115,7 @@ class Staging:
             begin = at
             for record in scan(lambda offset, length: self._read(path, offset, length), limit, begin):
                 if limit < written and isinstance(record, Damaged) and record.end >= limit:
-                    break  # cut off by the limit, as far as can be told
+                    break  # probably cut off by the limit
                 yield record
                 at = record.end
             if at == begin or size < LARGER_READ_BYTES:
@@ -132,7 +134,8 @@ class Staging:
                     yield Found(kind, self.lane.generation, 0, offset, joined, after)
 
     def read(self, path: str, offsets: Sequence[int], sizes: Sequence[int]) -> tuple[list[bytes], int]:
-        """Bodies at ascending offsets of a file, and how many reads that took. Raises StoreFailure, StoreDamaged."""
+        """Read bodies at ascending offsets of a file. Also returns how many reads that took. Raises StoreFailure,
+        StoreDamaged."""
         bodies: list[bytes] = []
         reads = 0
         written = self._written(path, inf)
@@ -156,12 +159,12 @@ class Staging:
         return bodies, reads
 
     def will_need(self, path: str, offset: int, length: int) -> None:
-        """Soon somebody reads here, if the file goes on that far."""
+        """Hint that these bytes will be read soon, if they are written."""
         if offset < self._written(path, inf):
             self.disk.will_need(path, offset, length)
 
     def record(self, path: str, offset: int, size: int) -> bytes:
-        """The payload of a record of ``size`` bytes, checked. Raises StoreFailure, StoreDamaged."""
+        """Read and verify a record of ``size`` bytes, and return its payload. Raises StoreFailure, StoreDamaged."""
         if offset >= self._written(path, inf):
             return b"".join(self._unwritten_record(path, offset)[1])
         data = self._read(path, offset, size)
@@ -172,11 +175,11 @@ class Staging:
         return record.payload
 
     def is_written(self, path: str) -> bool:
-        """True when nothing of the file waits to be written."""
+        """Return whether no record of the file waits to be written."""
         return self._written(path, inf) == inf
 
     def _written(self, path: str, end: float) -> float:
-        """The offset up to which the file is known to be written; ``end`` when nothing of it waits."""
+        """Return the offset up to which the file is known to be written; ``end`` if no record of it waits."""
         for batch in (self._out, self._gathering):
             if (unwritten := batch.get(path)) is not None:
                 return unwritten.offsets[0]
@@ -185,8 +188,8 @@ class Staging:
     def _read_unwritten(
         self, path: str, offsets: Sequence[int], sizes: Sequence[int], at: int, bodies: list[bytes]
     ) -> int:
-        """Add the bodies from number ``at`` on that are in one record, which is not known to be written. Returns the
-        number of the next."""
+        """Append the bodies from index ``at`` on that are in one unwritten record to ``bodies``. Returns the index of
+        the next body."""
         begin, payload = self._unwritten_record(path, offsets[at])
         start = begin + HEADER_BYTES + sum(map(len, payload[:-1]))
         joined = payload[-1]
@@ -198,7 +201,7 @@ class Staging:
         return at
 
     def _unwritten_record(self, path: str, offset: int) -> tuple[int, Sequence[bytes]]:
-        """Where the record begins that holds this offset, and its payload."""
+        """Return the offset and the payload of the unwritten record with this offset."""
         batch = self._gathering.get(path)
         if batch is None or offset < batch.offsets[0]:
             batch = self._out[path]
@@ -213,7 +216,8 @@ class Staging:
 
 
 def _adjoining(offsets: Sequence[int], sizes: Sequence[int], start: int, limit: float) -> int:
-    """Behind the last body that one read takes together with the first, none at or behind ``limit``."""
+    """Return the index after the last body that one read takes together with the first one. No body is at or after
+    ``limit``."""
     begin = offsets[start]
     end = begin + sizes[start]
     stop = start + 1

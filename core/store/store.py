@@ -1,10 +1,10 @@
-"""The store as the broker sees it: three lanes, the indexes of classic queues, the message stores; their start and end.
+"""The store: three lanes, the indexes of classic queues and the message stores, with their start and stop.
 
-Opening it reads, and may take long: it belongs into a worker. Nothing is changed before everything was looked at, so a
-damaged store is refused as it is. After that the store is touched by the loop only.
+Opening the store reads files and may take long, so it is done in a worker. Nothing is changed before everything was
+read, so a refused store is left unchanged. After that only the event loop uses the store.
 
-The order of a start: look at the checkpoint or at everything; remove the checkpoint; wipe what does not outlive the
-broker; mend what was torn. The order of a stop: drain the lanes, write the checkpoint.
+The order of a start: read the checkpoint, or else everything; remove the checkpoint; remove data that does not outlive
+the broker; repair torn files. The order of a stop: flush the lanes, write the checkpoint.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -27,14 +27,14 @@ CLASSIC = "classic"
 QUORUM = "quorum"
 STREAMS = "streams"
 MARK_SECONDS = 0.05
-"""How often the quorum lane says how far it was synced. What was synced since then looks torn to a start, if it is
-damaged, and not corrupt."""
+"""How often the quorum lane writes a mark. A start takes damage to records synced after the last mark for torn, and not
+for corrupt."""
 PASSING = "t"
-"""Ids of queues that do not outlive the broker begin with it."""
+"""The prefix of ids of queues that do not outlive the broker."""
 
 
 class Store:
-    """An open store. The lanes are driven by whoever has worker threads; ``lane.notify`` is theirs to set."""
+    """An open store. The server drives the lanes with worker threads, and sets ``lane.notify``."""
 
     def __init__(
         self,
@@ -48,8 +48,8 @@ class Store:
         older: Collection[str],
         floor: int,
     ) -> None:
-        """Use :func:`open_store`. ``found`` and ``report``: what the start found. ``marks``: those of each lane.
-        ``older``: queues that were there before it; where they have left nothing on disk, their numbering begins at
+        """Use :func:`open_store`. ``found`` and ``report``: findings of the start. ``marks``: those of each lane.
+        ``older``: queues from before the start. The numbering of such a queue without data on disk begins at
         ``floor``."""
         interval = settings.sync_interval
         self.classic = Lane(CLASSIC, generation=generation, sync_interval_s=interval, marks=marks[CLASSIC])
@@ -62,7 +62,7 @@ class Store:
         )
         self.streams = Lane(STREAMS, generation=generation, sync_interval_s=interval, marks=marks[STREAMS])
         self.streams_synced = replace(marks[STREAMS], files=dict(marks[STREAMS].files))
-        """What was known of the streams' files when the broker ended."""
+        """The marks of the streams lane as they were when the broker ended."""
         self.disk = disk
         self.report = report
         self._settings = settings
@@ -79,12 +79,12 @@ class Store:
         self._older = frozenset(older)
         self._floor = floor
         self._indexes: dict[str, dict[int, QueueIndex]] = {}
-        """By queue and priority level: a queue that goes must not cost a look at all the others."""
+        """By queue and priority level, so that deleting a queue does not search all the others."""
         for (queue_id, level), state in found.indexes.items():
             self._indexes.setdefault(queue_id, {})[level] = self._index(queue_id, level, state)
 
     def queue_index(self, queue_id: str, level: int = 0) -> QueueIndex:
-        """The index of a priority level of a queue: what the start found of it, or a new one."""
+        """Return the index of a priority level of a queue: the one that the start found, or a new one."""
         levels = self._indexes.setdefault(queue_id, {})
         index = levels.get(level)
         if index is None:
@@ -104,19 +104,19 @@ class Store:
         )
 
     def forget_queue(self, queue_id: str) -> None:
-        """The queue is deleted: nothing of it stays, whichever of its indexes were asked for."""
+        """Remove all data of a deleted queue."""
         for index in self._indexes.pop(queue_id, {}).values():
             index.delete()
         self.classic.remove_folder(f"{QUEUES}/{queue_id}")
 
     def compact_step(self) -> bool:
-        """Some housekeeping, about 1 MiB of work. True when there is more. Raises StoreFailure."""
+        """Do about 1 MiB of compaction. Returns True if there is more to do. Raises StoreFailure."""
         self._staging.forget_written()
         more = [compactor.step() for compactor in self._compactors]
         return any(more)
 
     def close_checkpoint(self) -> None:
-        """Write the checkpoint. The lanes are drained and nothing comes any more. Raises OSError."""
+        """Write the checkpoint. The lanes must be flushed, and nothing may be staged afterwards. Raises OSError."""
         assert self.classic.synced == self.classic.staged, "the lane is not drained"
         indexes = {
             (queue_id, level): index.state()
@@ -138,13 +138,13 @@ def open_store(
     set_aside: Callable[[int], None] = lambda number: None,
     progress: Callable[[Report], None] = lambda report: None,
 ) -> Store:
-    """Open the store of a data folder that is ours. Blocks, for long after an unclean stop.
+    """Open the store of a locked data folder. Blocks, for long after an unclean stop.
 
-    ``generation`` counts the starts of the folder. ``queue_ids`` are the classic queues that outlive the broker; what
-    is there of ``deleted`` ones is removed, and ``set_aside`` is called with the number of each other one before
-    anything of it could go. ``stream_ids``: the streams; what is there of others may be removed or moved when this
-    returns. ``progress`` is called with what was found so far, after each file. Raises StoreDamaged or StoreRefused;
-    then nothing has been changed.
+    ``generation`` is the number of this start. ``queue_ids`` are the classic queues that outlive the broker. Data of
+    ``deleted`` queues is removed. ``set_aside`` is called with the number of each unknown queue before any of its data
+    could be removed. ``stream_ids``: the streams; the caller may remove or move data of others when this returns.
+    ``progress`` is called with the report so far after each file. Raises StoreDamaged or StoreRefused; then nothing has
+    been changed.
     """
     try:
         return _open(disk, settings, generation, sorted(queue_ids), stream_ids, frozenset(deleted), set_aside, progress)
@@ -171,7 +171,7 @@ def _open(
     last = marks[CLASSIC]
     found = read_checkpoint(disk, oldest=last.generation, newest=last.generation if last.number else generation - 1)
     if settings.salvage:
-        found = None  # who sets it wants everything to be looked at
+        found = None  # salvage means that everything is to be read
     if found is not None and {queue_id for queue_id, _ in found.indexes} <= set(queue_ids):
         report.clean = True
         synced = (generation, 0)  # a stop is clean when everything is synced
@@ -213,19 +213,20 @@ def _open(
 
 
 def marked_definitions(disk: Disk) -> int:
-    """The newest generation of the definitions that the marks of a lane name. Raises OSError, StoreDamaged."""
+    """Return the highest generation of the definitions in the marks of all lanes. Raises OSError, StoreDamaged."""
     return max(read_marks(disk, lane).definitions for lane in (CLASSIC, QUORUM, STREAMS))
 
 
 def _begin(disk: Disk, marks: Mapping[str, Marks], generation: int, gone: Collection[str]) -> Mapping[str, Marks]:
-    """New marks of all lanes: from here on these files and folders may go, and the others may grow."""
+    """Begin new marks of all lanes. After that the files and folders in ``gone`` may be removed, and others may
+    grow."""
     begun = {lane: begin_marks(disk, lane, found, generation=generation, gone=gone) for lane, found in marks.items()}
     note_everywhere(disk, begun)
     return begun
 
 
 def _strangers(disk: Disk, queue_ids: Collection[str], stream_ids: Collection[str] | None) -> Iterator[str]:
-    """Folders of queues and streams that are not there any more."""
+    """Yield folders of unknown queues and streams."""
     yield from (f"{QUEUES}/{name}" for name in disk.names(QUEUES) if name not in queue_ids)
     if stream_ids is not None:
         yield from (f"{STREAMS}/{name}" for name in disk.names(STREAMS) if name.isdigit() and name not in stream_ids)

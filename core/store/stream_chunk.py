@@ -1,17 +1,17 @@
-"""A chunk: consecutive messages of a stream that are alike, in one record; and the chunks that are kept in memory.
+"""A chunk: consecutive messages of a stream that are alike, in one record; and a cache of chunks in memory.
 
-A chunk is appended, read and skipped as a whole. What a reader needs to pass it over (offsets, time, the filter
-values among its messages) stands before the bodies, so that a skipped chunk is never taken apart.
+A chunk is appended, read and skipped as a whole. The facts by which a reader decides to skip it (offsets, time, filter
+values of its messages) come before the bodies, so that a skipped chunk is never split into messages.
 
 The payload of its record, little-endian::
 
     tag u8 = 1 | origin u8 | flags u8 | priority u8 | ttl_ms u32 | first offset u64 | stamp_ms u64
     messages u32 | bytes of the filter part u32
     filter part: distinct values u16, each as length u32 and UTF-8, then one u16 for each message (0: none)
-    where flag 8 is set: bytes of the route u32 | route
+    if flag 8 is set: bytes of the route u32 | route
     size u32 of each message | bodies
 
-This module knows no file and no lane.
+This module does not know files or lanes.
 """
 
 from array import array
@@ -26,54 +26,57 @@ from core.message import Attributes, Origin, Route
 from core.store.route_codec import decode_route, encode_route
 
 TAG = 1
-"""First byte of the payload; the head of a segment has another."""
+"""The first byte of the payload; the head of a segment has a different one."""
 MESSAGES_MAX = 1024
-"""Messages of one chunk: a reader takes 256 at a time, and a cold chunk is read as a whole each time it is not kept."""
+"""The most messages of one chunk. A reader takes 256 at a time, and a chunk that is not in the cache is read as a whole
+each time."""
 BODY_BYTES_MAX = 256 * 1024
-"""Bodies of one chunk, unless a single message is larger: a quarter of what one turn hands to one reader."""
+"""The most bytes of bodies in one chunk, unless a single message is larger: a quarter of what one reader gets in a
+turn."""
 ENTRY_OVERHEAD_BYTES = 57
-"""What a ``bytes`` object and its place in a list cost beside the content."""
+"""The memory of a ``bytes`` object and its place in a list, beside its contents."""
 CHUNK_OVERHEAD_BYTES = 400
 
 KNOWN_MAX = 256
-"""Attributes, and routes, that a reader keeps; more different ones hold something like a time-to-live or a routing key
-that is never the same."""
+"""The most attributes, and routes, that a reader remembers. If there are more different ones, they contain a value that
+varies, like a time-to-live or a routing key, and would not be found again."""
 
 _FIXED = Struct("<BBBBIQQII")
 _ATTRIBUTES = slice(1, 8)
-"""Where the attributes are in it."""
+"""The slice of the fixed part that has the attributes."""
 _DURABLE, _HAS_TTL, _REDELIVERED, _HAS_ROUTE = 1, 2, 4, 8
 _ROUTE_SIZE = Struct("<I")
 _ORIGINS = (Origin.AMQP10, Origin.AMQP091)
-"""By their number on disk."""
+"""The index is the number on disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What chunks have in common, one object for each, by its bytes: streams have few different ones."""
+    """Attributes and routes of chunks by their encoded bytes, so that chunks share the objects. A stream has few
+    different ones."""
 
     attributes: dict[bytes, Attributes] = field(default_factory=dict)
     routes: dict[bytes, Route] = field(default_factory=dict)
 
 
 class Filters(NamedTuple):
-    """Which message of a chunk has which filter value."""
+    """The filter values of a chunk's messages."""
 
     values: tuple[str, ...]
     """The distinct values."""
     of: Sequence[int]
-    """For each message its value's place in ``values``, counted from 1; 0 for a message that has none."""
+    """For each message the position of its value in ``values``, counted from 1; 0 for a message without one."""
 
     @classmethod
     def of_messages(cls, given: Sequence[str | None]) -> "Filters | None":
-        """From each message's value; None when no message has one."""
+        """Make them from each message's value. Returns None if no message has one."""
         places: dict[str, int] = {}
         of = array("H", (0 if value is None else places.setdefault(value, len(places) + 1) for value in given))
         return cls(tuple(places), of) if places else None
 
 
 class Chunk:
-    """Messages with offsets from ``first`` up to before ``next``."""
+    """The messages with offsets from ``first`` (inclusive) to ``next`` (exclusive)."""
 
     __slots__ = (
         "_entries", "_payload", "attributes", "count", "filters", "first", "next", "route", "size",
@@ -95,19 +98,20 @@ class Chunk:
         self.next = first + self.count
         self.attributes = attributes
         self.stamp_ms = stamp_ms
-        """When it was appended: milliseconds since the epoch, never below those of an earlier chunk."""
+        """When it was appended, in milliseconds since the epoch; never lower than in an earlier chunk."""
         self.filters = filters
         self.route = route
-        """How its messages came to the stream; None for straight into it, and from before routes were kept."""
+        """The exchange and routing keys of its messages; None if they were published straight to the stream, or before
+        routes were recorded."""
         self.size = sum(map(len, entries))
-        """Bytes of its messages; of the record, where it was read."""
+        """Bytes of its messages; if the chunk was read from disk, of the record's payload."""
         self._entries: list[bytes] | None = entries
         self._payload: tuple[bytes, int] | None = None
-        """The record's payload, and where the sizes begin in it, until somebody wants the messages."""
+        """The record's payload, and the offset of the sizes in it, until the messages are requested."""
 
     @property
     def entries(self) -> list[bytes]:
-        """The messages. Not to be changed: other readers get the same list."""
+        """The messages. The caller must not change the list, because other readers get the same one."""
         if self._entries is None:
             assert self._payload is not None
             payload, at = self._payload
@@ -119,11 +123,12 @@ class Chunk:
 
     @property
     def memory_bytes(self) -> int:
-        """About what keeping it takes."""
+        """The approximate memory that the chunk takes."""
         return self.size + self.count * ENTRY_OVERHEAD_BYTES + CHUNK_OVERHEAD_BYTES
 
     def matching(self, start: int, values: frozenset[str], *, unfiltered: bool) -> list[int]:
-        """The places, from ``start`` on, of messages with one of the values, or (``unfiltered``) with none."""
+        """Return the indexes, from ``start`` on, of messages with one of the values, and with ``unfiltered`` also of
+        messages without one."""
         if self.filters is None:
             return list(range(start, self.count)) if unfiltered else []
         wanted = {place for place, value in enumerate(self.filters.values, 1) if value in values}
@@ -136,7 +141,7 @@ class Chunk:
 
 
 def encode(chunk: Chunk) -> list[bytes]:
-    """The payload of the chunk's record."""
+    """Encode the payload of the chunk's record."""
     attributes = chunk.attributes
     entries = chunk.entries
     filters = b"" if chunk.filters is None else _encode_filters(chunk.filters)
@@ -154,9 +159,9 @@ def encode(chunk: Chunk) -> list[bytes]:
 
 
 def decode(payload: bytes, known: Known | None = None) -> Chunk:
-    """The chunk in a sound record's payload; its messages are cut out when they are asked for.
+    """Decode the chunk in a sound record's payload. The messages are only split when they are requested.
 
-    ``known`` is for whoever reads much.
+    A caller that decodes many chunks passes ``known``, so that they share attributes and routes.
     """
     known = known or Known()
     _, origin, flags, priority, ttl_ms, first, stamp_ms, count, filter_bytes = _FIXED.unpack_from(payload)
@@ -218,9 +223,9 @@ def _decode_filters(payload: bytes, at: int, count: int) -> Filters:
 
 
 class ChunkCache:
-    """The chunks that were used last, of all streams together, within a number of bytes.
+    """A cache of the most recently used chunks of all streams, bounded in bytes.
 
-    A reader at the tail finds what was appended a moment ago, so it never reads the disk.
+    A reader at the tail of a stream finds new chunks here, so it never reads the disk.
     """
 
     __slots__ = ("_chunks", "_firsts", "bytes", "bytes_max", "hits", "misses")
@@ -231,12 +236,12 @@ class ChunkCache:
         self.hits = 0
         self.misses = 0
         self._chunks: OrderedDict[tuple[str, int], tuple[Chunk, int]] = OrderedDict()
-        """By stream and first offset, with what was counted for each; the one used last at the end."""
+        """By stream and first offset, with the counted bytes of each chunk; the most recently used one is last."""
         self._firsts: dict[str, set[int]] = {}
-        """The first offsets of the chunks that are kept of each stream."""
+        """The first offsets of each stream's cached chunks."""
 
     def put(self, stream: str, chunk: Chunk) -> None:
-        """Keep a chunk, in place of those not used for longest. One that alone is too large is not kept."""
+        """Add a chunk, and drop the least recently used ones. A chunk that exceeds the limit alone is not added."""
         size = chunk.memory_bytes
         if (stream, chunk.first) in self._chunks:
             self._drop(stream, chunk.first)
@@ -249,7 +254,7 @@ class ChunkCache:
             self._drop(*next(iter(self._chunks)))
 
     def get(self, stream: str, first: int) -> Chunk | None:
-        """The chunk that begins at this offset, if it is kept."""
+        """Return the chunk that begins at this offset, or None."""
         found = self._chunks.get((stream, first))
         if found is None:
             self.misses += 1
@@ -259,7 +264,7 @@ class ChunkCache:
         return found[0]
 
     def forget(self, stream: str) -> None:
-        """The stream is deleted: the cache keeps none of its chunks."""
+        """Drop all chunks of a deleted stream."""
         for first in list(self._firsts.get(stream, ())):
             self._drop(stream, first)
 

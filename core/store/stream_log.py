@@ -1,16 +1,16 @@
-"""The log of one stream: append-only segments, any number of readers, whole segments dropped from the front.
+"""The log of one stream: append-only segments with any number of readers. Old segments are removed as a whole.
 
-Messages are appended in chunks, on a lane; they are *committed* when the lane has written them (synced, where the
-stream asks for it), and readers see nothing else. A segment is sealed when it has reached its size; the next one
-begins with a head that describes it (:mod:`core.store.stream_segment`).
+Messages are appended in chunks, on a lane; they are *committed* when the lane has written them (or synced, if the
+stream asks for that), and readers see only committed messages. A segment is sealed when it has reached its size. The
+next segment begins with a head that describes it (:mod:`core.store.stream_segment`).
 
-Offsets count messages and are never used twice, also not after a power cut has taken messages that readers had seen.
-What can be lost is bounded: at most :data:`UNSYNCED_MAX` offsets may be beyond what is synced, then the log takes
-nothing until a sync has come. A start that cannot be sure of the tail goes on above everything that may have been
-given out: a leap of :data:`LEAP` offsets for each start since the newest record that is there was written.
+Offsets count messages and are never used twice, even if a power cut has removed messages that readers had seen. The
+loss is bounded: at most :data:`UNSYNCED_MAX` offsets may be unsynced; then the log accepts nothing until the next sync.
+A start after which the tail may be incomplete continues above all offsets that may have been used: it leaps by
+:data:`LEAP` offsets for each start since the newest existing record was written.
 
 Invariants: segments are in ascending order and do not overlap; between two of them offsets may be missing, within one
-only where it is damaged; the newest segment is never removed; ``committed`` and ``next`` never fall.
+only because of damage; the newest segment is never removed; ``committed`` and ``next`` never decrease.
 """
 
 from bisect import bisect_left, bisect_right
@@ -29,42 +29,44 @@ from core.store.stream_chunk import BODY_BYTES_MAX, MESSAGES_MAX, Chunk, ChunkCa
 from core.store.stream_segment import Damage, Segment, SegmentReader, SparseIndex, head_payload
 
 UNSYNCED_MAX = 2**23
-"""Offsets beyond the last synced one: 4 s of 2 million messages a second, and a sync comes every 200 ms."""
+"""The most offsets beyond the last synced one: 4 s at 2 million messages a second, with a sync every 200 ms."""
 LEAP = 2**24
-"""Above ``UNSYNCED_MAX`` and a chunk. Offsets of 63 bits last for 2^39 unclean starts."""
+"""More than ``UNSYNCED_MAX`` and a chunk. Offsets of 63 bits last for 2^39 unclean starts."""
 SYNC_STEP = 2**16
-"""How exactly it is known what is synced; noting every chunk would cost more than the difference."""
+"""The precision, in offsets, with which the synced offset is known. Noting every chunk would cost more than that
+gains."""
 INDEXES_MAX = 64
-"""Sparse indexes of sealed segments that are kept in memory: 6 MiB."""
+"""The most sparse indexes of sealed segments in memory: 6 MiB."""
 READINGS_MAX = 256
-"""Readers that go on without a search. A further one finds its place by the sparse index, and reads a little more."""
+"""The most readers whose position is remembered, so that they continue without a search. Any other reader searches by
+the sparse index, and reads slightly more."""
 SEGMENT_SUFFIX = ".seg"
 _DIGITS = 20
 
 
 class _Staged(NamedTuple):
-    """A chunk that is not committed."""
+    """A chunk that is not committed yet."""
 
     position: int
-    """The lane's."""
+    """The position of the lane."""
     first: int
     next: int
     segment: Segment
     end: int
-    """Of the chunk's record in the segment's file."""
+    """The end of the chunk's record in the segment's file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How long a stream keeps messages. None is for ever."""
+    """The retention of a stream. None means no limit."""
 
     age_s: int | None = None
     file_bytes: int | None = None
-    """Of segment files. The newest segment stays whatever its size."""
+    """The most bytes of segment files. The newest segment is kept whatever its size."""
 
 
 class StreamLog:
-    """One stream on disk. Touched by the loop only; reads are short."""
+    """One stream on disk. Used by the event loop only; reads are short."""
 
     __slots__ = (
         "_cache", "_disk", "_file_bytes", "_firsts", "_folder", "_indexed", "_lane", "_last_chunk", "_ordinals",
@@ -82,9 +84,10 @@ class StreamLog:
         cache: ChunkCache,
         damaged: Callable[[Damage], None] = lambda damage: None,
     ) -> None:
-        """A new stream in a folder of its own, which need not exist. ``segment_bytes``: when a segment is sealed.
+        """The log of a stream in its own folder, which need not exist. ``segment_bytes``: the size at which a segment
+        is sealed.
 
-        ``damaged`` is told what is found damaged, now or whenever it is read.
+        ``damaged`` is called with damage that is found by any read.
         """
         self._disk = disk
         self._lane = lane
@@ -95,69 +98,70 @@ class StreamLog:
         self.next = 0
         """The offset of the next message."""
         self.committed = 0
-        """The offset behind the last message that readers may see."""
+        """The offset after the last message that readers may see."""
         self._segments: list[Segment] = []
         self._firsts: list[int] = []
-        """Their first offsets."""
+        """The first offset of each segment."""
         self._ordinals: list[int] = []
-        """How many messages there were before each of them: counts go on where offsets leap."""
+        """How many messages there were before each segment. These counts are contiguous even where offsets leap."""
         self._file_bytes = 0
-        """Of their files."""
+        """Bytes of the segments' files."""
         self._last_chunk = 0
         """First offset of the last committed chunk."""
         self._staged: deque[_Staged] = deque()
         self._sync_marks: deque[tuple[int, int]] = deque()
-        """Positions of the lane, and the offset behind what they cover."""
+        """Positions of the lane, each with the offset after the messages up to it."""
         self._synced = 0
-        """Everything before this offset is synced, at least."""
+        """All messages before this offset are synced."""
         self._read_up_to: dict[tuple[int, int], int] = {}
-        """Where reads of the disk ended: the position in a segment, by the segment's first offset and the next one."""
+        """The positions in segments at which reads ended, by the segment's first offset and the next offset to read."""
         self._indexed: dict[Segment, None] = {}
-        """Sealed segments whose index is in memory; the one used last at the end."""
+        """Sealed segments whose index is in memory; the most recently used one is last."""
 
     # --- what it holds
 
     @property
     def first(self) -> int:
-        """The offset of the oldest message; ``next`` where there is none."""
+        """The offset of the oldest message; ``next`` if there is none."""
         return self._firsts[0] if self._firsts else self.next
 
     @property
     def last_chunk(self) -> int:
-        """First offset of the newest chunk that readers may see."""
+        """The first offset of the newest chunk that readers may see."""
         return max(self._last_chunk, self.first)
 
     @property
     def messages(self) -> int:
-        """Committed messages that are kept."""
+        """How many committed messages are kept."""
         return self.messages_between(self.first, self.committed)
 
     @property
     def file_bytes(self) -> int:
-        """Of segment files, with what is staged."""
+        """Bytes of segment files, with staged chunks."""
         return self._file_bytes
 
     @property
     def segments(self) -> int:
-        """How many there are."""
+        """How many segments there are."""
         return len(self._segments)
 
     @property
     def damaged(self) -> int:
-        """How often something damaged was met."""
+        """How often damage was found."""
         return self._reader.damaged
 
     @property
     def damage(self) -> Sequence[Damage]:
-        """What was found damaged so far; the first of it, when it is much."""
+        """The damage found so far, up to a maximum number of entries."""
         return self._reader.damage
 
     def messages_between(self, start: int, stop: int) -> int:
-        """How many messages have offsets from ``start`` up to before ``stop``; exact except where damage took some."""
+        """Return how many messages have offsets from ``start`` (inclusive) to ``stop`` (exclusive). It is exact except
+        for damage."""
         return max(0, self._ordinal(stop) - self._ordinal(start)) if self._segments else 0
 
     def _ordinal(self, offset: int) -> int:
-        """How many messages were before this offset, counted from the oldest that this process has known."""
+        """Return how many messages are before this offset, counted from the oldest that this process has known."""
         at = max(0, bisect_right(self._firsts, offset) - 1)
         segment = self._segments[at]
         return self._ordinals[at] + max(0, min(offset, segment.next) - segment.first)
@@ -166,7 +170,8 @@ class StreamLog:
 
     @property
     def overdrawn(self) -> bool:
-        """Too much is not synced: nothing may be appended until a sync has come. The lane was asked for one."""
+        """Whether too many offsets are unsynced, so that nothing may be appended until the next sync. If so, the lane
+        is asked for a sync."""
         marks = self._sync_marks
         while marks and marks[0][0] <= self._lane.synced:
             self._synced = marks.popleft()[1]
@@ -184,9 +189,9 @@ class StreamLog:
         filter_values: Sequence[str | None] | None = None,
         route: Route | None = None,
     ) -> int:
-        """Stage messages that are alike, in as many chunks as they need. Returns the position to wait for.
+        """Stage messages that are alike, in one or more chunks. Returns the position to wait for.
 
-        The list belongs to the log. ``filter_values`` has one for each message; None when no message has one.
+        The log takes over the list. ``filter_values`` has one value for each message; None if no message has one.
         """
         assert entries
         assert not self.overdrawn
@@ -236,27 +241,27 @@ class StreamLog:
             self._ordinals.append(0)
         else:
             self._ordinals.append(self._ordinals[-1] + before.next - before.first)
-            segment.stamp_ms = max(segment.stamp_ms, before.stamp_ms)  # it may be empty; searching needs the order
+            segment.stamp_ms = max(segment.stamp_ms, before.stamp_ms)  # searching needs the order
         self._segments.append(segment)
         self._firsts.append(segment.first)
         self._file_bytes += segment.end
 
     def commit(self, *, synced: bool) -> None:
-        """Readers may see what the lane has written, or (``synced``) synced, by now."""
+        """Let readers see all messages that the lane has written, or synced if ``synced``, by now."""
         staged = self._staged
         position = self._lane.synced if synced else self._lane.written
         while staged and staged[0].position <= position:
             chunk = staged.popleft()
             chunk.segment.readable = chunk.end
             self._last_chunk = chunk.first
-            self.committed = max(self.committed, chunk.next)  # retention may have been quicker
+            self.committed = max(self.committed, chunk.next)  # retention may have removed it already
 
     # --- reading
 
     def chunk(self, offset: int, hint: int) -> Chunk | None:
-        """The committed chunk with this offset, or the first behind it; None where there is none.
+        """Return the committed chunk with this offset, or the first one after it; None if there is none.
 
-        ``hint`` is the first offset of the chunk that the reader had last.
+        ``hint`` is the first offset of the chunk that the reader read last.
         """
         offset = max(offset, self.first)
         if offset >= self.committed:
@@ -278,7 +283,7 @@ class StreamLog:
             while position < segment.readable:
                 chunks, position = self._reader.block(segment, position)
                 wanted = [chunk for chunk in chunks if chunk.next > offset]
-                for chunk in reversed(wanted):  # the first one is wanted next
+                for chunk in reversed(wanted):  # the first one is needed next
                     self._cache.put(self._folder, chunk)
                 if wanted:
                     self._note_reading((segment.first, wanted[-1].next), position)
@@ -286,13 +291,13 @@ class StreamLog:
         return None
 
     def _note_reading(self, place: tuple[int, int], position: int) -> None:
-        """Somebody has read so far in a segment, and will go on there."""
+        """Remember the position in a segment at which a reader will continue."""
         self._read_up_to[place] = position
         if len(self._read_up_to) > READINGS_MAX:
             del self._read_up_to[next(iter(self._read_up_to))]
 
     def offset_at(self, stamp_ms: int) -> int:
-        """First offset of the first chunk not before this time; ``committed`` where there is none."""
+        """Return the first offset of the first chunk not before this time; ``committed`` if there is none."""
         begin = bisect_left(self._segments, stamp_ms, key=lambda segment: segment.stamp_ms)
         for at in range(begin, len(self._segments)):
             segment = self._segments[at]
@@ -320,7 +325,7 @@ class StreamLog:
         return segment.index
 
     def _keep_index(self, segment: Segment) -> None:
-        """The index was used: forget the one that was not for longest, when there are too many."""
+        """Note that an index was used, and drop the least recently used one if there are too many."""
         if segment is self._segments[-1]:
             return
         self._indexed.pop(segment, None)
@@ -333,11 +338,11 @@ class StreamLog:
     # --- leaving
 
     def exceeds(self, kept: Kept) -> bool:
-        """True when it holds too many bytes, and not all of them are in the newest segment."""
+        """Return whether the log has too many bytes and more than one segment."""
         return kept.file_bytes is not None and self._file_bytes > kept.file_bytes and len(self._segments) > 1
 
     def retain(self, kept: Kept, now_ms: int) -> int:
-        """Drop whole segments, oldest first, that are too old or too much. Returns how many."""
+        """Remove segments, oldest first, that are too old or exceed the size. Returns how many were removed."""
         dropped = 0
         while len(self._segments) > 1:
             oldest = self._segments[0]
@@ -353,16 +358,16 @@ class StreamLog:
         return dropped
 
     def delete(self) -> None:
-        """The stream is gone, and everything of it on disk. The log may not be used any more."""
+        """Remove a deleted stream from disk. The log must not be used afterwards."""
         self._cache.forget(self._folder)
         self._lane.remove_folder(self._folder)
 
     # --- a start
 
     def recover(self, *, intact: bool) -> None:
-        """Take up what is on disk, before anything is appended. Blocks; raises StoreFailure.
+        """Load the segments on disk, before anything is appended. Blocks; raises StoreFailure.
 
-        ``intact``: nothing that was written can have been lost since (a clean stop, or the same boot of the machine).
+        ``intact``: no written record can have been lost since (a clean stop, or the same boot of the machine).
         """
         assert not self._segments
         assert not self.next
@@ -383,7 +388,7 @@ class StreamLog:
         for segment in self._segments[:-1]:
             self._prove(segment, intact=intact)
         if not intact:
-            # What was found stays found: else a second stop, with a power cut, could end below what is given now.
+            # Without this sync a power cut could later remove records that the leap below counts on.
             self._sync([segment.path for segment in found])
             self._leap(generation)
         self._synced = self.next
@@ -394,10 +399,10 @@ class StreamLog:
         self._last_chunk = last_chunk or 0
 
     def _prove(self, segment: Segment, *, intact: bool) -> None:
-        """Have the marks name all of a sealed segment that is sound. What a crash has torn stays torn to later starts.
+        """Let the marks name the sound part of a sealed segment. Later starts still treat a torn part as torn.
 
-        To know what is sound, it is read: after a crash while it was the newest, or when a power cut has brought it
-        back. From before there were marks of files it is taken as it is."""
+        The segment is read to find its sound part after a crash while it was the newest, or after a power cut has
+        restored it. A segment from before there were marks of files is taken as it is."""
         lane = self._lane
         known = lane.marks.proven(segment.path)
         if segment.end <= known or (intact and known >= 0):
@@ -408,21 +413,22 @@ class StreamLog:
         lane.prove(segment.path, end)
 
     def _leap(self, generation: int) -> None:
-        """Go on above all that may have been given out since the newest record, of this generation, was written.
+        """Continue above all offsets that may have been used since the newest record, which is of this generation, was
+        written.
 
-        A segment is begun at once, so that a clean stop leaves word of the leap even if nothing was appended.
+        A segment is begun at once, so that the leap is on disk after a clean stop even if nothing was appended.
         """
         self.next += LEAP * max(1, self._lane.generation - generation)
         segments = self._segments
         empties = []
-        while segments and segments[-1].next == segments[-1].first:  # a leap that led nowhere, or all of it was torn
+        while segments and segments[-1].next == segments[-1].first:  # an empty segment of a leap, or all of it was torn
             if len(segments) > 1:
                 self._index(len(segments) - 2)
             empties.append(segments.pop())
             del self._firsts[-1], self._ordinals[-1]
             self._file_bytes -= empties[-1].end
         self._roll(self.next)
-        for empty in empties:  # when the new one is synced: what a crash has torn before them is never newest again
+        for empty in empties:  # after the new one is synced, so that a torn one is never the newest again
             self._lane.remove(empty.path)
 
     def _sync(self, paths: Sequence[str]) -> None:
@@ -438,7 +444,7 @@ class StreamLog:
 
 
 def _pieces(entries: list[bytes]) -> list[tuple[int, int]]:
-    """Where to cut messages into chunks."""
+    """Return start and stop of each chunk's messages."""
     total = len(entries)
     if total <= MESSAGES_MAX and sum(map(len, entries)) <= BODY_BYTES_MAX:
         return [(0, total)]

@@ -1,17 +1,17 @@
-"""A segment of a stream: one append-only file, what is known of it in memory, and how it is read.
+"""A segment of a stream: one append-only file, its description in memory, and its reader.
 
-A segment's file is named after its first offset and begins with a record of its own, the *head*. The head describes
-the segment before it: where that one ended, and a sparse index of its chunks. So whoever has sealed a segment never
-writes to it again, and a start reads one record of each segment instead of all of them; only the newest, which nobody
-has described yet, is read as a whole.
+A segment's file is named after its first offset and begins with a special record, the *head*. The head describes the
+previous segment: its end, and a sparse index of its chunks. So a sealed segment is never written to again, and a start
+reads one record of each segment instead of all. Only the newest segment, which no head describes yet, is read as a
+whole.
 
 The payload of a head, little-endian::
 
     tag u8 = 0 | zeros | first offset u64 | entries u32
-    of the segment before: first offset, last offset, stamp_ms of its last chunk, each u64 (all 0 when there is none)
+    of the segment before: first offset, last offset, stamp_ms of its last chunk, each u64 (all 0 if none)
     its index: offsets, positions, stamps_ms, each u64 times entries
 
-A damaged record costs its messages and no others: it is passed over, counted, and told.
+Only the messages of a damaged record are lost: it is skipped, counted and reported.
 """
 
 from array import array
@@ -30,15 +30,16 @@ HEAD_TAG = 0
 _HEAD = Struct("<B3xQIQQQ")
 
 BLOCK_BYTES = 128 * 1024
-"""One read: half of a full chunk, which is then read as a whole, or 1500 chunks of one message, which take some ms."""
+"""The bytes of one read: half of a full chunk, which is then read as a whole, or 1500 chunks of one message, which take
+some ms."""
 INDEX_STEP_BYTES = 32 * 1024
-"""At least so far apart are the chunks of a sparse index: searching reads a quarter of a block in vain at most."""
+"""The smallest distance of chunks in a sparse index. So a search reads at most a quarter of a block in vain."""
 INDEX_ENTRIES_MAX = 4096
 """96 KiB; segments of more than 128 MiB have larger steps."""
 
 
 class SparseIndex:
-    """Some chunks of a segment: offset, position in the file and time of each, ascending."""
+    """A sparse index of a segment: offset, position in the file and time of some chunks, ascending."""
 
     __slots__ = ("_offsets", "_positions", "_stamps", "_step")
 
@@ -52,30 +53,30 @@ class SparseIndex:
         return len(self._offsets)
 
     def note(self, chunk: Chunk, position: int) -> None:
-        """A chunk behind all others; it is entered when it is far enough from the last entry."""
+        """Add the next chunk if it is far enough from the last entry."""
         if not self._positions or position - self._positions[-1] >= self._step:
             self._offsets.append(chunk.first)
             self._positions.append(position)
             self._stamps.append(chunk.stamp_ms)
 
     def position_of(self, offset: int) -> int:
-        """Where to begin to look for an offset; 0 before the first entry."""
+        """Return the position from which to search for an offset; 0 if it is before the first entry."""
         at = bisect_right(self._offsets, offset) - 1
         return self._positions[at] if at >= 0 else 0
 
     def position_at(self, stamp_ms: int) -> int:
-        """Where to begin to look for the first chunk not before a time."""
+        """Return the position from which to search for the first chunk not before a time."""
         at = bisect_left(self._stamps, stamp_ms) - 1
         return self._positions[at] if at >= 0 else 0
 
     def encode(self) -> list[bytes]:
-        """For the head of the next segment."""
+        """Encode the index for the head of the next segment."""
         count = len(self)
         return [Struct(f"<{count}Q").pack(*column) for column in (self._offsets, self._positions, self._stamps)]
 
     @classmethod
     def decode(cls, payload: bytes, at: int, count: int) -> "SparseIndex":
-        """Of a segment that nothing is appended to any more."""
+        """Decode the index of a sealed segment."""
         index = cls(0)
         columns = Struct(f"<{3 * count}Q").unpack_from(payload, at)
         index._offsets = array("Q", columns[:count])
@@ -85,17 +86,17 @@ class SparseIndex:
 
 
 class Head(NamedTuple):
-    """What the first record of a segment says of the one before it."""
+    """The description of the previous segment in the first record of a segment."""
 
     before_first: int
     before_last: int
     before_stamp_ms: int
     before_index: SparseIndex
-    """Of the segment before."""
+    """The sparse index of the previous segment."""
 
 
 class Segment:
-    """What is known of a segment without reading it."""
+    """The description of a segment in memory."""
 
     __slots__ = ("end", "first", "index", "next", "path", "readable", "stamp_ms")
 
@@ -103,18 +104,18 @@ class Segment:
         self.path = f"{folder}/{first:020}.seg"
         self.first = first
         self.next = first
-        """The offset behind its last message; ``first`` while it is empty."""
+        """The offset after its last message; ``first`` while it is empty."""
         self.stamp_ms = 0
-        """Of its last chunk."""
+        """The time of its last chunk, in milliseconds since the epoch."""
         self.end = 0
-        """Bytes of the file, with what is staged."""
+        """Bytes of the file, with staged records."""
         self.readable = 0
         """Bytes of the file that readers may see: whole records."""
         self.index: SparseIndex | None = None
-        """None until somebody searches, where the segment is not the newest."""
+        """None if the segment is not the newest and was not searched."""
 
     def appended(self, chunk: Chunk, size: int) -> None:
-        """A chunk was staged, or found, at the end, in a record of so many bytes."""
+        """Note a chunk that was staged or found at the end, in a record of ``size`` bytes."""
         assert self.index is not None
         self.index.note(chunk, self.end)
         self.end += size
@@ -123,18 +124,18 @@ class Segment:
 
 
 class Tail(NamedTuple):
-    """What reading a whole segment tells besides."""
+    """Further results of reading a whole segment."""
 
     generation: int
-    """The newest start of the store that wrote to it; 0 where nothing of it is sound."""
+    """The generation of the newest start that wrote to it; 0 if no record is sound."""
     last_chunk: int | None
-    """First offset of its last chunk."""
+    """The first offset of its last chunk; None without chunks."""
     sound_end: int
-    """Where the first damage begins; the end of the file where there is none."""
+    """The offset of the first damage; the end of the file if there is none."""
 
 
 class Damage(NamedTuple):
-    """Bytes of a segment that are not what was written."""
+    """Damaged bytes of a segment."""
 
     path: str
     damaged: Damaged
@@ -145,7 +146,7 @@ class Damage(NamedTuple):
 
 
 def head_payload(first: int, before: Segment | None) -> list[bytes]:
-    """The payload of the record that begins a segment."""
+    """Encode the payload of a segment's head."""
     if before is None or before.index is None:
         return [_HEAD.pack(HEAD_TAG, first, 0, 0, 0, 0)]
     fixed = _HEAD.pack(HEAD_TAG, first, len(before.index), before.first, before.next - 1, before.stamp_ms)
@@ -153,24 +154,24 @@ def head_payload(first: int, before: Segment | None) -> list[bytes]:
 
 
 class SegmentReader:
-    """Reads segments of one stream, short reads in the loop. Keeps what it finds damaged, and nothing else."""
+    """Reads segments of one stream, with short reads in the event loop. It keeps no data but the damage found."""
 
     __slots__ = ("_disk", "_known", "_tell", "damage", "damaged")
 
     DAMAGE_KEPT_MAX = 16
 
     def __init__(self, disk: Disk, damaged: Callable[[Damage], None] = lambda damage: None) -> None:
-        """``damaged`` is told of each piece of damage, once, as long as it is kept in ``damage``."""
+        """``damaged`` is called once for each damage that is added to ``damage``."""
         self._disk = disk
         self._tell = damaged
         self._known = Known()
         self.damaged = 0
-        """How often something damaged was met, once more for each reader."""
+        """How often damage was found; each reader of the same damage counts again."""
         self.damage: list[Damage] = []
-        """The first of them."""
+        """The first ``DAMAGE_KEPT_MAX`` different ones."""
 
     def head(self, path: str) -> Head | None:
-        """The head of a segment; None when it is not sound."""
+        """Read the head of a segment; None if it is damaged."""
         found = next(scan(self._reader(path), self.size(path)), None)
         if not isinstance(found, Found) or found.payload[0] != HEAD_TAG:
             return None
@@ -179,14 +180,15 @@ class SegmentReader:
         return Head(before_first, before_last, before_stamp_ms, index)
 
     def size(self, path: str) -> int:
-        """Bytes of the file. Raises StoreFailure."""
+        """Return the bytes of the file. Raises StoreFailure."""
         try:
             return self._disk.size(path)
         except OSError as error:
             raise StoreFailure("read", path, error) from error
 
     def sealed(self, segment: Segment, follower: str) -> None:
-        """Learn where a segment ends from the head of the next one; from itself, where that head does not tell."""
+        """Fill in a sealed segment from the head of the next one, or by reading the segment if that head does not
+        describe it."""
         head = self.head(follower)
         if head is None or head.before_first != segment.first:
             self.find(segment)
@@ -197,7 +199,7 @@ class SegmentReader:
         segment.end = segment.readable = self.size(segment.path)
 
     def find(self, segment: Segment) -> Tail:
-        """Read the whole segment and learn all of it: the newest one at a start, or one that no head tells of."""
+        """Fill in a segment by reading all of it: the newest one at a start, or one that no head describes."""
         size = self.size(segment.path)
         segment.index = SparseIndex(size)
         segment.next = segment.first
@@ -219,9 +221,9 @@ class SegmentReader:
         return Tail(generation, last_chunk, sound_end)
 
     def block(self, segment: Segment, start: int) -> tuple[list[Chunk], int]:
-        """The chunks of one read from ``start``, where a record begins, and where the next read begins.
+        """Return the chunks of one read from ``start``, where a record begins, and the position of the next read.
 
-        There may be none of them, where everything in reach is damaged.
+        There are no chunks if all records in the read are damaged.
         """
         assert start < segment.readable
         reach = BLOCK_BYTES
@@ -233,7 +235,7 @@ class SegmentReader:
             for found in scan(self._reader(segment.path), stop, start):
                 if isinstance(found, Damaged):
                     if found.end == stop < segment.readable:
-                        cut = found  # by the end of this read, as far as anybody can tell
+                        cut = found  # probably by the end of this read
                         break
                     self._note(Damage(segment.path, found))
                 elif found.payload[0] == CHUNK_TAG:
@@ -241,7 +243,7 @@ class SegmentReader:
                 end = found.end
             if cut is None or end > start:
                 if end < segment.readable:
-                    self._disk.will_need(segment.path, end, BLOCK_BYTES)  # who reads on finds it in the system's cache
+                    self._disk.will_need(segment.path, end, BLOCK_BYTES)  # the next read finds it in the cache
                 return chunks, end
             reach = max(2 * reach, record_bytes(cut.header.payload_bytes) if cut.header is not None else 0)
 

@@ -1,7 +1,7 @@
-"""What Spark calls: the data source ``amqp10`` and its readers. It translates, and decides nothing.
+"""The data source ``amqp10`` and its readers, as Spark calls them. This module translates and makes no decisions.
 
 One object of a reader lives in the driver's planner process for as long as a query runs. Others are made elsewhere, and
-copies of them travel to tasks, so nothing here connects before it is asked for something.
+copies of them travel to tasks, so nothing here connects before a method needs the connection.
 """
 
 from collections.abc import Iterator, Sequence
@@ -70,11 +70,11 @@ SPARK_SCHEMA = StructType(
         StructField("annotations", _TEXTS),
     ]
 )
-"""The columns of a source; ``includeHeaders`` false leaves the last two out."""
+"""The columns of a source. With ``includeHeaders`` false the last two are left out."""
 
 
 class Range(InputPartition):
-    """A range of offsets, on its way to a task."""
+    """A range of offsets, sent to a task."""
 
     def __init__(self, wanted: OffsetRange) -> None:
         super().__init__(tuple(wanted))
@@ -82,11 +82,11 @@ class Range(InputPartition):
 
 
 class Amqp10DataSource(DataSource):
-    """``format("amqp10")``."""
+    """The data source behind ``format("amqp10")``."""
 
     @classmethod
     def name(cls) -> str:
-        """What ``format`` is called with."""
+        """The name for ``format``."""
         return "amqp10"
 
     @cached_property
@@ -102,11 +102,11 @@ class Amqp10DataSource(DataSource):
         return StructType(list(kept))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A batch query."""
+        """A reader for a batch query."""
         return BatchReader(self._for_reading(schema), to_arrow_schema(schema, timezone="UTC"))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """A streaming query of streams; one of queues has a simple reader, which fetches in the driver."""
+        """A reader for a streaming query of streams. Queues have a simple reader, which fetches in the driver."""
         options = self._for_reading(schema)
         if options.mode == "queue":
             raise PySparkNotImplementedError(
@@ -123,7 +123,7 @@ class Amqp10DataSource(DataSource):
         return StreamSink(sink_options(self.options, schema, overwrite=overwrite))
 
     def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:
-        """A streaming query of queues."""
+        """A reader for a streaming query of queues."""
         return QueueReader(self._for_reading(schema), to_arrow_schema(schema, timezone="UTC"))
 
     def _for_reading(self, schema: StructType) -> SourceOptions:
@@ -149,7 +149,7 @@ class BatchReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The tasks."""
+        """The ranges for the tasks."""
         source = StreamSource(self._options)
         try:
             start, end = source.range()
@@ -174,15 +174,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return StreamSource(self._options)
 
     def initialOffset(self) -> Json:
-        """Where a query without a checkpoint begins."""
+        """The offset at which a query without a checkpoint begins."""
         return self._source.first()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """``maxRowsPerTrigger``; ``maxBytesPerTrigger`` is applied besides."""
+        """``maxRowsPerTrigger``; ``maxBytesPerTrigger`` is applied in addition."""
         return ReadMaxRows(self._options.rows_max)
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
-        """Where the next micro-batch ends."""
+        """The offset at which the next micro-batch ends."""
         options = self._options
         match limit:
             case ReadAllAvailable():
@@ -194,15 +194,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._source.latest(start, options.rows_max, options.bytes_max)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Nothing that comes from now on belongs to this run."""
+        """Stop this run at the present ends of the streams."""
         self._source.stop_at_end()
 
     def reportLatestOffset(self) -> Json:
-        """Where the streams end, with the lag: ``sources[].latestOffset`` in the progress of a query."""
+        """The present ends of the streams, with the lag: ``sources[].latestOffset`` in the progress of a query."""
         return self._source.lag()
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
-        """The tasks of a micro-batch."""
+        """The ranges for the tasks of a micro-batch."""
         return [Range(one) for one in self._source.ranges(start, end)]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
@@ -210,10 +210,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _read(self._options, partition, self._schema)
 
     def commit(self, end: Json) -> None:
-        """Nothing is taken from a stream."""
+        """Do nothing: reading removes no message from a stream."""
 
     def stop(self) -> None:
-        """The query ends."""
+        """Close the connection at the end of the query."""
         self._source.close()
 
 
@@ -229,28 +229,28 @@ class QueueReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         return QueueSource(self._options, self._schema)
 
     def initialOffset(self) -> Json:
-        """Where a query without a checkpoint begins."""
+        """The offset at which a query without a checkpoint begins."""
         return self._source.first()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Nothing that comes from now on belongs to this run."""
+        """Stop this run after the messages that the queues hold now."""
         self._source.stop_at_end()
 
     def read(self, start: Json) -> "tuple[Iterator[pa.RecordBatch], Json]":
-        """The next micro-batch; Spark wants an iterator that it can copy."""
+        """The next micro-batch; Spark needs an iterator that it can copy."""
         batches, end = self._source.fetch(start)
         return iter(batches), end
 
     def readBetweenOffsets(self, start: Json, end: Json) -> "Iterator[pa.RecordBatch]":
-        """A micro-batch that was begun before a crash; this runs in a task."""
+        """Read a micro-batch that was begun before a crash; this runs in a task."""
         return read_again(self._options, start, end, self._schema)
 
     def commit(self, end: Json) -> None:
-        """Settle what ends there."""
+        """Settle the batches up to this offset."""
         self._source.committed(end)
 
 
 def _read(options: SourceOptions, partition: InputPartition, schema: "pa.Schema") -> "Iterator[pa.RecordBatch]":
-    if not isinstance(partition, Range):  # Spark's own, for a query without tasks
+    if not isinstance(partition, Range):  # Spark's own class, for a query without tasks
         return iter(())
     return read_range(options, partition.wanted, schema)

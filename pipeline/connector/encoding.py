@@ -1,8 +1,8 @@
-"""Arrow columns to encoded AMQP messages: a list of bytes for each section, joined row by row.
+"""Encodes Arrow columns as AMQP messages: a list of bytes for each section, joined row by row.
 
-What rows have in common is encoded once: sections that are the same in all of them, leads of short strings, headers by
-what they say. What is left for a row is to look leads up and to join, so no value goes through the generic encoder; the
-bytes are those that it would make, but for the number of the row, which always takes eight.
+Parts that rows have in common are encoded once: sections that are the same in all of them, the leads of short strings,
+and each distinct header. For each row only the lookup of leads and the join are left, so no value goes through the
+generic encoder. The bytes are those of the generic encoder, except that the number of the row always takes eight bytes.
 
 Sections of a message, in their order [3.2]: header (``durable``, ``priority``), message annotations (which row of which
 batch this is), properties, application properties, and one data section with the body.
@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from amqp10.codec import format_codes as codes
-from amqp10.codec.encode import encode_list_of, encode_map_of, encode_string, encode_symbol
-from amqp10.sections import (
+from amqp10.wire.codec import format_codes as codes
+from amqp10.wire.codec.encode import encode_list_of, encode_map_of, encode_string, encode_symbol
+from amqp10.wire.sections import (
     APPLICATION_PROPERTIES,
     DATA,
     MESSAGE_ANNOTATIONS,
@@ -29,16 +29,17 @@ from amqp10.sections import (
 from pipeline.connector.errors import BadMessage
 
 BATCH_ANNOTATION = "x-opt-spark-batch"
-"""Message annotation, a string: what is written together and in order. A task that is repeated says the same again."""
+"""Message annotation, a string: names the rows that are written together and in order. A repeated task uses it
+again."""
 ROW_ANNOTATION = "x-opt-spark-row"
-"""Message annotation, a ulong: the number of the row in that, from 0 up."""
+"""Message annotation, a ulong: the number of the row within those, from 0 up."""
 
 PROPERTY_COLUMNS = {"messageId": 0, "subject": 3, "correlationId": 5, "contentType": 6, "groupId": 10}
 """Columns that are fields of the properties section, with their places in its list [3.2.4]."""
 PRIORITY = 4
-"""Of rows that do not say [3.2.1]."""
+"""The priority of rows that name none [3.2.1]."""
 PRIORITY_MAX = 255
-"""A priority is a ubyte [3.2.1]; brokers tell fewer apart."""
+"""A priority is a ubyte [3.2.1]; brokers distinguish fewer."""
 
 _NULL = bytes((codes.NULL,))
 _ONE_BYTE = range(256)
@@ -48,10 +49,10 @@ _pack_wide = Struct(">BI").pack
 
 
 class Leads(NamedTuple):
-    """What stands before a value of variable width: its code and its size, and what is before that."""
+    """The bytes before a value of variable width: its code and size, and the constant bytes before these."""
 
     narrow: list[bytes]
-    """By size, for sizes that take one byte."""
+    """By size, for sizes in one byte."""
     before: bytes
     wide_code: int
 
@@ -79,14 +80,14 @@ class RowEncoder:
     """Encodes the rows of one partition of one write."""
 
     durable: bool
-    """Of rows that do not say."""
+    """For rows that do not say."""
     batch: str | None
-    """What the annotation says; None for no annotations."""
+    """The value of the batch annotation; None for no annotations."""
 
     def encode(self, rows: pa.RecordBatch, first_row: int) -> list[bytes]:
-        """The message of each row; ``first_row`` is the number of the first.
+        """Encode a message for each row; ``first_row`` is the number of the first.
 
-        Raises BadMessage, which names the row and the column, for what cannot be a message.
+        Raises BadMessage, which names the row and the column, for a row that cannot be a message.
         """
         names = rows.schema.names
         sections: list[Iterable[bytes]] = [self._headers(rows, first_row)]
@@ -103,7 +104,7 @@ class RowEncoder:
         return list(map(b"".join, zip(*sections, _BODY.of(bodies), bodies, strict=False)))  # repeat() has no end
 
     def _headers(self, rows: pa.RecordBatch, first_row: int) -> Iterable[bytes]:
-        """The header section of each row. Few are different, and each of those is encoded once."""
+        """The header section of each row. There are few distinct headers, and each of them is encoded once."""
         names, n = rows.schema.names, rows.num_rows
         if "durable" not in names and "priority" not in names:
             return repeat(encode_header(Header(durable=self.durable)))
@@ -125,7 +126,8 @@ class RowEncoder:
 
 
 def _annotations(batch: str, first_row: int, n: int) -> list[bytes]:
-    """They end with the number of the row, and all before that is the same for all rows."""
+    """The annotations of each row. They end with the number of the row, and the bytes before it are the same in all
+    rows."""
     batch_item = encode_symbol(BATCH_ANNOTATION), encode_string(batch)
     whole = encode_map_of((*batch_item, encode_symbol(ROW_ANNOTATION), _pack_row(codes.ULONG, 0)))
     before = _section(MESSAGE_ANNOTATIONS) + whole.removesuffix(_pack_row(codes.ULONG, 0))

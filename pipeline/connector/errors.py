@@ -1,15 +1,15 @@
-"""What can go wrong between Spark and a broker. Each says what was wanted, what stood against it, and what helps.
+"""Errors between Spark and a broker. Each text names what was wanted, what prevented it, and the remedy.
 
-Spark shows a Python error by its type and text, behind a stack, so the first line of the text has to be enough.
+Spark shows a Python error by its type and text, behind a stack, so the first line of the text must be enough.
 """
 
-from amqp10.messaging import Error
+from amqp10.wire.messaging import Error
 
 
 class ConnectorError(Exception):
-    """Something that the owner of a query has to know; one of the subclasses.
+    """An error for the owner of a query; one of the subclasses.
 
-    ``condition`` is the broker's own symbol for it, where it told one [2.8.14].
+    ``condition`` is the broker's own symbol for it, where the broker has sent one [2.8.14].
     """
 
     def __init__(self, text: str, condition: str | None = None) -> None:
@@ -22,11 +22,11 @@ class ConnectorError(Exception):
 
 
 class BadOption(ConnectorError):
-    """An option that does not exist, is missing, or has a value that it cannot have."""
+    """An option that does not exist, is missing, or has an invalid value."""
 
 
 class Unreachable(ConnectorError):
-    """Nobody answers at the address, or nobody who opens a connection in time."""
+    """No broker answers at the address, or none opens a connection in time."""
 
 
 class NotLetIn(ConnectorError):
@@ -34,11 +34,11 @@ class NotLetIn(ConnectorError):
 
 
 class ConnectionLost(ConnectorError):
-    """The connection broke or was closed; what was under way on it may or may not have happened."""
+    """The connection broke or was closed; operations under way on it may or may not have been done."""
 
 
 class LinkRefused(ConnectorError):
-    """The broker did not attach a link, or ended it: there is no such address, or it may not be used so."""
+    """The broker did not attach a link, or ended it: the address does not exist, or this use of it is not allowed."""
 
 
 class TimedOut(ConnectorError):
@@ -46,7 +46,7 @@ class TimedOut(ConnectorError):
 
 
 class RequestRefused(ConnectorError):
-    """A management request was answered with an error status, or the broker takes none."""
+    """A management request was answered with an error status, or the broker accepts no requests."""
 
 
 class BadMessage(ConnectorError):
@@ -54,7 +54,7 @@ class BadMessage(ConnectorError):
 
 
 class BadColumn(ConnectorError):
-    """A column that a sink does not know, or that has another type than it must have."""
+    """A column that a sink does not know, or that has the wrong type."""
 
 
 class MessageRefused(ConnectorError):
@@ -71,7 +71,7 @@ class DataLost(ConnectorError):
 
 
 def told(what: str, error: Error | None) -> tuple[str, str | None]:
-    """Text and condition for something that ended, with the reason that the peer gave, if it gave one."""
+    """Text and condition for a link or connection that has ended, with the peer's reason, if it gave one."""
     if error is None:
         return what, None
     return (f"{what}: {error.description}" if error.description else what), error.condition

@@ -1,8 +1,8 @@
 """The lag of running queries as Prometheus gauges.
 
-Spark lets no source in Python have metrics of its own: ``sources[].metrics`` in the progress of a query stays empty.
-But the progress has the offsets, and these carry the lag: of streams the latest one, of queues the one that a batch
-ended at. A listener in the driver reads it there, after each micro-batch.
+Spark allows no metrics of its own to a source in Python: ``sources[].metrics`` in the progress of a query stays empty.
+But the progress has the offsets, and these carry the lag: for streams in the latest offset, for queues in the offset at
+which a batch ended. A listener in the driver reads it there after each micro-batch.
 
 Bound: one value of each gauge for each source of a running query. A query that ended has none.
 """
@@ -23,13 +23,13 @@ from pyspark.sql.streaming.listener import (
 from pipeline.connector.offsets import VERSION
 
 LABELS: Final = ("query", "addresses")
-"""The name of a query, or its id when it has none; and what the source reads, with commas between."""
+"""The name of a query, or its id when it has none; and the addresses that the source reads, separated by commas."""
 GAUGES: Final = {
     "rows": ("amqp10_source_lag_rows", "Messages that the query has not read yet"),
     "bytes": ("amqp10_source_lag_bytes", "Bytes of the messages that the query has not read yet"),
     "seconds": ("amqp10_source_lag_seconds", "How long the oldest message that the query has not read yet has waited"),
 }
-"""What the offsets call it, the name of its gauge, and its help text."""
+"""For each key in the offsets: the name of its gauge, and its help text."""
 
 
 class SourceLag(NamedTuple):
@@ -37,11 +37,11 @@ class SourceLag(NamedTuple):
 
     addresses: str
     values: Mapping[str, float | None]
-    """By the keys of :data:`GAUGES`; None: the broker does not say."""
+    """By the keys of :data:`GAUGES`; None where the broker does not report the value."""
 
 
 def lags_of(progress: StreamingQueryProgress) -> Iterator[SourceLag]:
-    """Of the sources that are ours; others, and those that have not read anything yet, are left out."""
+    """The lags of our own sources; other sources, and those that have not read anything yet, are left out."""
     for source in progress.sources:
         for text in (source.latestOffset, source.endOffset):
             lag = _lag_in(text)
@@ -53,7 +53,7 @@ def lags_of(progress: StreamingQueryProgress) -> Iterator[SourceLag]:
 def _lag_in(text: str | None) -> SourceLag | None:
     try:
         offset = json.loads(text or "null")
-    except ValueError:  # another source's offset: they need not be JSON
+    except ValueError:  # the offset of another source, which need not be JSON
         return None
     if not isinstance(offset, dict) or offset.get("amqp10") != VERSION or not isinstance(offset.get("lag"), dict):
         return None
@@ -61,19 +61,19 @@ def _lag_in(text: str | None) -> SourceLag | None:
 
 
 class LagGauges(StreamingQueryListener):
-    """Sets the gauges: ``spark.streams.addListener(LagGauges())``. Whoever adds it also serves the registry."""
+    """Sets the gauges: ``spark.streams.addListener(LagGauges())``. The caller also has to serve the registry."""
 
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
         """Raises ValueError when the registry has these gauges already."""
         self._gauges = {key: Gauge(name, text, LABELS, registry=registry) for key, (name, text) in GAUGES.items()}
         self._sources: dict[str, set[tuple[str, str]]] = {}
-        """Labels in use, by the run of a query."""
+        """The labels in use, by the run of a query."""
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing is known yet."""
+        """Do nothing: no lag is known yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """A micro-batch has ended, or the query has waited for a while."""
+        """Set the gauges, after a micro-batch or after the query has waited for a while."""
         progress = event.progress
         for lag in lags_of(progress):
             labels = (progress.name or str(progress.id), lag.addresses)
@@ -83,7 +83,7 @@ class LagGauges(StreamingQueryListener):
                 gauge.labels(*labels).set(float("nan") if value is None else value)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """The query is over; its lag says nothing any more."""
+        """Remove the gauges of a query that has ended."""
         for labels in self._sources.pop(str(event.runId), ()):
             for gauge in self._gauges.values():
                 gauge.remove(*labels)

@@ -1,11 +1,11 @@
 """Links of a blocking connection: one that receives by link credit and drain, one that sends and waits for outcomes.
 
-Receiving. Link credit is the bound of a batch: :meth:`ReceivingLink.fetch` grants exactly so many, with drain, and ends
+Receiving. Link credit bounds a batch: :meth:`ReceivingLink.fetch` grants exactly so many messages, with drain, and ends
 when they have come or the broker has given the rest back; the link credit is 0 before and after it [2.6.7].
 :meth:`ReceivingLink.stream` keeps link credit topped up instead, for a reader that knows where to stop.
 
 Sending. Messages go out in runs as link credit allows. Their numbers count up from 0 over the life of the link, and
-what became of them comes as ranges of numbers, never one by one.
+their outcomes come as ranges of numbers, never one by one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,22 +13,22 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from amqp10.errors import ErrorCondition, LinkFault
-from amqp10.events import CreditReceived, DeliveriesReceived, DeliveriesSettled, SenderFlowReceived
-from amqp10.link_credit import ReceiverCredit
-from amqp10.messaging import ACCEPTED, Accepted, DeliveryState, Error, Outcome, Source, Target
-from amqp10.performatives import Attach
-from amqp10.receiver_link import MIXED, SETTLED, ReceiverLink
-from amqp10.sender_link import SenderLink
-from amqp10.types import plain
+from amqp10.flow.link_credit import ReceiverCredit
+from amqp10.protocol.events import CreditReceived, DeliveriesReceived, DeliveriesSettled, SenderFlowReceived
+from amqp10.protocol.receiver_link import MIXED, SETTLED, ReceiverLink
+from amqp10.protocol.sender_link import SenderLink
+from amqp10.wire.messaging import ACCEPTED, Accepted, DeliveryState, Error, Outcome, Source, Target
+from amqp10.wire.performatives import Attach
+from amqp10.wire.types import plain
 from pipeline.connector.errors import BadMessage, ConnectionLost, ConnectorError, LinkRefused, TimedOut, told
 from pipeline.connector.wire import BlockingConnection, gone
 
 RUN_MESSAGES_MAX = 4096
-"""Handed to the engine at once: what one write may hold, and as many as one incoming run."""
+"""Messages passed to the engine at once: what one write may hold, and as many as one incoming run."""
 UNSETTLED = 0
 """snd-settle-mode: every delivery is sent unsettled [2.8.2]."""
 UNSETTLED_MAX = 20_000
-"""Messages of one sender whose outcome is open; the next one waits, whatever link credit there is."""
+"""The most messages of one sender without an outcome; further ones wait, whatever link credit there is."""
 REFUSALS = frozenset(
     (
         ErrorCondition.NOT_FOUND,
@@ -39,21 +39,21 @@ REFUSALS = frozenset(
         ErrorCondition.PRECONDITION_FAILED,
     )
 )
-"""RabbitMQ answers an attach that it does not want by ending the session. With one of these it would do so again."""
+"""Conditions with which RabbitMQ ends the session when it refuses an attach. With one of these it would do so again."""
 IDENTITY_PROPERTY = "headgate:queue-identity"
-"""Of an attach: the identity of the queue's declaration. Headgate tells it, other brokers do not."""
+"""Property of an attach: the identity of the queue's declaration. Headgate sends it, other brokers do not."""
 REASON_PROPERTY = "headgate:reason"
-"""Of a flow: why the sender waits; null when it need not wait any more. Headgate tells it, other brokers do not."""
+"""Property of a flow: why the sender waits; null when it need not wait any more. Only Headgate sends it."""
 
 
 class Deliveries(NamedTuple):
     """A run: messages with consecutive delivery-ids, whole and encoded, in order."""
 
     first: int
-    """Extended delivery-id of the first; the others count up."""
+    """Extended delivery-id of the first message; the others count up from it."""
     entries: list[bytes]
     settled: bool
-    """They came settled: there is no outcome to give."""
+    """Whether they came settled: then they get no outcome."""
 
     @property
     def last(self) -> int:
@@ -62,20 +62,20 @@ class Deliveries(NamedTuple):
 
 
 class ReceivingLink:
-    """A receiver from one address. Made by :meth:`open`."""
+    """A receiver for one address. Made by :meth:`open`."""
 
     def __init__(self, connection: BlockingConnection, address: str, link: ReceiverLink) -> None:
         self.address = address
         self.answer: Attach | None = None
-        """The broker's attach: its source has the filters in force, its properties what the broker tells."""
+        """The broker's attach: its source has the filters in force, and it has the broker's link properties."""
         self._connection = connection
         self._link = link
         self._failure: ConnectorError | None = None
         self._arrived: list[Deliveries] = []
         self._keep_at = 0
-        """While streaming: the link credit is set to this when half of it is used."""
+        """While streaming: the link credit, which is set to this again when half of it is used."""
         self._to_come = 0
-        """While streaming: how many messages are still wanted."""
+        """While streaming: how many more messages are wanted."""
         self._echoes = 0
         self._available: int | None = None
 
@@ -90,9 +90,9 @@ class ReceivingLink:
         settled: bool = False,
         properties: Mapping[str, object] | None = None,
     ) -> "ReceivingLink":
-        """Attach, with link credit 0. ``settled``: messages are to come settled. ``filters`` are described values.
+        """Attach, with link credit 0. ``settled``: messages shall come settled. ``filters`` are described values.
 
-        Raises LinkRefused with the broker's reason, TimedOut, and what the connection raises.
+        Raises LinkRefused with the broker's reason, TimedOut, and the connection's errors.
         """
         with connection.lock:
             link = connection.session.new_receiver(name or connection.new_link_name())
@@ -112,10 +112,11 @@ class ReceivingLink:
     # --- batches ---------------------------------------------------------------------------------------------------
 
     def fetch(self, link_credit: int, *, within_s: float) -> list[Deliveries]:
-        """What is there now, at most ``link_credit`` messages: link credit with drain [2.6.7]. It is 0 afterwards.
+        """Return the messages that are there now, at most ``link_credit``, by link credit with drain [2.6.7]. It is 0
+        afterwards.
 
-        A broker that does not answer the drain in time keeps what came; its link credit is taken back. Raises TimedOut
-        when it does not answer that either.
+        Where the broker does not answer the drain in time, the messages so far are returned, and the link credit is
+        taken back. Raises TimedOut when it does not answer that either.
         """
         link = self._link
         with self._connection.lock:
@@ -132,13 +133,13 @@ class ReceivingLink:
         return self._link.credit.link_credit == 0 or self._failure is not None
 
     def _take_back(self, within_s: float) -> None:
-        """Set link credit to 0, and wait until nothing is on its way any more."""
+        """Set link credit to 0, and wait until no message is on its way any more."""
         echoes = self._echoes
         self._link.grant(0, echo=True)
         self._wait(lambda: self._echoes > echoes, within_s, "the answer to a drain, and to taking link credit back")
 
     def ready(self) -> int | None:
-        """How many messages the broker would send now: its ``available`` [2.6.7]. None: it does not say."""
+        """How many messages the broker would send now: its ``available`` [2.6.7]. None when it does not say."""
         with self._connection.lock:
             self.sync()
             return self._available
@@ -153,7 +154,7 @@ class ReceivingLink:
             self._link.grant(min(link_credit, messages))
 
     def arrived(self, *, within_s: float) -> list[Deliveries]:
-        """The runs that have come; waits for the first. Nothing when the time is over."""
+        """Return the runs that have come, after waiting for the first. Empty when the time is over."""
         with self._connection.lock:
             self._connection.moved_until(lambda: bool(self._arrived) or self._failure is not None, within_s=within_s)
             if not self._arrived:
@@ -163,7 +164,7 @@ class ReceivingLink:
     # --- outcomes --------------------------------------------------------------------------------------------------
 
     def settle(self, first: int, last: int, outcome: Outcome = ACCEPTED) -> None:
-        """Give deliveries (extended ids, both inclusive) their outcome. It goes out with the next :meth:`sync`."""
+        """Give deliveries (extended ids, both inclusive) their outcome. It is sent with the next :meth:`sync`."""
         with self._connection.lock:
             self._check()
             self._link.settle(first, last, outcome)
@@ -171,7 +172,7 @@ class ReceivingLink:
             session.connection.flush_later(session)
 
     def sync(self, *, within_s: float | None = None) -> None:
-        """A round trip: the broker has taken everything that was sent before, outcomes too."""
+        """Make a round trip. After it the broker has processed everything that was sent before, outcomes too."""
         with self._connection.lock:
             self._check()
             echoes = self._echoes
@@ -180,20 +181,21 @@ class ReceivingLink:
 
     @property
     def queue_identity(self) -> str | None:
-        """What tells the queue from others that had or will have its name; None: the broker does not say."""
+        """The identity that tells the queue from earlier and later ones of its name; None when the broker does not send
+        it."""
         identity = None if self.answer is None else (self.answer.properties or {}).get(IDENTITY_PROPERTY)
         return identity if isinstance(identity, str) else None
 
     @property
     def attached(self) -> bool:
-        """Neither the link nor the connection is over."""
+        """Whether the link is attached and the connection open."""
         return self._failure is None and self._connection.failure is None
 
     def close(self) -> None:
-        """Detach for good, and wait for the answer. What has no outcome goes back to where it came from."""
+        """Detach for good, and wait for the answer. Deliveries without an outcome return to their queue."""
         _close(self._connection, self._link)
 
-    # --- the connection's side -------------------------------------------------------------------------------------
+    # --- calls of the connection -----------------------------------------------------------------------------------
 
     def attach_answered(self, attach: Attach) -> None:
         """See :class:`pipeline.connector.wire.LinkUser`."""
@@ -253,7 +255,7 @@ class ReceivingLink:
 
 
 class OutcomeRange(NamedTuple):
-    """What became of messages with numbers ``first`` to ``last``, both inclusive."""
+    """The outcome of the messages with numbers ``first`` to ``last``, both inclusive."""
 
     first: int
     last: int
@@ -262,29 +264,29 @@ class OutcomeRange(NamedTuple):
 
 
 class SendingLink:
-    """A sender to one address. Made by :meth:`open`."""
+    """A sender for one address. Made by :meth:`open`."""
 
     def __init__(
         self, connection: BlockingConnection, address: str | None, link: SenderLink, unsettled_max: int
     ) -> None:
         self.address = address
-        """None for the anonymous terminus: then each message says in its ``to`` where it goes."""
+        """None for the anonymous terminus: then each message names its target in ``to``."""
         self.answer: Attach | None = None
-        """The broker's attach; ``max_message_size`` among it."""
+        """The broker's attach, with ``max_message_size`` among its fields."""
         self.sent = 0
-        """Messages handed over; the number of the next one."""
+        """Messages passed to :meth:`send`; also the number of the next one."""
         self.accepted = 0
         """Messages that the broker has accepted."""
         self.waiting_reason: str | None = None
-        """Why the broker makes this link wait, if it says so."""
+        """Why the broker makes this link wait, if it has told us."""
         self._connection = connection
         self._link = link
         self._unsettled_max = unsettled_max
         self._failure: ConnectorError | None = None
         self._open = 0
-        """Messages whose outcome has not come."""
+        """Messages without an outcome yet."""
         self._others: list[OutcomeRange] = []
-        """Outcomes other than accepted that nobody has taken."""
+        """Outcomes other than accepted that were not returned to the caller yet."""
 
     @classmethod
     def open(
@@ -297,9 +299,11 @@ class SendingLink:
         settled: bool = False,
         unsettled_max: int = UNSETTLED_MAX,
     ) -> "SendingLink":
-        """Attach. At most ``unsettled_max`` messages are on their way without an outcome; ``settled``: none gets one.
+        """Attach. At most ``unsettled_max`` messages are on their way without an outcome; with ``settled`` none gets
+        one.
 
-        Raises LinkRefused with the broker's reason, TimedOut, and what the connection raises."""
+        Raises LinkRefused with the broker's reason, TimedOut, and the connection's errors.
+        """
         with connection.lock:
             link = connection.session.new_sender(name or connection.new_link_name())
             sending = cls(connection, address, link, unsettled_max)
@@ -316,25 +320,25 @@ class SendingLink:
 
     @property
     def link_credit(self) -> int:
-        """Messages that the broker would take now."""
+        """How many messages the broker would accept now."""
         return self._link.credit.link_credit - self._link.waiting
 
     @property
     def unsettled(self) -> int:
-        """Messages whose outcome is open."""
+        """How many messages have no outcome yet."""
         return self._open
 
     def send(self, entries: Sequence[bytes], *, header: bytes = b"", within_s: float) -> int:
-        """Hand over encoded messages, waiting for link credit for at most ``within_s`` seconds each time.
+        """Send encoded messages, waiting for link credit for at most ``within_s`` seconds each time.
 
         ``header`` is the header section of all of them, b"" for none or when the entries have their own. Returns the
-        number of the first. Raises TimedOut without link credit, and BadMessage for a message that is too large; the
-        messages before it are sent.
+        number of the first message. Raises TimedOut without link credit, and BadMessage for a message that is too
+        large; the messages before it are sent.
         """
         first = self.sent
         with self._connection.lock:
             while (at := self.sent - first) < len(entries) or self._link.waiting:
-                if at == len(entries):  # until they are under way the broker may take link credit back from them
+                if at == len(entries):  # until the messages are written the broker may take link credit back
                     self._wait(lambda: not self._link.waiting or self.sent < first + len(entries), within_s, "a window")
                     continue
                 if self._room() <= 0:
@@ -352,14 +356,14 @@ class SendingLink:
         return first
 
     def confirm(self, *, within_s: float) -> list[OutcomeRange]:
-        """Wait until everything that was sent has its outcome; those that are not accepted, in order of coming.
+        """Wait until every message has its outcome; returns the outcomes other than accepted, in order of arrival.
 
         ``within_s`` is how long the broker may take for the next outcome. Raises TimedOut.
         """
         return self.settled_down_to(0, within_s=within_s)
 
     def settled_down_to(self, unsettled: int, *, within_s: float) -> list[OutcomeRange]:
-        """As :meth:`confirm`, but only until no more than so many messages are without an outcome."""
+        """As :meth:`confirm`, but only until no more than ``unsettled`` messages are without an outcome."""
         with self._connection.lock:
             while self._open > unsettled:
                 before = self._open
@@ -371,7 +375,7 @@ class SendingLink:
         """Detach for good, and wait for the answer."""
         _close(self._connection, self._link)
 
-    # --- the connection's side -------------------------------------------------------------------------------------
+    # --- calls of the connection -----------------------------------------------------------------------------------
 
     def attach_answered(self, attach: Attach) -> None:
         """See :class:`pipeline.connector.wire.LinkUser`."""
@@ -408,13 +412,13 @@ class SendingLink:
         if REASON_PROPERTY in properties:
             reason = plain(properties[REASON_PROPERTY])
             self.waiting_reason = None if reason is None else str(reason)
-        for low, high in link.take_back():  # the newest: send() hands them over again
+        for low, high in link.take_back():  # the newest messages, which send() passes again
             self.sent -= high - low + 1
             self._open -= 0 if link.settled else high - low + 1
 
     def _room(self) -> int:
         if self._failure is not None:
-            return 1  # the next look at it raises
+            return 1  # the next call to the link raises the error
         return min(self.link_credit, self._unsettled_max - self._open)
 
     def _wait(self, done: Callable[[], bool], within_s: float | None, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Where a broker is and who connects. A password is never part of it: it is read where a connection is made.
+"""A broker's address and the user. A password is never part of them: it is read where a connection is made.
 
 Spark shows the options of a source in plans, in its web page and in logs. So a URL with a password in it is refused,
 and the password comes from a file or from the environment of the process that connects: the driver's, and those of the
@@ -19,12 +19,12 @@ PORT = 5672
 FORM = "amqp://HOST:PORT"
 PASSWORD_VARIABLE = "AMQP10_PASSWORD"
 PASSWORD_BYTES_MAX = 4096
-"""More than this is no password file."""
+"""A larger file is no password file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """A broker's address, the user, and where the password is to be found."""
+    """A broker's address, the user, and where the password is stored."""
 
     host: str
     port: int = PORT
@@ -68,7 +68,7 @@ class Login:
 
     @property
     def hostname(self) -> str:
-        """What the open says as its hostname [2.7.1]; a virtual host in the form that RabbitMQ has for it."""
+        """The hostname in our open [2.7.1]; a virtual host is written as RabbitMQ expects it."""
         return self.host if self.virtual_host is None else f"vhost:{self.virtual_host}"
 
     def password(self, environment: Mapping[str, str] | None = None) -> str:

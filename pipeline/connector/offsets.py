@@ -1,18 +1,19 @@
 """Offsets as Spark keeps them, and the arithmetic on them.
 
 Spark writes an offset as JSON into the checkpoint and compares texts, so equal offsets must have equal texts: addresses
-are sorted. Each carries a version and the mode, so that a checkpoint of another query is recognised as one.
+are sorted. Each offset carries a version and the mode, so that a checkpoint of another query is recognised.
 
 *Streams*: the next offset to be read of each address. A range is from one, inclusive, to the other, exclusive. Offsets
 may leap, so their difference is an upper bound of rows and never a count.
 
-Beside the offsets stand the identities of the streams and queues that they belong to, as far as the broker tells them:
-one that was deleted and declared anew begins to count anew, and is another. Checkpoints of earlier versions have none.
+Beside the offsets are the identities of the streams and queues to which they belong, where the broker sends them. A
+stream or queue that was deleted and declared again counts from the beginning, and its identity differs. Checkpoints of
+earlier versions have no identities.
 
-*Queues*: which sequence numbers of each address are committed, as ranges. One number would not do: a message that
-another consumer gave back, or that overtook others by its priority, has a number below some that are committed, and is
-not a repetition. At most :data:`RANGES_MAX` ranges are kept; the oldest go first, and what comes again of them is taken
-for new: at worst once too often, never lost.
+*Queues*: the committed sequence numbers of each address, as ranges. One number would not do: a message that another
+consumer gave back, or that overtook others by its priority, has a number below some committed ones, and is not a
+repetition. At most :data:`RANGES_MAX` ranges are kept, and the oldest are dropped first. A message of a dropped range
+that comes again counts as new: it may be read twice, but is never lost.
 """
 
 from bisect import bisect_right
@@ -24,7 +25,7 @@ from pipeline.connector.errors import BadOffset
 
 VERSION: Final = 1
 RANGES_MAX: Final = 256
-"""Ranges of committed numbers for an address: 10 KB of JSON. Only gaps make more than one."""
+"""Ranges of committed numbers for an address: 10 KB of JSON. More than one range is needed only for gaps."""
 
 Json = dict[str, object]
 
@@ -36,19 +37,20 @@ class OffsetRange(NamedTuple):
     first: int
     end: int
     identity: str | None = None
-    """Of the stream's declaration, where it is known."""
+    """The identity of the stream's declaration, where it is known."""
 
 
 # --- both ----------------------------------------------------------------------------------------------------------
 
 
 def with_identities(json: Json, identities: Mapping[str, str]) -> Json:
-    """Offsets, and to which declarations of their streams or queues they belong."""
+    """Offsets, with the identities of the streams or queues to which they belong."""
     return json | {"identities": dict(sorted(identities.items()))} if identities else json
 
 
 def identities_in(json: Mapping[str, object]) -> dict[str, str]:
-    """The identities beside offsets; of what is missing nothing was known. Raises BadOffset for what cannot be."""
+    """The identities beside offsets; a missing one was not known. Raises BadOffset for values that cannot be
+    identities."""
     identities = json.get("identities", {})
     if not isinstance(identities, dict) or not all(isinstance(one, str) for one in identities.values()):
         raise BadOffset(f"the checkpoint has the identities {identities!r}; they must be texts")
@@ -64,12 +66,12 @@ def are_two(one: str | None, other: str | None) -> bool:
 
 
 def stream_json(offsets: Mapping[str, int]) -> Json:
-    """The next offset of each address, in the checkpoint's form."""
+    """The checkpoint's form of the next offset of each address."""
     return {"amqp10": VERSION, "mode": "stream", "offsets": dict(sorted(offsets.items()))}
 
 
 def stream_offsets(json: Mapping[str, object], addresses: Sequence[str]) -> dict[str, int]:
-    """The next offset of each address. Raises BadOffset for what another query has written."""
+    """The next offset of each address. Raises BadOffset for an offset of another query."""
     offsets = _offsets(json, "stream", addresses)
     if not all(isinstance(offset, int) and offset >= 0 for offset in offsets.values()):
         raise BadOffset(f"the checkpoint has the offsets {offsets!r}; they must be whole numbers")
@@ -94,9 +96,10 @@ def _offsets(json: Mapping[str, object], mode: str, addresses: Sequence[str]) ->
 
 
 def admitted(start: Mapping[str, int], latest: Mapping[str, int], rows_max: int | None) -> dict[str, int]:
-    """Where a micro-batch ends that begins at ``start`` and has at most ``rows_max`` rows, shared out by backlog.
+    """The end of a micro-batch that begins at ``start`` and has at most ``rows_max`` rows, shared out by backlog.
 
-    Never beyond ``latest``, never before ``start``; beyond ``start`` wherever there is a backlog and a row is left.
+    It is never beyond ``latest`` or before ``start``, and beyond ``start`` for each address with a backlog while rows
+    are left.
     """
     backlog = {address: max(0, latest[address] - offset) for address, offset in start.items()}
     total = sum(backlog.values())
@@ -113,7 +116,7 @@ def admitted(start: Mapping[str, int], latest: Mapping[str, int], rows_max: int 
 
 
 def split(ranges: Sequence[OffsetRange], partitions: int | None) -> list[OffsetRange]:
-    """The ranges that are not empty, cut so that there are at least ``partitions`` where there are enough offsets.
+    """The ranges that are not empty, cut into at least ``partitions`` ranges where there are enough offsets.
 
     Each is cut into equal pieces by its share of all offsets; every offset is in exactly one piece.
     """
@@ -177,11 +180,11 @@ class Numbers:
 
     @classmethod
     def of(cls, numbers: Iterable[int]) -> "Numbers":
-        """Of single numbers in any order."""
+        """Make the set of single numbers in any order."""
         return cls(_joined(sorted((number, number) for number in numbers)))
 
     def newest(self, ranges_max: int) -> "Numbers":
-        """Without the lowest ranges above so many."""
+        """The set without its lowest ranges, so that ``ranges_max`` ranges are left."""
         return Numbers(self.ranges[-ranges_max:])
 
 
@@ -199,7 +202,7 @@ class QueueOffset(NamedTuple):
     """How far one queue has been read.
 
     ``committed`` are the sequence numbers, for a broker that stamps them. ``fetched`` is the number of messages that
-    were fetched: it makes every batch's offset a new one, and says how many were in it where there are no numbers.
+    were fetched: it makes every batch's offset different, and where there are no numbers it gives the batch's size.
     """
 
     committed: Numbers
@@ -207,7 +210,7 @@ class QueueOffset(NamedTuple):
 
 
 def queue_json(offsets: Mapping[str, QueueOffset], lag: Json | None = None) -> Json:
-    """How far each address has been read, in the checkpoint's form; ``lag`` is for who looks at a query's progress."""
+    """The checkpoint's form of how far each address has been read; ``lag`` is for readers of a query's progress."""
     read: Json = {
         "amqp10": VERSION,
         "mode": "queue",
@@ -220,7 +223,7 @@ def queue_json(offsets: Mapping[str, QueueOffset], lag: Json | None = None) -> J
 
 
 def queue_offsets(json: Mapping[str, object], addresses: Sequence[str]) -> dict[str, QueueOffset]:
-    """How far each address has been read. Raises BadOffset for what another query has written."""
+    """How far each address has been read. Raises BadOffset for an offset of another query."""
     read: dict[str, QueueOffset] = {}
     for address, offset in _offsets(json, "queue", addresses).items():
         try:

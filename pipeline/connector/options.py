@@ -1,7 +1,7 @@
-"""The options of the connector: their names, what they mean, and how their text becomes a value.
+"""The options of the connector: their names, their meanings, and how their texts become values.
 
-Spark hands options over as text and does not mind their case. An option that does not exist is an error that names the
-nearest one: whoever sets an option expects something of it. The tables here are also what the documentation shows.
+Spark passes options as text and ignores their case. An option that does not exist is an error that names the nearest
+one, since a user who sets an option expects an effect. The documentation shows the tables of this module.
 """
 
 import difflib
@@ -19,17 +19,18 @@ Mode = Literal["queue", "stream"]
 BadRow = Literal["fail", "reject", "release", "null"]
 Settle = Literal["commit", "fetch"]
 Position = int | Literal["earliest", "latest"]
-"""An offset, the first that is kept, or the end as it is when a query begins."""
+"""An offset, the first offset that is kept, or the end at the moment when a query begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option. ``read`` turns its text into a value and raises ValueError, whose text says what it must be."""
+    """One option. ``read`` turns its text into a value and raises ValueError, whose text says what the value must
+    be."""
 
     name: str
     read: Callable[[str], object]
     default: str | None
-    """As text; None: there is no value."""
+    """As text; None when there is no default."""
     meaning: str
 
 
@@ -40,11 +41,12 @@ _DURATION_S: Final = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0}
 _BYTES: Final = re.compile(r"(\d{1,15})\s*([kmg]?)b?")
 _BYTES_UNIT: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 LINK_CREDIT_MAX: Final = 2**31 - 1
-"""Of one grant: a uint on the wire, and half of what a serial number compares [2.6.7]."""
+"""The largest link credit of one grant: a uint on the wire, and half the range that serial numbers can compare
+[2.6.7]."""
 
 
 def text(value: str) -> str:
-    """Any text but the empty one."""
+    """Any text except the empty one."""
     if not value:
         raise ValueError("it must not be empty")
     return value
@@ -103,7 +105,7 @@ def timestamp_ms(value: str) -> int:
 
 
 def addresses(value: str) -> tuple[str, ...]:
-    """Addresses with commas between them; a comma inside one is written %2C."""
+    """Addresses separated by commas; a comma inside one is written %2C."""
     parts = tuple(part.strip() for part in value.split(","))
     if not all(parts) or len(set(parts)) != len(parts):
         raise ValueError("it must be addresses with commas between them, none of them empty or there twice")
@@ -111,7 +113,7 @@ def addresses(value: str) -> tuple[str, ...]:
 
 
 def positions(value: str) -> Position | dict[str, Position]:
-    """``earliest``, ``latest``, or JSON: an object of addresses, each with an offset or one of these words."""
+    """``earliest``, ``latest``, or a JSON object from addresses to offsets or these words."""
     if value.lower() in {"earliest", "latest"}:
         return "earliest" if value.lower() == "earliest" else "latest"
     wanted = 'it must be earliest, latest, or JSON such as {"/queues/orders": 1000}, with offsets or these words'
@@ -150,7 +152,7 @@ CONNECTION_OPTIONS: Final = (
     Option("linkName", text, None, "the name of the link, as the broker shows it; a random one by default"),
     Option("address", text, None, "where messages come from or go to, `/queues/NAME`"),
 )
-"""Of sources and sinks."""
+"""The options of sources and sinks."""
 
 SOURCE_OPTIONS: Final = (
     Option("addresses", addresses, None, "instead of `address`: several, with commas between them"),
@@ -214,7 +216,7 @@ SOURCE_OPTIONS: Final = (
         "crash may lose them",
     ),
 )
-"""Of sources."""
+"""The options of sources."""
 
 
 # --- reading them --------------------------------------------------------------------------------------------------
@@ -223,7 +225,7 @@ SOURCE_OPTIONS: Final = (
 def read_options(
     given: Mapping[str, str], table: Sequence[Option], *, others: Sequence[Option] = ()
 ) -> dict[str, object]:
-    """The values of all options of a table, by their names; defaults where nothing is given, None without default.
+    """The values of all options of a table, by their names; the default where an option is not given, or None.
 
     ``others`` are options that exist, but not here. Raises BadOption.
     """
@@ -278,7 +280,7 @@ class SourceOptions:
 
     @classmethod
     def read(cls, given: Mapping[str, str], *, others: Sequence[Option] = ()) -> "SourceOptions":
-        """From Spark's texts. Raises BadOption for the first thing that is wrong, with the remedy."""
+        """Read Spark's texts. Raises BadOption for the first error, with the remedy."""
         values = read_options(given, (*CONNECTION_OPTIONS, *SOURCE_OPTIONS), others=others)
         options = cls(
             login=read_login(values),
@@ -304,7 +306,7 @@ class SourceOptions:
         return options
 
     def _check(self) -> None:
-        """What does not go together."""
+        """Check options that depend on each other."""
         for offsets, time, names in (
             (self.starting_offsets, self.starting_timestamp_ms, ("startingOffsets", "startingTimestamp")),
             (self.ending_offsets, self.ending_timestamp_ms, ("endingOffsets", "endingTimestamp")),
@@ -326,7 +328,7 @@ class SourceOptions:
 
 
 def read_login(values: Mapping[str, object]) -> Login:
-    """The broker and the user, from values of :data:`CONNECTION_OPTIONS`. Raises BadOption."""
+    """Read the broker and the user from values of :data:`CONNECTION_OPTIONS`. Raises BadOption."""
     url, user, password_file = values["url"], values["user"], values["passwordFile"]
     if not isinstance(url, str):
         raise BadOption(f"option url is missing; it says where the broker is: {FORM}")

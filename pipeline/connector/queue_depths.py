@@ -1,7 +1,7 @@
-"""How much is left in the queues of a query: the lag that its offsets carry.
+"""How much is left in the queues of a query: the lag in its offsets.
 
-Headgate says it in one request, besides with the bytes and the age of the oldest message. Of other brokers it is what
-they have for a link, ``available`` of their flow [2.6.7]; the bytes are those of so many messages as were fetched last.
+Headgate answers one request, which also has the bytes and the age of the oldest message. For other brokers it is the
+``available`` in a link's flow [2.6.7]; its bytes are estimated from the messages that were fetched last.
 """
 
 from typing import Final, NamedTuple
@@ -12,16 +12,16 @@ from pipeline.connector.requests import QueueFacts
 from pipeline.connector.wire import BlockingConnection
 
 SECONDS_DIGITS: Final = 3
-"""Of a lag in seconds: milliseconds, which is what the times of messages are in."""
+"""Decimal places of a lag in seconds: milliseconds, the resolution of messages' times."""
 
 
 class Depth(NamedTuple):
-    """What is in a queue and nobody holds. None: the broker does not say."""
+    """The messages of a queue that no consumer holds. None where the broker does not say."""
 
     rows: int | None
     bytes: int | None
     seconds: float | None
-    """Age of the oldest message; 0 when there is none."""
+    """Age of the oldest message in seconds; 0 when there is none."""
 
 
 UNKNOWN: Final = Depth(None, None, None)
@@ -31,18 +31,19 @@ class QueueDepths:
     """Asks one connection about queues."""
 
     def __init__(self, connection: BlockingConnection, *, probe: bool = False) -> None:
-        """``probe``: look at flows also where the broker has a request for it."""
+        """``probe``: use flows also where the broker answers a request."""
         self._facts = QueueFacts(connection, ask=not probe)
 
     def next_sequence(self, address: str) -> int | None:
-        """The number that the next message of a queue will get; None: the broker does not say."""
+        """The number that the next message of a queue will get; None when the broker does not say."""
         number = (self._facts.of(address) or {}).get("next_sequence")
         return number if isinstance(number, int) else None
 
     def of(self, link: ReceivingLink, mean_bytes: float) -> Depth:
-        """What is left in the queue of a link. ``mean_bytes``: of a message, for brokers that tell no bytes.
+        """What is left in the queue of a link. ``mean_bytes`` is the size of a message, for brokers that report no
+        bytes.
 
-        Raises what a connection raises.
+        Raises the connection's errors.
         """
         shown = self._facts.of(link.address) or {}
         rows, size, seconds = (
@@ -60,7 +61,8 @@ class QueueDepths:
 
 
 def lag_of(depths: list[Depth]) -> Json:
-    """The lag of a query, in the form that streams have: sums, and the longest time. None where one is not known."""
+    """The lag of a query, in the same form as for streams: sums, and the longest time. None where one value is not
+    known."""
     rows, sizes, seconds = ([one[field] for one in depths] for field in range(3))
     return {
         "rows": None if None in rows else sum(one or 0 for one in rows),

@@ -1,18 +1,20 @@
 """Reading queues: messages are fetched by link credit and drain, kept unsettled, and settled when Spark has committed.
 
-Everything happens in the driver's planner process, on one link for each queue. A micro-batch is what comes for so many
-link credits and a drain; between batches the link credit is 0, so nothing is on its way that nobody has asked for.
+Everything happens in the driver's planner process, on one link for each queue. A micro-batch is the messages that come
+for one grant of link credit after the other, each with a drain; between batches the link credit is 0, so no message is
+on its way unrequested.
 
-What is committed, Spark tells late, and of the last batch never: but it asks for the next one from an offset only when
-the batch that ended there is in its log. So both settle. After a crash the broker delivers again what was not settled.
-What is committed already is recognised by the sequence number that the broker stamps; it gets its outcome then, and the
-fetch goes on behind it. From a broker that stamps none, such messages become rows a second time: at least once.
+Spark reports a commit late, and the last batch's never. But it requests the next batch from an offset only when the
+batch that ended there is in its log. So a commit and such a request both settle. After a crash the broker delivers
+unsettled messages again. The source recognises committed ones by the sequence number that the broker stamps; it settles
+them then, and the fetch goes on behind them. From a broker that stamps no numbers, such messages become rows a second
+time: at least once.
 
-A batch that was planned and not committed when the driver died is read once more by a task (:func:`read_again`), which
+A batch that was planned and not committed when the driver died is read again by a task (:func:`read_again`), which
 settles nothing: its link closes, and the driver's link gets the same messages again.
 
 Spark does not ask this kind of source for a lag, so the offset of a batch carries it: what was left in the queues when
-the batch had been fetched. Whoever reads offsets takes no notice of it.
+the batch had been fetched. Reading an offset ignores it.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,7 +24,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from amqp10.errors import ErrorCondition
-from amqp10.messaging import ACCEPTED, Error, Modified, Outcome, Rejected
+from amqp10.wire.messaging import ACCEPTED, Error, Modified, Outcome, Rejected
 from pipeline.connector.errors import BadOption, ConnectionLost, ConnectorError, DataLost
 from pipeline.connector.links import Deliveries, ReceivingLink
 from pipeline.connector.offsets import (
@@ -43,16 +45,17 @@ from pipeline.connector.stream_source import BATCH_ROWS, check_bad, is_another, 
 from pipeline.connector.wire import BlockingConnection
 
 FIRST_FETCH: Final = 500
-"""Messages of the first fetch of a query, which tells how large they are: enough for an average, and with 128 KiB each
-the default of maxBytesPerTrigger."""
+"""Messages of the first fetch of a query, which shows how large they are: enough for an average, and with 128 KiB each
+they are within the default of maxBytesPerTrigger."""
 LOOK_AGAIN_S: Final = 0.2
-"""How long to wait for messages that a dying process may still hold, before they are asked for again."""
+"""Seconds to wait for messages that a dying process may still hold, before they are requested again."""
 TRIED_IN_VAIN: Final = Modified(delivery_failed=True)
-"""What ``onBadRow`` release gives: back to the queue, with one more failed delivery, which limits can count."""
+"""The outcome that ``onBadRow`` release gives: back to the queue, with one more failed delivery, which limits can
+count."""
 
 
 class Settlement(NamedTuple):
-    """An outcome that is to be given, to deliveries of one link, both ends inclusive."""
+    """An outcome for deliveries of one link, both ends inclusive."""
 
     link: ReceivingLink
     first: int
@@ -68,7 +71,7 @@ class Batch(NamedTuple):
 
 
 class QueueSource:
-    """The driver's side, for all queues of a query. Connects with the first fetch, and again after a loss."""
+    """The driver's side, for all queues of a query. Connects at the first fetch, and again after a lost connection."""
 
     def __init__(self, options: SourceOptions, schema: pa.Schema) -> None:
         self._options = options
@@ -78,30 +81,32 @@ class QueueSource:
         self._depths: QueueDepths | None = None
         self._batches: list[Batch] = []
         self._identities: dict[str, str] = {}
-        """Of the queues as they were seen last."""
+        """The identities of the queues, as last seen."""
         self._mean_bytes = 0.0
-        """Of the messages fetched last; 0: none have been."""
+        """The mean size of the messages fetched last; 0 before the first."""
         self._left: dict[str, int] = {}
-        """With AvailableNow: how many may still be fetched of a queue, where its broker says so."""
+        """With AvailableNow: how many more messages may be fetched of a queue, where its broker tells the number."""
 
     def first(self) -> Json:
-        """Where a query without a checkpoint begins: nothing is committed."""
+        """The offset at which a query without a checkpoint begins: nothing is committed."""
         return queue_json({address: QueueOffset(Numbers(), 0) for address in self._options.addresses})
 
     def stop_at_end(self) -> None:
-        """Fetch no more than is there now."""
+        """Fetch no more messages than are there now."""
         left: dict[str, int | None] = {}
         for address in self._options.addresses:
             link = self._link(address)
             left[address] = link.ready()
-            link.close()  # a task may have to read first, and a queue may have one active consumer only
+            link.close()  # a task may have to read first, and a queue may allow only one active consumer
             del self._links[address]
         self._left = {address: count for address, count in left.items() if count is not None}
 
     def fetch(self, start: Json) -> tuple[list[pa.RecordBatch], Json]:
-        """The next micro-batch behind ``start``, and where it ends: at ``start`` when there is nothing.
+        """Return the next micro-batch behind ``start``, and the offset where it ends: ``start`` when there are no
+        messages.
 
-        A connection that was lost since the last batch is made anew, once: what it held comes again, and is known.
+        A connection that was lost since the last batch is opened again, once: its unsettled messages come again, and
+        are recognised.
         """
         begins = queue_offsets(start, self._options.addresses)
         self.committed(start)
@@ -112,12 +117,12 @@ class QueueSource:
             return self._fetch(start, begins)
 
     def committed(self, end: Json) -> None:
-        """The batch that ends there is in Spark's log, and so are those before it: settle them."""
+        """Settle the batch that ends at this offset, and those before it: they are in Spark's log."""
         ends = [batch.end for batch in self._batches]
         if end not in ends:
             return
         done, self._batches = self._batches[: ends.index(end) + 1], self._batches[ends.index(end) + 1 :]
-        with suppress(ConnectorError):  # the connection is lost: they come again, and are known
+        with suppress(ConnectorError):  # the connection is lost: the messages come again, and are recognised
             for batch in done:
                 for settlement in batch.settlements:
                     if settlement.link.attached:
@@ -125,7 +130,7 @@ class QueueSource:
             self._flush()
 
     def close(self) -> None:
-        """Let go of the connection. What is not settled goes back to its queue."""
+        """Close the connection. Unsettled messages return to their queues."""
         self._links.clear()
         self._batches.clear()
         if self._connection is not None:
@@ -158,7 +163,8 @@ class QueueSource:
         return columns, end
 
     def _lag(self) -> Json:
-        """What is left in the queues. A broker that fails to say it ends no query: the next fetch tells the reason."""
+        """What is left in the queues. A broker that fails to tell it does not end the query: the next fetch reports the
+        reason."""
         try:
             depths = self._asking()
             return lag_of([depths.of(link, self._mean_bytes) for link in self._links.values()])
@@ -172,10 +178,10 @@ class QueueSource:
         return self._depths
 
     def _begin(self, link: ReceivingLink, begin: QueueOffset) -> QueueOffset:
-        """How far the queue that is there now has been read: not at all, if it is not the one that was.
+        """How far the present queue has been read: not at all, if it is not the queue that was read before.
 
-        An offset of an earlier version has no identity. It is taken as one of this queue, unless it has numbers that
-        the queue has not given yet. Raises DataLost.
+        An offset of an earlier version has no identity. It counts as an offset of this queue, unless it has numbers
+        that the queue has not given yet. Raises DataLost.
         """
         address, told = link.address, link.queue_identity
         if told is None:
@@ -196,7 +202,7 @@ class QueueSource:
         return begin._replace(committed=Numbers()) if anew else begin
 
     def _fetch_from(self, address: str, begin: QueueOffset, batch: "Fetch") -> QueueOffset:
-        """Fetch from one queue until it is empty or the batch is full; how far it has been read then."""
+        """Fetch from one queue until it is empty or the batch is full; returns how far it has been read then."""
         link = self._link(address)
         begin = self._begin(link, begin)
         taken, new = Taken(begin.committed), 0
@@ -211,7 +217,7 @@ class QueueSource:
         return QueueOffset((begin.committed | taken.new).newest(RANGES_MAX), begin.fetched + new)
 
     def _wanted(self, address: str, new: int, batch: "Fetch") -> int:
-        """How many messages to ask for now, when ``new`` ones have come from this queue; 0: the batch is full."""
+        """How many messages to request now, when ``new`` ones have come from this queue; 0 when the batch is full."""
         options = self._options
         wanted = min(options.link_credit, options.rows_max - batch.rows)
         if address in self._left:
@@ -240,7 +246,7 @@ class QueueSource:
 
 
 class Taken:
-    """Which sequence numbers have come in this batch, and which were committed before."""
+    """The sequence numbers that have come in this batch, and those that were committed before."""
 
     def __init__(self, before: Numbers) -> None:
         self.before = before
@@ -248,19 +254,19 @@ class Taken:
 
 
 class Fetch:
-    """One micro-batch while it is fetched: rows of all its queues, and what is to be settled when."""
+    """One micro-batch while it is fetched: the rows of all its queues, and the settlements with their times."""
 
     def __init__(self, options: SourceOptions) -> None:
         self.rows = 0
-        """That go to Spark, or are bad."""
+        """New rows: those that Spark gets, and bad ones."""
         self.kept_bytes = 0
         self.fetched = 0
-        """Messages, also those that were committed before."""
+        """Messages, with those that were committed before."""
         self.fetched_bytes = 0
         self.settlements: list[Settlement] = []
-        """When the batch is committed."""
+        """To be done when the batch is committed."""
         self.at_once: list[Settlement] = []
-        """Of messages that were committed before."""
+        """To be done at once: for messages that were committed before."""
         self._options = options
         self._parts: list[tuple[Rows, set[int]]] = []
         """Rows, and the places of those that Spark does not get."""
@@ -279,7 +285,7 @@ class Fetch:
         numbers = rows.numbers[begin:]
         repeated = repeated_places(numbers, taken.before | taken.new)
         outcomes = self._outcomes(rows, begin, len(numbers))
-        if not repeated and not outcomes:  # as nearly always
+        if not repeated and not outcomes:  # nearly always
             taken.new |= numbers_of(numbers)
             self.settlements.append(Settlement(link, run.first, run.last, ACCEPTED))
             self.rows += len(numbers)
@@ -301,14 +307,14 @@ class Fetch:
         return fresh
 
     def columns(self, schema: pa.Schema) -> list[pa.RecordBatch]:
-        """The rows. Raises BadMessage for one that cannot become one, when that is to end the query."""
+        """Return the rows. Raises BadMessage for a message that cannot become a row, if the options say so."""
         for rows, _ in self._parts:
             check_bad(self._options, rows)
         parts = [rows.columns(schema, left_out=left_out) for rows, left_out in self._parts]
         return [part for part in parts if part.num_rows]
 
     def _outcomes(self, rows: Rows, begin: int, count: int) -> dict[int, Outcome]:
-        """What messages get that Spark does not, by their place in the run."""
+        """The outcomes of messages that Spark does not get, by their place in the run."""
         if not rows.bad or self._options.on_bad_row not in ("reject", "release"):
             return {}
         return {
@@ -325,14 +331,14 @@ def _refusal(options: SourceOptions, reason: str) -> Outcome:
 
 
 def numbers_of(numbers: list[int] | list[int | None]) -> Numbers:
-    """The set of those that are not None. They are consecutive, as nearly always, or in any order."""
+    """The set of the numbers that are not None. They are nearly always consecutive, but may be in any order."""
     if numbers and numbers[0] is not None and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
         return Numbers([(numbers[0], numbers[0] + len(numbers) - 1)])
     return Numbers.of(number for number in numbers if number is not None)
 
 
 def repeated_places(numbers: list[int | None], before: Numbers) -> set[int]:
-    """The places of the numbers that were there before."""
+    """The places of the numbers that are in ``before``."""
     present = [number for number in numbers if number is not None]
     if not present or not before.ranges or min(present) > before.ranges[-1][1]:
         return set()
@@ -340,25 +346,26 @@ def repeated_places(numbers: list[int | None], before: Numbers) -> set[int]:
 
 
 def _link_name(options: SourceOptions, address: str) -> str | None:
-    """Names of links are for one pair of ends: with several addresses each gets its own."""
+    """The link's name. A name is for one pair of ends, so with several addresses each link gets its own."""
     if options.link_name is None or len(options.addresses) == 1:
         return options.link_name
     return f"{options.link_name} {address}"
 
 
 def _check_is_queue(address: str, entry: bytes) -> None:
-    if OFFSET_ANNOTATION.encode() in entry[:256]:  # the broker puts it before everything else of the message
+    if OFFSET_ANNOTATION.encode() in entry[:256]:  # the broker puts it at the beginning of the message
         raise BadOption(f"{address} is a stream: set option mode to stream")
 
 
-# --- a batch once more ---------------------------------------------------------------------------------------------
+# --- reading a batch again -----------------------------------------------------------------------------------------
 
 
 def read_again(options: SourceOptions, start: Json, end: Json, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of a batch that was planned before a crash, and not committed. It runs in a task, and settles nothing.
+    """Yield the rows of a batch that was planned before a crash and not committed. It runs in a task, and settles
+    nothing.
 
-    Messages may be missing at first, while the broker has not noticed the death of who held them; they are waited for
-    as long as ``drainTimeout`` says. Raises DataLost for those that do not come.
+    Messages may be missing at first, while the broker has not noticed that their consumer has died. The task waits for
+    them as long as ``drainTimeout`` says. Raises DataLost for those that do not come.
     """
     begins, ends = queue_offsets(start, options.addresses), queue_offsets(end, options.addresses)
     before, known = identities_in(start), identities_in(end)
@@ -386,7 +393,7 @@ def read_again(options: SourceOptions, start: Json, end: Json, schema: pa.Schema
 def _with_numbers(
     options: SourceOptions, connection: BlockingConnection, link: ReceivingLink, wanted: Numbers
 ) -> list[bytes]:
-    """The messages with these numbers, in their order."""
+    """Return the messages with these numbers, in order."""
     found: dict[int, bytes] = {}
 
     def take(runs: list[Deliveries]) -> int:
@@ -412,7 +419,7 @@ def _with_numbers(
 
 
 def _as_many(options: SourceOptions, connection: BlockingConnection, link: ReceivingLink, count: int) -> list[bytes]:
-    """So many messages, or what is there, from a broker that stamps no numbers."""
+    """Return ``count`` messages, or as many as there are, from a broker that stamps no numbers."""
     entries: list[bytes] = []
 
     def take(runs: list[Deliveries]) -> int:
@@ -431,7 +438,7 @@ def _until_none_missing(
     take: Callable[[list[Deliveries]], int],
     missing: int,
 ) -> int:
-    """Fetch until nothing is missing or nothing more comes for ``drainTimeout``. Returns how many are still missing."""
+    """Fetch until no message is missing or none has come for ``drainTimeout``. Returns how many are still missing."""
     waits = max(1, round(options.drain_time_out_s / LOOK_AGAIN_S))
     while missing > 0 and waits > 0:
         granted = min(missing, options.link_credit)

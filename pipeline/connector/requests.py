@@ -1,8 +1,8 @@
 """Requests to a broker's management node, over a pair of links [HTTP over AMQP, as RabbitMQ 4 has it].
 
-Both links have one name, both say ``paired``, and both send settled: RabbitMQ knows the pair by these three, and takes
-anything else for an address that does not exist. One pair serves all requests of a connection; one request is under
-way at a time.
+Both links have the same name, both have the property ``paired``, and both send settled: RabbitMQ recognises the pair by
+these three, and treats any other link to this node as one to an unknown address. One pair serves all requests of a
+connection; one request is under way at a time.
 """
 
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from itertools import count
 from typing import Final
 from urllib.parse import unquote
 
-from amqp10.codec.composite import read_descriptor
-from amqp10.codec.decode import DEPTH_MAX, decode_value
 from amqp10.errors import DecodeError
-from amqp10.sections import (
+from amqp10.wire.codec.composite import read_descriptor
+from amqp10.wire.codec.decode import DEPTH_MAX, decode_value
+from amqp10.wire.sections import (
     AMQP_VALUE,
     Properties,
     decode_properties,
@@ -21,7 +21,7 @@ from amqp10.sections import (
     encode_section,
     scan,
 )
-from amqp10.types import plain
+from amqp10.wire.types import plain
 from pipeline.connector.errors import LinkRefused, RequestRefused, TimedOut
 from pipeline.connector.links import ReceivingLink, SendingLink
 from pipeline.connector.wire import BlockingConnection
@@ -30,13 +30,13 @@ NODE: Final = "/management"
 PAIRED: Final = {"paired": True}
 """The link property that makes two links of one name a pair."""
 REFUSED_FROM: Final = 400
-"""From here up a status says that the request was not served."""
+"""A status from here up says that the request failed."""
 QUEUES: Final = "/queues/"
-"""What the address of a queue begins with; its name follows, percent-encoded."""
+"""The address of a queue begins with this; its percent-encoded name follows."""
 SHOWN_QUEUES: Final = "/headgate/queues/"
-"""Where Headgate shows queues with all their numbers."""
+"""The path under which Headgate shows queues with all their numbers."""
 RABBITMQ_SINCE: Final = 4
-"""The first version of RabbitMQ that takes such requests; earlier ones end the session when they are asked."""
+"""The first version of RabbitMQ that accepts such requests; earlier ones end the session."""
 
 
 class Management:
@@ -54,7 +54,8 @@ class Management:
             raise RequestRefused(error.text, error.condition) from None
 
     def request(self, method: str, path: str, body: object = None) -> object:
-        """The body of the answer, plain values. Raises RequestRefused with the broker's text, and TimedOut."""
+        """Send a request; returns the answer's body, as plain values. Raises RequestRefused with the broker's text, and
+        TimedOut."""
         identity = f"{self._connection.container_id}-{next(self._identities)}"
         properties = Properties(message_id=identity, to=path, subject=method, reply_to="$me")
         self._receiving.stream(1, messages=1)
@@ -72,15 +73,15 @@ class QueueFacts:
     """What the broker of one connection tells about queues: Headgate all its numbers, RabbitMQ their type and depth."""
 
     def __init__(self, connection: BlockingConnection, *, ask: bool = True) -> None:
-        """``ask`` False: behave as with a broker that tells nothing."""
+        """``ask`` False: behave as with a broker that answers no requests."""
         self._connection = connection
         self._management: Management | None = None
         self._before_name = facts_before_name(connection.broker) if ask else None
 
     def of(self, address: str) -> dict[object, object] | None:
-        """What is told about the queue behind an address; None when nothing is. Raises ConnectionLost.
+        """The broker's row for the queue behind an address; None when the broker has none. Raises ConnectionLost.
 
-        A broker that refuses, because this user may not ask, or that does not answer in time, is not asked again.
+        A broker that refuses, because this user has no permission, or that does not answer in time, is not asked again.
         """
         path = None if self._before_name is None else queue_path(address, self._before_name)
         if path is None:
@@ -96,7 +97,8 @@ class QueueFacts:
 
 
 def facts_before_name(broker: Mapping[str, object]) -> str | None:
-    """The path in front of a queue's name, by the properties of the broker's open; None: it has no such requests."""
+    """The path in front of a queue's name, by the properties of the broker's open; None when it has no such
+    requests."""
     if "Headgate" in str(broker.get("information", "")):
         return SHOWN_QUEUES
     major = str(broker.get("version", "")).partition(".")[0]
@@ -106,7 +108,7 @@ def facts_before_name(broker: Mapping[str, object]) -> str | None:
 
 
 def queue_path(address: str, before_name: str = SHOWN_QUEUES) -> str | None:
-    """Where a broker shows the queue behind an address; None for an address that is not a queue's."""
+    """The path under which a broker shows the queue behind an address; None for an address that is not a queue's."""
     if not address.startswith(QUEUES) or not unquote(address[len(QUEUES) :]):
         return None
     return before_name + address[len(QUEUES) :]

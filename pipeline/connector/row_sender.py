@@ -1,8 +1,8 @@
-"""Encoded rows to addresses, with an outcome for each: a link for each address, all on one connection.
+"""Sends encoded rows to addresses, and waits for their outcomes: one link for each address, all on one connection.
 
-Numbers of messages count on a link, numbers of rows in a partition; what connects them is kept until outcomes have
-come, so that an error can name the row. Bounds: messages without an outcome by ``unconfirmed_max`` for each link, links
-by ``links_max``, numbers of rows by ``ROWS_KNOWN_MAX``.
+Numbers of messages count on a link, numbers of rows in a partition. The mapping between both is kept until outcomes
+have come, so that an error can name the row. Bounds: messages without an outcome by ``unconfirmed_max`` for each link,
+links by ``links_max``, mapped rows by ``ROWS_KNOWN_MAX``.
 """
 
 from collections import OrderedDict
@@ -10,33 +10,33 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from amqp10.messaging import DeliveryState, Error, Modified, Rejected, Released
+from amqp10.wire.messaging import DeliveryState, Error, Modified, Rejected, Released
 from pipeline.connector.errors import BadMessage, ConnectorError, MessageRefused, told
 from pipeline.connector.links import OutcomeRange, SendingLink
 from pipeline.connector.wire import BlockingConnection
 
 ROWS_KNOWN_MAX = 131_072
-"""Rows of a link of which the message's number is kept, about 1 MB at most: after so many, all outcomes are waited for,
+"""The most rows of a link whose message numbers are kept, about 1 MB. When it is reached, all outcomes are awaited,
 which costs one round trip."""
 
 
 @dataclass(slots=True)
 class AddressLink:
-    """The link to one address, and which rows went out on it."""
+    """The link to one address, and the rows sent on it."""
 
     link: SendingLink
     sent: list[tuple[int, Sequence[int]]] = field(default_factory=list)
     """The number of the first message of each call, and the rows of that call."""
     rows: int = 0
-    """How many that are."""
+    """The number of these rows."""
 
     def row(self, number: int) -> int:
-        """The row that the message with this number on the link was."""
+        """The row whose message has this number on the link."""
         return next(rows[number - first] for first, rows in reversed(self.sent) if number >= first)
 
 
 class RowSender:
-    """Sends rows and waits for their outcomes. For one task, which is the user of the connection."""
+    """Sends rows and waits for their outcomes. For one task, which alone uses the connection."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class RowSender:
     ) -> None:
         """``within_s`` is how long the broker may take for link credit, and for the next outcome."""
         self.accepted = 0
-        """Rows that the broker has accepted, on links that are closed; after :meth:`finish`, all of them."""
+        """Rows that the broker has accepted, on closed links; after :meth:`finish`, on all links."""
         self._connection = connection
         self._unconfirmed_max = unconfirmed_max
         self._links_max = links_max
@@ -58,10 +58,10 @@ class RowSender:
         self._links: OrderedDict[str, AddressLink] = OrderedDict()
 
     def send(self, address: str, entries: Sequence[bytes], rows: Sequence[int]) -> None:
-        """Send encoded messages; ``rows`` has the number of each.
+        """Send encoded messages; ``rows`` has the row number of each.
 
-        Raises BadMessage for one that is too large for the broker, MessageRefused when an outcome has come that is not
-        accepted, LinkRefused, TimedOut, and what the connection raises.
+        Raises BadMessage for one that is too large for the broker, MessageRefused for an outcome other than accepted,
+        LinkRefused, TimedOut, and the connection's errors.
         """
         to = self._link_to(address)
         self._check_sizes(to.link, entries, rows)
@@ -75,7 +75,8 @@ class RowSender:
         self._settle(to, self._unconfirmed_max)
 
     def finish(self) -> int:
-        """Wait for the outcomes of all rows; how many the broker has accepted. Raises as :meth:`send` does."""
+        """Wait for the outcomes of all rows; returns how many rows the broker has accepted. Raises as :meth:`send`
+        does."""
         while self._links:
             self._close(self._links.popitem(last=False)[1])
         return self.accepted
@@ -95,7 +96,7 @@ class RowSender:
     def _close(self, to: AddressLink) -> None:
         self._settle(to, 0)
         self.accepted += to.link.accepted
-        with suppress(ConnectorError):  # every outcome is there
+        with suppress(ConnectorError):  # all outcomes have come
             to.link.close()
 
     def _settle(self, to: AddressLink, unsettled: int) -> None:
@@ -116,7 +117,7 @@ class RowSender:
 
 
 def _refused(to: AddressLink, others: Sequence[OutcomeRange]) -> MessageRefused:
-    """The error for outcomes that are not accepted: it tells of the first row, and how many more there are."""
+    """The error for outcomes other than accepted: it names the first row, and how many others there are."""
     first = min(others)
     count = sum(one.last - one.first + 1 for one in others)
     more = f"; {count - 1} more rows were not accepted" if count > 1 else ""

@@ -1,14 +1,14 @@
-"""Encoded messages to rows: Arrow columns made for many messages at once, without decoding each.
+"""Turns encoded messages into rows: Arrow columns are made for many messages at once, without decoding each.
 
-Messages of one sender repeat each other: only the body and the number that the broker stamps change. The first message
-is decoded, and its bytes around number and body become a *layout*; a message that has the same bytes there needs two
-slices and no decoding: about 1 µs. Everything that is not the body and not the number is an :class:`Envelope`, kept
-once for all messages of a layout, and columns of envelopes are made by index.
+Messages of one sender are alike: only the body and the number stamped by the broker change. The first message is
+decoded, and its bytes around number and body become a *layout*. A message with the same bytes there needs two slices
+and no decoding: about 1 µs. All other parts of a message are an :class:`Envelope`, kept once for all messages of a
+layout, and columns of envelopes are made by index.
 
-What is not understood goes to the generic decoder, message by message, so both give the same rows. A message that
-cannot become a row is a :class:`BadRow`, never an exception: what happens to it is an option of the query.
+Messages without a known layout go to the generic decoder, one by one, so both ways give the same rows. A message that
+cannot become a row is a :class:`BadRow`, never an exception: an option of the query says what happens to it.
 
-Nothing here knows Spark or a connection.
+This module must not know Spark or a connection.
 """
 
 import json
@@ -19,11 +19,11 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from amqp10.codec import format_codes as code
-from amqp10.codec.composite import read_descriptor
-from amqp10.codec.decode import DEPTH_MAX, decode_value, skip_value
 from amqp10.errors import DecodeError
-from amqp10.sections import (
+from amqp10.wire.codec import format_codes as code
+from amqp10.wire.codec.composite import read_descriptor
+from amqp10.wire.codec.decode import DEPTH_MAX, decode_value, skip_value
+from amqp10.wire.sections import (
     AMQP_SEQUENCE,
     DATA,
     MESSAGE_ANNOTATIONS,
@@ -37,25 +37,25 @@ from amqp10.sections import (
     encode_section,
     scan,
 )
-from amqp10.types import Symbol, Timestamp, ULong, plain
+from amqp10.wire.types import Symbol, Timestamp, ULong, plain
 
 OFFSET_ANNOTATION: Final = "x-stream-offset"
 SEQUENCE_ANNOTATION: Final = "x-opt-sequence"
 ENQUEUED_ANNOTATION: Final = "x-opt-enqueued-time"
-"""When a message came to its queue, a timestamp; some brokers stamp it."""
+"""The time when a message came to its queue, a timestamp; some brokers stamp it."""
 
 PRIORITY_MAX: Final = 127
 DELIVERY_COUNT_MAX: Final = 2**31 - 1
-"""What Spark's byte and int hold; larger values of the wire's ubyte and uint are shown as these."""
+"""The largest value of Spark's columns; larger values of the wire's ubyte and uint are shown as these."""
 NUMBER_MAX: Final = 2**63 - 1
-"""Of offsets and sequence numbers: what Spark's long holds, and what brokers use."""
+"""The largest offset or sequence number: Spark's long holds no more, and brokers use no more."""
 MICROSECONDS: Final = 1000
-"""In a millisecond: AMQP counts these, Spark microseconds."""
+"""Microseconds in a millisecond: AMQP counts in the latter, Spark in the former."""
 TIME_MS_MAX: Final = 253_402_300_799_999
-"""9999-12-31, the last day that Spark shows. Times beyond it, or as far before 1970, become null."""
+"""9999-12-31, the last day that Spark shows. Later times, and times as far before 1970, become null."""
 IN_VAIN_MAX: Final = 16
-"""After so many layouts in a row that no other message had, one is learned for every so many messages only: each has
-something of its own, an identity say, and learning would cost a tenth more."""
+"""After so many consecutive layouts that no other message had, only one of every so many messages is learned: each
+message has a part of its own, such as an id, and learning every one would cost a tenth more."""
 
 _TEXTS: Final = pa.map_(pa.string(), pa.string())
 SCHEMA: Final = pa.schema(
@@ -76,15 +76,15 @@ SCHEMA: Final = pa.schema(
         ("annotations", _TEXTS),
     ]
 )
-"""The columns of a source, as Arrow has them."""
+"""The columns of a source, as an Arrow schema."""
 HEADER_COLUMNS: Final = ("properties", "annotations")
-"""Those that ``includeHeaders`` false leaves out."""
+"""The columns that are left out with ``includeHeaders`` false."""
 
 Texts = tuple[tuple[str, str | None], ...]
 
 
 class Envelope(NamedTuple):
-    """Everything of a message that is neither its body nor its number, as the columns show it, in their order."""
+    """All parts of a message except its body and its number, as the columns show them, in their order."""
 
     enqueued: int | None = None
     """Microseconds since the Unix epoch."""
@@ -101,14 +101,14 @@ class Envelope(NamedTuple):
 
 
 NOTHING: Final = Envelope(durable=None, priority=None, delivery_count=None)
-"""Of a message that could not be read: all columns null."""
+"""The envelope of a message that could not be decoded: all columns null."""
 
 
 class BadRow(NamedTuple):
     """A message that cannot become a row."""
 
     place: int
-    """Its place among the messages that were given."""
+    """Its place among the messages that were taken."""
     reason: str
 
 
@@ -123,21 +123,22 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The bytes that messages of one kind share: ``prefix | number | middle | length | body``."""
+    """The bytes that messages of one layout share: ``prefix | number | middle | length | body``."""
 
     prefix: bytes
     middle: bytes
-    """Behind the number, up to the length of the body; with no number it is part of the prefix, and empty."""
+    """The bytes between the number and the length of the body; without a number they are part of the prefix, and this
+    is empty."""
     middle_at: int
     length_bytes: int
-    """Of the data section: 1 or 4."""
+    """The size of the data section's length: 1 or 4."""
     body_at: int
     numbered: bool
     envelope: Envelope
 
 
 class Rows:
-    """Takes messages in and gives their columns. One for each address and batch; ``reader`` outlives it."""
+    """Takes messages and returns their columns. One for each address and batch; ``reader`` is used longer."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -146,17 +147,18 @@ class Rows:
         self.bad: list[BadRow] = []
         self._envelopes: list[Envelope] = []
         self._kinds: list[int] = []
-        """Which of the envelopes each message has."""
+        """For each message, the index of its envelope."""
         self._layout: Layout | None = None
         self._known: dict[Envelope, int] = {}
         self._in_vain = 0
-        """Layouts in a row that no other message had."""
+        """Consecutive layouts that no other message had."""
 
     def __len__(self) -> int:
         return len(self.bodies)
 
     def take(self, entries: Sequence[bytes]) -> None:
-        """Take encoded messages. Those that cannot be read become rows of nulls with their bytes, and are ``bad``."""
+        """Take encoded messages. Those that cannot be decoded become rows of nulls with their bytes, and are listed in
+        ``bad``."""
         at, end = 0, len(entries)
         while at < end:
             if self._layout is not None:
@@ -168,7 +170,7 @@ class Rows:
                 at += 1
 
     def columns(self, schema: pa.Schema, *, left_out: Collection[int] = ()) -> pa.RecordBatch:
-        """The rows taken, but those at some places, as the columns of a schema that has some of :data:`SCHEMA`."""
+        """The rows without those at some places, in the columns of ``schema``, which are some of :data:`SCHEMA`."""
         n = len(self.bodies)
         kinds = pa.array(self._kinds, pa.int32())
         columns = []
@@ -189,7 +191,7 @@ class Rows:
         return batch.take(pa.array([place for place in range(n) if place not in left_out], pa.int64()))
 
     def _take_alike(self, layout: Layout, entries: Sequence[bytes], at: int) -> int:
-        """Take messages of this layout from ``at`` on. Returns how many they are."""
+        """Take messages of this layout from ``at`` on. Returns how many were taken."""
         prefix, middle, middle_at, body_at = layout.prefix, layout.middle, layout.middle_at, layout.body_at
         length_at, number_at = body_at - layout.length_bytes, len(prefix)
         bodies, numbers = [], []
@@ -205,7 +207,7 @@ class Rows:
             if layout.numbered:
                 numbers.append(int.from_bytes(entry[number_at:middle_at], "big"))
         if numbers and max(numbers) > NUMBER_MAX:
-            return 0  # no number of a queue: the generic decoder decides, one by one
+            return 0  # not a queue's number: the generic decoder takes them one by one
         if bodies:
             self.bodies += bodies
             self.numbers += numbers if layout.numbered else [None] * len(bodies)
@@ -242,7 +244,7 @@ _ENVELOPE_PLACES: Final = {
 
 
 def read_message(entry: bytes, *, learn: bool = True) -> tuple[Row, Layout | None]:
-    """One message, by the generic decoder, and to ``learn`` the layout of messages like it. Raises DecodeError."""
+    """Decode one message with the generic decoder, and with ``learn`` also return its layout. Raises DecodeError."""
     bounds = scan(entry, ordered=False)
     header = decode_header(entry, *bounds.header) if bounds.header else _NO_HEADER
     properties = decode_properties(entry, *bounds.properties) if bounds.properties else _NO_PROPERTIES
@@ -268,13 +270,13 @@ def read_message(entry: bytes, *, learn: bool = True) -> tuple[Row, Layout | Non
 
 
 def number_in(entry: bytes) -> int | None:
-    """The number of a message that may be broken elsewhere; None when it cannot be found."""
+    """The number of a message that may be invalid in other places; None when it cannot be found."""
     try:
         bounds = scan(entry, ordered=False)
         return _number(decode_map_section(entry, *bounds.message_annotations)) if bounds.message_annotations else None
     except DecodeError:
         pass
-    try:  # a section behind the annotations does not even end where it should
+    try:  # the end of a section behind the annotations may be wrong
         start = 0
         while start < len(entry):
             section, value_at = read_descriptor(entry, start, len(entry), DEPTH_MAX)
@@ -297,11 +299,11 @@ _NO_PROPERTIES: Final = Properties()
 _ONLY_A_NUMBER: Final = tuple(
     (encode_section(MESSAGE_ANNOTATIONS, {key: ULong(NUMBER_MAX)})[:-8], key) for key in _NUMBER_KEYS
 )
-"""What annotations begin with that are nothing but the broker's number, in eight bytes: the usual ones."""
+"""How annotations begin that hold only the broker's number, in eight bytes: the usual case."""
 
 
 def _annotations(entry: bytes, start: int, end: int) -> dict[object, object]:
-    """The message annotations at these bounds; the usual ones cost a comparison. Raises DecodeError."""
+    """The message annotations between these bounds; the usual ones cost one comparison. Raises DecodeError."""
     for lead, key in _ONLY_A_NUMBER:
         if end - start == len(lead) + 8 and entry.startswith(lead, start):
             return {key: ULong(int.from_bytes(entry[end - 8 : end], "big"))}
@@ -382,7 +384,7 @@ def _body(entry: bytes, bounds: SectionBounds) -> tuple[bytes, int | None]:
 
 
 def _layout(entry: bytes, bounds: SectionBounds, body_at: int, number: int | None, envelope: Envelope) -> Layout | None:
-    """The layout of messages like this one, if they can be told by their bytes alone."""
+    """The layout of messages like this one, if their bytes alone can identify it."""
     body_bytes = len(entry) - body_at
     length_bytes = 1 if entry[body_at - 2] == code.BINARY_8 and entry[body_at - 1] == body_bytes else 4
     if bounds.body is None or body_at + body_bytes != bounds.body[1] or body_at - length_bytes <= bounds.body[0]:
@@ -401,7 +403,7 @@ def _layout(entry: bytes, bounds: SectionBounds, body_at: int, number: int | Non
 
 
 def _number_at(entry: bytes, annotations: Bounds, number: int) -> int | None:
-    """Where the eight bytes of the number are; None when it has another encoding."""
+    """The place of the eight bytes of the number; None when it has another encoding."""
     start, end = annotations
     _, at = read_descriptor(entry, start, end, DEPTH_MAX)
     at += 3 if entry[at] == code.MAP_8 else 9  # code, size, count

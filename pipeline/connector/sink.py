@@ -1,9 +1,9 @@
-"""The batch and the streaming sink of ``format("amqp10")``. Written means: the broker has accepted the message.
+"""The batch and the streaming sink of ``format("amqp10")``. A row counts as written when the broker has accepted it.
 
-A task has a connection of its own. Rows go out in runs as link credit allows, and the task ends when all have their
-outcome. If one is not accepted, or nothing moves for ``confirmTimeout``, the task fails with the row and the reason.
-Spark may repeat a task, and after a crash a batch: then its rows are sent again. So a sink is at-least-once, and two
-annotations of each message say which row of which batch it is, so that a consumer can drop what it has seen.
+Each task has its own connection. Rows are sent in runs as link credit allows, and the task ends when all have their
+outcome. If a row is not accepted, or no outcome comes for ``confirmTimeout``, the task fails with the row and the
+reason. Spark may repeat a task, and after a crash a batch: then its rows are sent again. So a sink is at-least-once.
+Two annotations of each message tell its row and batch, so that a consumer can drop repeated messages.
 """
 
 import logging
@@ -25,18 +25,18 @@ from pipeline.connector.wire import BlockingConnection
 
 LOG = logging.getLogger(__name__)
 RUN_ROWS_MAX: Final = 2048
-"""Rows that are encoded and handed over at once: each exists twice until then, as a row and as a message."""
+"""Rows that are encoded and sent at once: each exists twice until then, as a row and as a message."""
 QUERY_PROPERTY: Final = "sql.streaming.queryId"
 BATCH_PROPERTY: Final = "streaming.sql.batchId"
-"""Local properties that Spark gives the tasks of a streaming query (StreamExecution, MicroBatchExecution): a query
+"""Local properties that Spark gives to the tasks of a streaming query (StreamExecution, MicroBatchExecution): a query
 keeps its id, and a batch its number, over restarts from the same checkpoint."""
 WRITE_ID_BYTES: Final = 8
-"""Tells batch writes apart: 64 bits."""
+"""Random bytes that tell batch writes apart: 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowsWritten(WriterCommitMessage):
-    """What a task tells the driver."""
+    """A task's message to the driver."""
 
     partition: int
     rows: int
@@ -44,20 +44,20 @@ class RowsWritten(WriterCommitMessage):
 
 @dataclass(frozen=True, slots=True)
 class RowWriter:
-    """What a task does, for either sink. It travels to the executors."""
+    """The work of a task, for both sinks. It travels to the executors."""
 
     options: SinkOptions
 
     def write(self, batches: Iterator[pa.RecordBatch], *, partition: int, batch: str) -> RowsWritten:
         """Send all rows of a partition, and wait until the broker has accepted them. Raises ConnectorError.
 
-        ``batch`` is what the annotation says: the same when the partition is written again.
+        ``batch`` is the value of the annotation: the same when the partition is written again.
         """
         encoder = RowEncoder(self.options.durable, batch if self.options.batch_id_annotation else None)
         some = (rows.slice(at, RUN_ROWS_MAX) for rows in batches for at in range(0, rows.num_rows, RUN_ROWS_MAX))
         first = next(some, None)
         if first is None:
-            return RowsWritten(partition, 0)  # a batch has empty partitions: these need no connection
+            return RowsWritten(partition, 0)  # empty partitions need no connection
         try:
             return RowsWritten(partition, self._send(encoder, first, some))
         except ConnectorError as error:
@@ -87,10 +87,10 @@ class RowWriter:
             return sender.finish()
 
     def _by_address(self, rows: pa.RecordBatch, first_row: int) -> Mapping[str, Sequence[int]]:
-        """Which rows go where, in order."""
+        """The rows for each address, in order."""
         default = self.options.address
         if "address" not in rows.schema.names:
-            assert default is not None  # check_columns has seen to it
+            assert default is not None  # checked by check_columns
             return {default: range(rows.num_rows)}
         groups: dict[str, list[int]] = {}
         for index, own in enumerate(rows.column("address").to_pylist()):
@@ -102,7 +102,7 @@ class RowWriter:
 
 
 class BatchSink(DataSourceArrowWriter):
-    """``df.write.format("amqp10")``."""
+    """The sink behind ``df.write.format("amqp10")``."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._writer = RowWriter(options)
@@ -114,12 +114,12 @@ class BatchSink(DataSourceArrowWriter):
         return self._writer.write(iterator, partition=partition, batch=f"{self._write_id}/0/{partition}")
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Messages cannot be taken back: say how many there are."""
+        """Log how many messages were sent: they cannot be taken back."""
         _tell_abort(f"write {self._write_id}", messages)
 
 
 class StreamSink(DataSourceStreamArrowWriter):
-    """``df.writeStream.format("amqp10")``."""
+    """The sink behind ``df.writeStream.format("amqp10")``."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._writer = RowWriter(options)
@@ -132,7 +132,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         return self._writer.write(iterator, partition=partition, batch=batch)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Messages cannot be taken back: say how many there are."""
+        """Log how many messages were sent: they cannot be taken back."""
         _tell_abort(f"batch {batchId}", messages)
 
 

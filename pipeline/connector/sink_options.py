@@ -1,4 +1,4 @@
-"""The options and the columns of a sink: what there is, what it means, and what is said to those that there are not."""
+"""The options and the columns of a sink: their names and meanings, and the errors for unknown ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,10 +42,10 @@ SINK_OPTIONS: Final = (
         "each message says which row of which batch it is, so that consumers can drop repeats",
     ),
 )
-"""Of sinks, besides :data:`~pipeline.connector.options.CONNECTION_OPTIONS`."""
+"""The options of sinks, besides :data:`~pipeline.connector.options.CONNECTION_OPTIONS`."""
 
 SPARK_OPTIONS: Final = frozenset({"checkpointlocation"})
-"""Of every sink; Spark reads them itself and hands them over with the others."""
+"""Options that every sink may have; Spark reads them itself and passes them with the others."""
 
 TEXT: Final = ("string",)
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -60,7 +60,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "priority": ("tinyint", "smallint", "int"),
     "properties": ("map<string,string>",),
 }
-"""What a sink takes, each with the types that it may have, as Spark writes them. Only the body must be there."""
+"""The columns of a sink, each with its possible types, as Spark writes them. Only the body is required."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class SinkOptions:
 
     login: Login
     address: str | None = None
-    """Where rows go whose column ``address`` does not say."""
+    """The target of rows that name none in the column ``address``."""
     container_id: str | None = None
     link_name: str | None = None
     durable: bool = True
@@ -80,7 +80,7 @@ class SinkOptions:
 
     @classmethod
     def read(cls, given: Mapping[str, str]) -> "SinkOptions":
-        """From Spark's texts. Raises BadOption for the first thing that is wrong, with the remedy."""
+        """Read Spark's texts. Raises BadOption for the first error, with the remedy."""
         given = {name: value for name, value in given.items() if name.lower() not in SPARK_OPTIONS}
         values = read_options(given, (*CONNECTION_OPTIONS, *SINK_OPTIONS), others=SOURCE_OPTIONS)
         return cls(
@@ -97,7 +97,7 @@ class SinkOptions:
 
 
 def check_columns(types: Mapping[str, str], *, address: str | None) -> None:
-    """Columns with their types, as Spark writes these. Raises BadColumn for the first that a sink cannot write."""
+    """Check columns and their types, as Spark writes these. Raises BadColumn for the first that a sink cannot write."""
     known = {column.lower(): column for column in COLUMNS}
     for name, written in types.items():
         if name not in COLUMNS:

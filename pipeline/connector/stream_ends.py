@@ -1,17 +1,17 @@
-"""Where streams begin and end now, and where they are at a time.
+"""The present first and last offsets of streams, and their offsets at a given time.
 
-Headgate answers with one request. Other brokers are asked by attaching: at ``last`` for the newest offset, at ``first``
-and at a time for the first message from there on; one link credit, or a drain, is all that it costs. RabbitMQ says with
-one request that the queue is a stream.
+Headgate answers with one request. With other brokers the connector attaches: at ``last`` for the newest offset, at
+``first`` and at a time for the first message from there on. That costs only one link credit, or a drain. RabbitMQ tells
+with one request that the queue is a stream.
 
-Such a look settles nothing. A broker may attach as if to a stream where there is none (RabbitMQ does), and what comes
-from there is no copy: it has to go back, and it does when the link closes.
+Such a probe settles nothing. A broker may accept a stream's attach for a queue that is no stream (RabbitMQ does), and
+its messages are no copies: they have to go back, and they do when the link closes.
 """
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from amqp10.types import Described, Symbol, Timestamp, ULong
+from amqp10.wire.types import Described, Symbol, Timestamp, ULong
 from pipeline.connector.errors import BadOption
 from pipeline.connector.links import ReceivingLink
 from pipeline.connector.requests import QueueFacts
@@ -21,37 +21,38 @@ from pipeline.connector.wire import BlockingConnection
 OFFSET_SPEC: Final = "rabbitmq:stream-offset-spec"
 """``first``, ``last`` (the newest chunk), ``next``, an offset, or a timestamp."""
 PROBE_LINK_CREDIT: Final = 100_000
-"""To read through the newest chunk: RabbitMQ's largest has fewer messages."""
+"""Enough to read through the newest chunk: RabbitMQ's largest has fewer messages."""
 STREAM_TYPE: Final = "stream"
-"""What brokers that tell the type of a queue call a stream."""
+"""The type of a stream in the answers of brokers that tell a queue's type."""
 
 
 class Ends(NamedTuple):
-    """What is kept of a stream."""
+    """The offsets that a stream keeps."""
 
     first: int
-    """The oldest offset; ``end`` when there is none."""
+    """The oldest offset; equal to ``end`` when there are none."""
     end: int
     """The offset behind the newest."""
     row_bytes: float
-    """Of a message, on the average; 0 when that is not known."""
+    """The mean size of a message; 0 when that is not known."""
     identity: str | None = None
-    """Of the stream's declaration; None: the broker does not say."""
+    """The identity of the stream's declaration; None when the broker does not send it."""
 
 
 class StreamEnds:
     """Asks one connection about streams."""
 
     def __init__(self, connection: BlockingConnection, *, drain_time_out_s: float, probe: bool = False) -> None:
-        """``probe``: ask by attaching also where the broker has a request for it."""
+        """``probe``: probe by attaching also where the broker answers a request."""
         self._connection = connection
         self._drain_time_out_s = drain_time_out_s
         self._facts = QueueFacts(connection, ask=not probe)
         self._without_ends: set[str] = set()
-        """Streams of which the broker does not tell where they end."""
+        """Streams whose ends the broker does not tell."""
 
     def of(self, address: str) -> Ends:
-        """What is kept now. Raises LinkRefused, BadOption for what is no stream, and what a connection raises."""
+        """The present ends. Raises LinkRefused, BadOption for an address that is no stream, and the connection's
+        errors."""
         asked = self._asked(address)
         if asked is not None:
             return asked
@@ -83,7 +84,7 @@ class StreamEnds:
     def _probed(
         self, address: str, where: object, link_credit: int = PROBE_LINK_CREDIT
     ) -> tuple[list[bytes], str | None]:
-        """The first and the last message of each run from there on, as many as are there or the link credit allows; and
+        """The first and the last message of each run from there on, as many as there are or the link credit allows; and
         the identity of the stream."""
         link = open_stream(self._connection, address, where, settled=False)
         try:
@@ -103,11 +104,12 @@ def _numbers(entries: Iterable[bytes]) -> list[int]:
 def open_stream(
     connection: BlockingConnection, address: str, where: object, *, name: str | None = None, settled: bool = True
 ) -> ReceivingLink:
-    """Attach to a stream: at an offset, a time, or one of the words. Nothing is taken from it.
+    """Attach to a stream: at an offset, a time, or one of the words. Reading removes no message from it.
 
-    Messages come settled, if it is known to be a stream; ``settled`` False, and nothing can be lost where it is none.
+    Messages come settled, if it is known to be a stream. With ``settled`` False, no message can be lost where it is
+    none.
 
-    Raises BadOption when the address is no stream, and what :meth:`ReceivingLink.open` raises.
+    Raises BadOption when the address is no stream, and the errors of :meth:`ReceivingLink.open`.
     """
     value = ULong(where) if isinstance(where, int) else where
     filters = {OFFSET_SPEC: Described(Symbol(OFFSET_SPEC), value)}

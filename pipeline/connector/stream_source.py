@@ -1,11 +1,11 @@
-"""Reading streams: where a micro-batch ends, how it is cut into tasks, and what a task reads.
+"""Reading streams: where a micro-batch ends, how it is divided into tasks, and what a task reads.
 
-The driver asks where the streams end and plans ranges of offsets; it reads nothing. A task attaches at the first offset
-of its range, with exactly so much link credit that no more than the range comes, and stops in front of its end. Nothing
-is settled, so a range can be read again as often as Spark likes, with the same rows.
+The driver asks where the streams end and plans ranges of offsets; it reads no messages. A task attaches at the first
+offset of its range, grants only as much link credit as the range needs, and stops before its end. Nothing is settled,
+so Spark can have a range read again any number of times, with the same rows.
 
-Lag is the difference between the end that Spark has reached and the end of the stream: in rows (an upper bound, offsets
-may leap), in bytes by the average of a row, and in seconds since the moment when the stream went beyond it.
+Lag is the difference between the end that Spark has reached and the end of the stream: in rows (an upper bound, since
+offsets may leap), in bytes by the mean size of a row, and in seconds since the stream first went beyond that end.
 """
 
 import logging
@@ -36,20 +36,21 @@ from pipeline.connector.stream_ends import Ends, StreamEnds, open_stream
 from pipeline.connector.wire import BlockingConnection
 
 BATCH_ROWS: Final = 10_000
-"""Of one Arrow batch: Spark's own default."""
+"""Rows of one Arrow batch: Spark's own default."""
 BATCH_BYTES_MAX: Final = 16 * 2**20
-"""Of the messages of one Arrow batch: what a task holds at once besides its link credit."""
+"""Bytes of the messages of one Arrow batch: what a task holds at once besides its link credit."""
 SAMPLES_MAX: Final = 1024
-"""Ends of a stream that are remembered with their time, to tell the lag in seconds."""
+"""Ends of a stream that are kept with their times, to compute the lag in seconds."""
 
 log = logging.getLogger(__name__)
 
 
 class StreamSource:
-    """The driver's side, for all addresses of a query. Connects with the first question, and again after a loss."""
+    """The driver's side, for all addresses of a query. Connects at the first question, and again after a lost
+    connection."""
 
     def __init__(self, options: SourceOptions, *, clock: Callable[[], float] = monotonic, probe: bool = False) -> None:
-        """``probe``: ask by attaching also where the broker has a request for it."""
+        """``probe``: probe by attaching also where the broker answers a request."""
         self._options = options
         self._clock = clock
         self._probe = probe
@@ -57,17 +58,17 @@ class StreamSource:
         self._asking: StreamEnds | None = None
         self._ends: dict[str, Ends] = {}
         self._target: dict[str, int] | None = None
-        """With AvailableNow: where the query ends."""
+        """With AvailableNow: the offsets at which the query ends."""
         self._reached: dict[str, int] = {}
         self._lags: dict[str, Lag] = {address: Lag() for address in options.addresses}
 
     def first(self) -> Json:
-        """Where a query without a checkpoint begins, as ``startingOffsets`` or ``startingTimestamp`` say."""
+        """The offset at which a query without a checkpoint begins, by ``startingOffsets`` or ``startingTimestamp``."""
         options = self._options
         return self._json(self._where(options.starting_offsets, options.starting_timestamp_ms, "latest"))
 
     def range(self) -> tuple[Json, Json]:
-        """What a batch query reads: from where, and up to where."""
+        """The first and the last offset of a batch query."""
         options = self._options
         start = self._where(options.starting_offsets, options.starting_timestamp_ms, "earliest")
         end = self._where(options.ending_offsets, options.ending_timestamp_ms, "latest")
@@ -75,11 +76,11 @@ class StreamSource:
         return self._json(start), self._json(end)
 
     def stop_at_end(self) -> None:
-        """Behave as if nothing came after what is there now."""
+        """Ignore messages that come after the present end."""
         self._target = {address: ends.end for address, ends in self._ask().items()}
 
     def latest(self, start: Json, rows_max: int | None, bytes_max: int | None) -> Json:
-        """Where the micro-batch ends that begins at ``start``."""
+        """The end of the micro-batch that begins at ``start``."""
         begins = stream_offsets(start, self._options.addresses)
         known = identities_in(start)
         ends = self._ask()
@@ -89,7 +90,7 @@ class StreamSource:
         if self._target is not None:
             latest = {address: min(end, self._target[address]) for address, end in latest.items()}
         for address in latest:
-            if ends[address].end < begins[address]:  # declared anew, and data loss is allowed
+            if ends[address].end < begins[address]:  # declared again, and data loss is allowed
                 begins[address] = ends[address].first
         limit = rows_max
         if bytes_max is not None:
@@ -100,7 +101,7 @@ class StreamSource:
         return self._json(self._reached, known)
 
     def ranges(self, start: Json, end: Json) -> list[OffsetRange]:
-        """The tasks of a micro-batch."""
+        """The ranges for the tasks of a micro-batch."""
         begins = stream_offsets(start, self._options.addresses)
         before, after = identities_in(start), identities_in(end)
         ranges: list[OffsetRange] = []
@@ -111,7 +112,7 @@ class StreamSource:
         return split(ranges, self._options.min_partitions)
 
     def lag(self) -> Json:
-        """Where the streams end now, and how far behind what has been planned so far is."""
+        """The present ends of the streams, and the lag of the planned batches."""
         ends = self._ask()
         report = self._json({address: one.end for address, one in ends.items()})
         lags = [
@@ -126,7 +127,7 @@ class StreamSource:
         return report
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = self._asking = None
@@ -160,12 +161,12 @@ class StreamSource:
         return places
 
     def _json(self, offsets: Mapping[str, int], known: Mapping[str, str] | None = None) -> Json:
-        """Offsets with the identities that the broker tells, or that were ``known`` where it tells none."""
+        """Offsets with the identities that the broker sends, or with those ``known`` where it sends none."""
         told = {address: one.identity for address, one in self._ends.items() if one.identity is not None}
         return with_identities(stream_json(offsets), {**(known or {}), **told})
 
     def _check_same(self, begins: dict[str, int], known: Mapping[str, str]) -> None:
-        """A stream that is not the one that was read begins at its beginning, where data loss is allowed."""
+        """Begin a stream that is not the one that was read at its first offset, where data loss is allowed."""
         for address, one in self._ends.items():
             if is_another(self._options, address, known.get(address), one.identity):
                 begins[address] = one.first
@@ -185,19 +186,19 @@ class StreamSource:
 
 
 class Lag:
-    """How far one stream is ahead of what has been reached, with the times at which its end was seen."""
+    """How far one stream is ahead of the reached offset, with the times at which its ends were seen."""
 
     def __init__(self) -> None:
         self._samples: deque[tuple[int, float]] = deque(maxlen=SAMPLES_MAX)
-        """End and time, both ascending."""
+        """Ends and times, both ascending."""
 
     def sampled(self, end: int, now: float) -> None:
-        """The stream was seen to end there."""
+        """Note the end of the stream at this time."""
         if not self._samples or end > self._samples[-1][0]:
             self._samples.append((end, now))
 
     def of(self, reached: int, ends: Ends, now: float) -> tuple[int, int, float]:
-        """Rows, bytes, and seconds since the stream was first seen beyond what is reached."""
+        """Rows, bytes, and seconds since the stream was first seen beyond the reached offset."""
         rows = max(0, ends.end - max(reached, ends.first))
         if not rows:
             return 0, 0, 0.0
@@ -208,15 +209,15 @@ class Lag:
 
 
 def lost(options: SourceOptions, what: str) -> None:
-    """Rows are gone: an error, or a line in the log, as ``failOnDataLoss`` says."""
+    """Report lost rows: raise or log, as ``failOnDataLoss`` says."""
     if options.fail_on_data_loss:
         raise DataLost(f"{what}; option failOnDataLoss=false goes on with what is left")
     log.warning("%s; going on with what is left", what)
 
 
 def is_another(options: SourceOptions, address: str, known: str | None, told: str | None) -> bool:
-    """True when a queue or stream is not the one that was read, as their identities show. Then what was read of it, and
-    how far, says nothing of what is there now. Raises DataLost, as ``failOnDataLoss`` says."""
+    """Whether a queue or stream is not the one that was read, as their identities show. Then the offsets read so far
+    say nothing about the present one. Raises DataLost, as ``failOnDataLoss`` says."""
     if not are_two(known, told):
         return False
     lost(
@@ -231,7 +232,8 @@ def is_another(options: SourceOptions, address: str, known: str | None, told: st
 
 
 def read_range(options: SourceOptions, wanted: OffsetRange, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of a range of offsets, as Arrow batches. Connects for itself: it runs in a process of its own."""
+    """Yield the rows of a range of offsets, as Arrow batches. It opens its own connection: it runs in another
+    process."""
     with BlockingConnection.open(options.login, container_id=options.container_id) as connection:
         link = open_stream(connection, wanted.address, wanted.first, name=options.link_name)
         if is_another(options, wanted.address, wanted.identity, link.queue_identity):
@@ -252,13 +254,13 @@ def read_range(options: SourceOptions, wanted: OffsetRange, schema: pa.Schema) -
 
 
 def _finished(options: SourceOptions, rows: Rows, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of rows, without those that could not be read and are to be left out."""
+    """The columns of rows, without bad ones that are to be left out."""
     check_bad(options, rows)
     return rows.columns(schema, left_out=() if options.on_bad_row == "null" else {one.place for one in rows.bad})
 
 
 def check_bad(options: SourceOptions, rows: Rows) -> None:
-    """With ``onBadRow`` fail, a message that could not be read ends the query. Raises BadMessage."""
+    """With ``onBadRow`` fail, raise BadMessage for a message that could not be decoded, which ends the query."""
     if rows.bad and options.on_bad_row == "fail":
         place, reason = rows.bad[0]
         number = rows.numbers[place]
@@ -302,7 +304,7 @@ def _number(entry: bytes, wanted: OffsetRange) -> int:
 def _check_first(
     options: SourceOptions, connection: BlockingConnection, wanted: OffsetRange, first: int | None
 ) -> None:
-    """The first message is behind the first offset that was wanted: a leap, or retention was faster than we."""
+    """Check a first message behind the first wanted offset: offsets have leapt, or retention has removed messages."""
     if first is None or first == wanted.first:
         return
     ends = StreamEnds(connection, drain_time_out_s=options.drain_time_out_s).of(wanted.address)
@@ -311,7 +313,7 @@ def _check_first(
 
 
 def _missing(options: SourceOptions, connection: BlockingConnection, wanted: OffsetRange, begin: int) -> None:
-    """Nothing came for so long: say why."""
+    """Raise the reason why no messages came for so long."""
     ends = StreamEnds(connection, drain_time_out_s=options.drain_time_out_s).of(wanted.address)
     if ends.end < wanted.end or ends.first >= wanted.end:
         lost(

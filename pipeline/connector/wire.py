@@ -1,12 +1,12 @@
-"""A blocking connection to a broker, on the sans-IO engine that the broker itself runs on.
+"""A blocking connection to a broker, on the same sans-IO engine as the broker itself.
 
-One plain socket, one session, and links on it. Whoever waits for something moves the connection on: bytes go out and
-come in until the condition holds or the time is over. Between these waits, which may be as long as Spark works on a
-batch, a thread of the connection's own answers heartbeats; everything else is done by the caller's thread, and one lock
-keeps them apart.
+It has one plain socket, one session, and links on it. A caller that waits drives the connection: bytes are sent and
+received until the condition holds or the time is over. Between these waits, which may be as long as Spark works on a
+batch, a thread of the connection answers heartbeats. All other work is done in the caller's thread, and one lock keeps
+the two apart.
 
-Bounds: a read takes ``READ_BYTES``; what comes is bounded by link credit, and what goes out by the engine's
-``unsent_bytes_max``. Nothing here knows Spark.
+Bounds: a read takes ``READ_BYTES``; input is bounded by link credit, and output by the engine's ``unsent_bytes_max``.
+This module must not know Spark.
 """
 
 import secrets
@@ -21,9 +21,9 @@ from time import monotonic
 from types import TracebackType
 from typing import Protocol, Self
 
-from amqp10.connection import Connection, ConnectionSettings
 from amqp10.errors import ErrorCondition, LinkFault
-from amqp10.events import (
+from amqp10.protocol.connection import Connection, ConnectionSettings
+from amqp10.protocol.events import (
     ConnectionClosed,
     CreditReceived,
     DeliveriesReceived,
@@ -35,32 +35,33 @@ from amqp10.events import (
     SenderFlowReceived,
     SessionEnded,
 )
-from amqp10.handshake import ClientHandshake
-from amqp10.lifecycle import ConnectionState, LinkState
-from amqp10.messaging import Error
-from amqp10.performatives import Attach
-from amqp10.sasl import Anonymous, Credentials, Plain, ScramSha256
-from amqp10.session import Session, SessionLimits
-from amqp10.types import plain
+from amqp10.protocol.handshake import ClientHandshake
+from amqp10.protocol.lifecycle import ConnectionState, LinkState
+from amqp10.protocol.sasl import Anonymous, Credentials, Plain, ScramSha256
+from amqp10.protocol.session import Session, SessionLimits
+from amqp10.wire.messaging import Error
+from amqp10.wire.performatives import Attach
+from amqp10.wire.types import plain
 from pipeline.connector.errors import ConnectionLost, ConnectorError, NotLetIn, TimedOut, Unreachable, told
 from pipeline.connector.login import Login
 
 READ_BYTES = 262_144
-"""Of one read: about 1,700 messages of 100 bytes, which the engine takes as a few runs."""
+"""Bytes of one read: about 1,700 messages of 100 bytes, which the engine takes as a few runs."""
 INCOMING_WINDOW = 8192
-"""Transfers that the broker may send before it hears from us again; topped up at half. With 131,072 bytes a frame at
-most 1 GiB, but link credit is what bounds a batch."""
+"""Transfers that the broker may send before it gets our next flow; topped up at half. With frames of 131,072 bytes that
+is 1 GiB at most, but link credit is what bounds a batch."""
 RUN_FRAMES_MAX = 8192
-"""Frames that the engine takes as one run: nobody else waits for this thread, so as many as the window allows."""
+"""Frames that the engine takes as one run: no other connection waits for this thread, so as many as the window
+allows."""
 NONCE_BYTES = 18
-"""144 bits, as the broker's own nonce has."""
+"""144 bits, as in the broker's own nonce."""
 NAME_BYTES = 6
-"""Tells connections apart that were given no name: 48 bits."""
+"""Random bytes that tell connections without a given name apart: 48 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireSettings:
-    """How long is waited for what, in seconds."""
+    """Time-outs, in seconds unless the name says otherwise."""
 
     connect_time_out_s: float = 10.0
     """From the look-up of the name to the broker's open. A broker may take 3 s to refuse a password."""
@@ -69,22 +70,22 @@ class WireSettings:
     close_time_out_s: float = 5.0
     """For the answer to a close: nothing depends on it any more."""
     idle_time_out_ms: int = 30_000
-    """Announced; a broker that is silent for twice as long is gone [2.4.5]."""
+    """Our idle-time-out in the open; a broker that is silent for twice as long is considered dead [2.4.5]."""
 
 
 class LinkUser(Protocol):
-    """What stands behind a link of ours and hears what happens on it."""
+    """The owner of a link of ours, which is told of events on it."""
 
     def attach_answered(self, attach: Attach) -> None:
-        """The broker attached too; without the terminus it has refused, and a detach follows [2.6.3]."""
+        """The broker has attached too; without the terminus it has refused, and a detach follows [2.6.3]."""
 
     def event_received(
         self, event: DeliveriesReceived | SenderFlowReceived | CreditReceived | DeliveriesSettled
     ) -> None:
-        """Something happened on the link while it is attached."""
+        """An event on the attached link."""
 
     def link_detached(self, error: Error | None) -> None:
-        """The link is over, by the broker's will."""
+        """The broker has ended the link."""
 
 
 class BlockingConnection:
@@ -95,7 +96,7 @@ class BlockingConnection:
         self.settings = settings
         self.container_id = container_id or f"headgate-spark-{secrets.token_hex(NAME_BYTES)}"
         self.lock = threading.RLock()
-        """Held by whoever touches the engine or the socket."""
+        """Held by every thread that uses the engine or the socket."""
         self._handshake = ClientHandshake(
             _credentials(login), hostname=login.host, frame_size_max=ConnectionSettings(container_id="").max_frame_size
         )
@@ -145,7 +146,7 @@ class BlockingConnection:
 
     @property
     def broker(self) -> Mapping[str, object]:
-        """What the broker says of itself: product, version and so on, plain values."""
+        """The properties of the broker's open: product, version and so on, plain values."""
         remote = self._engine.remote
         return {} if remote is None else {key: plain(value) for key, value in (remote.properties or {}).items()}
 
@@ -157,7 +158,7 @@ class BlockingConnection:
 
     @property
     def failure(self) -> ConnectorError | None:
-        """Why the connection is of no use any more; None while it is."""
+        """Why the connection cannot be used any more; None while it can."""
         return self._failure
 
     def new_link_name(self) -> str:
@@ -165,13 +166,13 @@ class BlockingConnection:
         return f"{self.container_id}-{next(self._names)}"
 
     def wait_until(self, done: Callable[[], bool], *, within_s: float, what: str) -> None:
-        """Move the connection on until ``done`` says so. Raises TimedOut, with ``what`` was waited for, or why the
-        connection is over."""
+        """Drive the connection until ``done`` returns True. Raises TimedOut, which names ``what``, or the reason why
+        the connection is over."""
         if not self.moved_until(done, within_s=within_s):
             raise TimedOut(f"{self.login.place} did not answer within {within_s:g} s: {what}")
 
     def moved_until(self, done: Callable[[], bool], *, within_s: float) -> bool:
-        """As :meth:`wait_until`, but False when the time is over."""
+        """As :meth:`wait_until`, but returns False when the time is over."""
         deadline = monotonic() + within_s
         with self.lock:
             while True:
@@ -186,21 +187,21 @@ class BlockingConnection:
                 self._exchange(left)
 
     def flush(self, *, within_s: float | None = None) -> None:
-        """Hand everything that is due to the operating system. Raises TimedOut when the broker takes nothing."""
+        """Write all pending output to the socket. Raises TimedOut when the broker reads nothing."""
         seconds = self.settings.answer_time_out_s if within_s is None else within_s
         self.wait_until(lambda: not self._unsent, within_s=seconds, what="it takes nothing of what we send")
 
     def close(self) -> None:
-        """Close, and wait for the broker's answer for a limited time. What was not settled goes back to its queue."""
+        """Close, and wait for the broker's answer for a limited time. Unsettled messages return to their queues."""
         with self.lock:
             if self._failure is None and not self._closing:
                 self._closing = True
                 self._engine.close(monotonic=monotonic())
-                with suppress(ConnectorError):  # it is over: that was the aim
+                with suppress(ConnectorError):  # the connection is over, which is the aim
                     self.moved_until(lambda: self._engine.finished, within_s=self.settings.close_time_out_s)
             self._abandon()
 
-    # --- the connection's life -------------------------------------------------------------------------------------
+    # --- beginning and end -----------------------------------------------------------------------------------------
 
     def _connect(self) -> None:
         settings, place = self.settings, self.login.place
@@ -226,7 +227,7 @@ class BlockingConnection:
         self._keeper.start()
 
     def _keep(self) -> None:
-        """Answer heartbeats while nobody waits for anything. A failure is found by the next who does."""
+        """Answer heartbeats while no caller waits. A failure is raised in the next caller that waits."""
         while not self._stopped.wait(self._keep_interval_s()):
             with self.lock:
                 if self._failure is not None or self._closing:
@@ -236,13 +237,13 @@ class BlockingConnection:
                 self._write()
 
     def _keep_interval_s(self) -> float:
-        """A quarter of the shorter idle-time-out: half is when a heartbeat is due [2.4.5]."""
+        """A quarter of the shorter idle-time-out, since a heartbeat is due at half of it [2.4.5]."""
         remote, ours = self._engine.remote, self.settings.idle_time_out_ms
         theirs = remote.idle_time_out if remote is not None and remote.idle_time_out else ours
         return min(theirs, ours) / 4000
 
     def _abandon(self) -> None:
-        """Let go of the socket and the thread."""
+        """Close the socket and end the thread."""
         self._stopped.set()
         if self._failure is None:
             self._failure = ConnectionLost(f"the connection to {self.login.place} was closed")
@@ -255,7 +256,7 @@ class BlockingConnection:
     # --- bytes -----------------------------------------------------------------------------------------------------
 
     def _write(self) -> None:
-        """Give the socket what it takes of what is due."""
+        """Write as much of the pending output as the socket takes."""
         engine = self._engine
         while True:
             if not self._unsent:
@@ -280,7 +281,7 @@ class BlockingConnection:
             engine.output_backlog(len(self._unsent))
 
     def _exchange(self, seconds: float) -> None:
-        """Wait for the socket or the engine's deadline, at most so long, and take what has come."""
+        """Wait for the socket or the engine's deadline, at most so long, and take the input."""
         engine = self._engine
         if self._socket is None or self._failure is not None:
             return
@@ -357,16 +358,16 @@ class BlockingConnection:
                 else:
                     self._failure = ConnectionLost(*told(f"the connection to {self.login.place} was closed", error))
             case _:
-                pass  # the engine's state has the others
+                pass  # the engine's state has the other events
 
 
 def gone(state: LinkState) -> bool:
-    """The link is over on both sides."""
+    """Whether the link is over on both sides."""
     return state is LinkState.GONE
 
 
 def _as_user(reference: object) -> LinkUser:
-    assert hasattr(reference, "event_received")  # nobody else sets the reference of a link of ours
+    assert hasattr(reference, "event_received")  # only this module sets the reference of our links
     user: LinkUser = reference  # type: ignore[assignment]
     return user
 

@@ -1,1 +1,2 @@
-"""Flow events that nobody recorded, with known answers: to test the tables with, and to find out how much they bear."""
+"""Generated flow events with known answers: they test the tables, and measure how many events the tables can
+process."""

@@ -1,4 +1,4 @@
-"""A folder of generated events: Parquet files, and their answers in ``_answers.json``, which readers pass over."""
+"""A folder of generated events: Parquet files, and their answers in ``_answers.json``, which readers ignore."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -19,37 +19,37 @@ from pipeline.tables.records import FIELDS, FLOW_EVENTS, VERSION, VERSION_KEY
 NODE = "generated"
 ANSWERS = "_answers.json"
 PACKET_RECORDS = 500
-"""Of a generated packet; the broker puts up to 1000 into one."""
+"""Records of a generated packet; the broker puts up to 1000 into one."""
 INTERVAL_S = 0.01
 OPENING_RECORDS = 2
-"""Of a connection: it opens, and its link is attached."""
+"""Records at the beginning of a connection: it opens, and its link is attached."""
 
 
 class NotGenerated(Exception):
-    """A folder that cannot be written to, or figures that make no sense. The text says which."""
+    """The folder cannot be written to, or the figures make no sense. The text says which."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What the tables have to find."""
+    """The values that the tables must find."""
 
     workload: str
     events: int
     seconds: int
     transfers: dict[str, int]
-    """By link."""
+    """Transfers by link."""
     bottleneck: str | None
     culprits: dict[str, str | None]
-    """By connection."""
+    """The culprit by connection."""
     blocked_us: dict[str, int]
-    """Of intervals that are over, by link."""
+    """Blocked time of finished intervals, by link."""
     open_intervals: int
     capacity: int | None = None
-    """Messages per second, of the ramp."""
+    """Messages per second, for the ramp."""
 
     @staticmethod
     def read(folder: Path) -> "Answers":
-        """Those of a generated folder."""
+        """Read the answers of a generated folder."""
         return Answers(**json.loads((folder / ANSWERS).read_text()))
 
 
@@ -66,11 +66,11 @@ def generate(
     node: str = NODE,
     progress: Callable[[int, int], None],
 ) -> Answers:
-    """At least so many events, as rows of ``flow_events`` or packed as the broker packs them.
+    """Generate at least so many events, as rows of ``flow_events`` or packed as the broker packs them.
 
     ``records`` are activity records per link and second. ``exactly`` cuts the last second short, so that there are no
-    more events than were asked for; loads that are blocked have their answers for whole seconds only. ``progress`` is
-    called with what is written and what will be. Raises NotGenerated.
+    more events than requested; loads that are blocked have answers for whole seconds only. ``progress`` is called with
+    the number of events written and the number in all. Raises NotGenerated.
     """
     if folder.exists() and any(folder.iterdir()):
         raise NotGenerated(f"{folder} is not empty; name a new folder, or remove what is there")
@@ -149,7 +149,7 @@ def _ramp(node: str) -> tuple[Iterator[pa.Table], Answers]:
 
 
 def _packed(table: pa.Table, numbers: Iterator[int], node: str) -> pa.Table:
-    """The records as messages with packets; a packet's offset is its sequence."""
+    """The records as messages with packets; a packet's offset is its sequence number."""
     records = (record for batch in table.to_batches() for record in batch.to_pylist())
     offsets, bodies = [], []
     while some := list(islice(records, PACKET_RECORDS)):
@@ -159,7 +159,7 @@ def _packed(table: pa.Table, numbers: Iterator[int], node: str) -> pa.Table:
 
 
 def packet(records: list[dict[str, object]], *, sequence: int, node: str) -> bytes:
-    """Rows of ``flow_events`` as the broker packs them."""
+    """Pack rows of ``flow_events`` as the broker packs them."""
     header = {VERSION_KEY: VERSION, "node": node, "sequence": sequence, "records": len(records), "interval": INTERVAL_S}
     return cbor2.dumps(header) + b"".join(cbor2.dumps(_record(record)) for record in records)
 

@@ -1,4 +1,4 @@
-"""Beats repeated over connections and seconds, as Arrow tables: without a Python object for each record."""
+"""Repeats beats over connections and seconds, as Arrow tables, without a Python object for each record."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -10,11 +10,11 @@ from pipeline.generate.workloads import MICROSECONDS, NEWER, RAMP_RECORDS, Load,
 from pipeline.tables.records import FLOW_EVENTS, arrow_schema
 
 BEGIN_US = 1_700_000_000 * MICROSECONDS
-"""The first second, in November 2023: any full second does, and the same each time is what counts."""
+"""The first second, in November 2023. It can be any full second that is the same each time."""
 CHUNK_RECORDS = 1_000_000
-"""Of one table: 60 MB in memory."""
+"""Records of one table: 60 MB in memory."""
 TRANSFERS_MAX = 200
-"""Messages of one activity record: a run that fills two windows of 100."""
+"""The most messages of one activity record: a run that fills two windows of 100."""
 LINK_CREDIT_MAX = 170
 TIMES = ("since",)
 TEXTS = tuple(
@@ -26,28 +26,28 @@ TEXTS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """So many connections until there are so many records."""
+    """A load repeated over so many connections until there are so many records."""
 
     load: Load
     connections: int
     records: int
-    """Without those of connections that open and links that are attached."""
+    """Not counting the records of opened connections and attached links."""
     seed: int
     node: str
 
     @property
     def records_per_second(self) -> int:
-        """Of all connections."""
+        """Records of all connections in a second."""
         return self.connections * len(self.load.beat)
 
     @property
     def seconds(self) -> int:
-        """The last one may be cut short."""
+        """The number of seconds; the last one may be cut short."""
         return -(-self.records // self.records_per_second)
 
 
 def chunks(tiling: Tiling) -> Iterator[tuple[pa.Table, np.ndarray]]:
-    """The records in order of time, in tables; and the transfers of each connection in it."""
+    """Yield the records in order of time, in tables, with the transfers of each connection in each table."""
     at_once = max(1, CHUNK_RECORDS // tiling.records_per_second)
     dictionaries = _dictionaries(tiling)
     for first in range(0, tiling.seconds, at_once):
@@ -114,13 +114,13 @@ def _times(microseconds: np.ndarray, missing: np.ndarray | None = None) -> pa.Ar
 
 
 def _table(columns: dict[str, pa.Array], length: int) -> pa.Table:
-    """All columns of ``flow_events``; those that are not there are null."""
+    """All columns of ``flow_events``; missing ones are null."""
     schema = arrow_schema(FLOW_EVENTS)
     return pa.table({field.name: columns.get(field.name, pa.nulls(length, field.type)) for field in schema})
 
 
 def opening(load: Load, connections: int, node: str) -> pa.Table:
-    """The connections open, and attach their links."""
+    """The records in which the connections open and attach their links."""
     rows: list[dict[str, object]] = []
     for number in range(connections):
         link = load.link.format(n=number)
@@ -140,7 +140,7 @@ def opening(load: Load, connections: int, node: str) -> pa.Table:
 
 
 def ramp_table(node: str) -> pa.Table:
-    """The ramp: one link, c0/0/0."""
+    """The records of the ramp: one link, c0/0/0."""
     place = {"node": node, "connection": "c0", "link": "c0/0/0", "direction": "in"}
     stall = place | {"address": "/queues/orders-0", "reason": "store-slow", "culprit": "store"}
     rows: list[dict[str, object]] = []

@@ -1,6 +1,6 @@
-"""What is generated: how one connection behaves in each second, and the answers that the tables must find.
+"""The generated loads: how one connection behaves in each second, and the answers that the tables must find.
 
-A load is a number of alike connections. A *beat* is what one of them records in a second; it is repeated for every
+A load is a number of like connections. A *beat* is the records of one of them in a second; it is repeated for every
 connection and second, with other counts. In texts of a beat ``{n}`` stands for the connection's number.
 """
 
@@ -36,7 +36,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """Alike connections, each with one link from a publisher."""
+    """Like connections, each with one link from a publisher."""
 
     protocol: str
     link: str
@@ -44,17 +44,17 @@ class Load:
     beat: tuple[Record, ...]
     bottleneck: str | None = None
     culprit: str | None = None
-    """What has to be found, with ``{n}``; None: nothing."""
+    """The culprit to be found, with ``{n}``; None when there is none."""
 
 
 def activity(link: str, records: int) -> tuple[Record, ...]:
-    """A link that moves messages in each of so many intervals of a second."""
+    """The records of a link that moves messages in each of so many intervals of a second."""
     step = MICROSECONDS // records
     return tuple(Record(at_us=number * step, kind="activity", link=link, direction="in") for number in range(records))
 
 
 def _stage(at_us: int, stage: str, name: str, held_up_by: str | None) -> Record:
-    """Blocked with a name of who does it; no longer without."""
+    """A stage becomes blocked by the stage ``held_up_by``; without it, the stage is not blocked any more."""
     return Record(
         at_us=at_us,
         kind="stage",
@@ -80,7 +80,7 @@ def older(records: int, stages: tuple[Record, ...], bottleneck: str | None, culp
 
 
 def newer(records: int, stalls: tuple[Record, ...] = ()) -> Load:
-    """A 1.0 connection with one link, that stands still in part of each second or not at all."""
+    """A 1.0 connection with one link, which stands still in part of each second or not at all."""
     return Load(
         protocol=NEWER,
         link="c{n}/0/0",
@@ -109,8 +109,8 @@ STALLS = (
     _stall("unblocked", 200_000, -300_000, 0.5),
     _stall("blocked", 750_000, 700_000),
 )
-"""Half a second across each full second, told 50 ms after it began. The last one stays open, and the first one began
-before the first record: both have to be found all the same."""
+"""Stalls of half a second across each full second, reported 50 ms after they began. The last one does not end, and the
+first one began before the first record: the tables must find both."""
 STALL_US = 500_000
 
 
@@ -139,27 +139,28 @@ NAMES: Mapping[str, str] = MappingProxyType(
         "ramp": "one AMQP 1.0 link whose publisher offers more and more",
     }
 )
-"""What can be generated, and what it is."""
+"""The workloads that can be generated, and their descriptions."""
 
 RAMP_CAPACITY = 2_000
-"""Messages per second that the ramp's queue takes."""
+"""Messages per second that the ramp's queue accepts."""
 RAMP_SECONDS = 80
 RAMP_STEP = 50
-"""Messages per second that are offered more in each second: twice the capacity in the end."""
+"""By how many messages per second the offered rate grows in each second: up to twice the capacity."""
 RAMP_RECORDS = 10
 """Activity records in a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class RampSecond:
-    """What happens in one second of the ramp."""
+    """One second of the ramp."""
 
     transfers: int
     blocked_us: int
 
 
 def ramp() -> list[RampSecond]:
-    """Once more is offered than the queue takes, the publisher stands still for what is too much."""
+    """The seconds of the ramp. Once the offered rate is above the capacity, the publisher stands still for the
+    excess."""
     found = []
     for second in range(RAMP_SECONDS):
         offered = RAMP_STEP * (second + 1)

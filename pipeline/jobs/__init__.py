@@ -1,1 +1,1 @@
-"""What starts Spark, reads and writes: the triggered run, the watch, the archive."""
+"""The jobs, which start Spark, read and write: the triggered run, the watch, the archive."""

@@ -1,6 +1,6 @@
-"""The archive: messages of any queue or stream as Parquet by address and day, and back into a queue.
+"""The archive: stores messages of any queue or stream as Parquet by address and day, and sends them back to a queue.
 
-A stream keeps what it has. From a queue the messages are taken: they are settled when they are in the archive.
+A stream keeps its messages. Messages of a queue are removed from it: they are settled when they are in the archive.
 """
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,13 +12,14 @@ from pipeline.tables import audit
 
 MESSAGES = "messages"
 NAME_BYTES_MAX = 200
-"""Of a checkpoint's folder: file systems take 255, and Spark's own files are longer than their folder."""
+"""Bytes of a checkpoint folder's name: file systems allow 255, and Spark's own files have longer names than their
+folder."""
 
 
 def archive(
     spark: SparkSession, connector: dict[str, str], address: str, warehouse: str, *, progress: Progress
 ) -> None:  # fmt: skip
-    """Add what there is now, and stop."""
+    """Archive the messages that are there now, then stop."""
     messages = spark.readStream.format("amqp10").options(**connector).option("address", address).load()
     query = (
         audit.archived(messages)
@@ -40,7 +41,7 @@ def replay(
     to: str,
     days: tuple[str | None, str | None],
 ) -> int:
-    """Send archived messages to an address; how many. Raises NoSource when none are archived."""
+    """Send archived messages to an address; returns how many. Raises NoSource when none are archived."""
     try:
         kept: DataFrame = read(spark, f"{warehouse}/{MESSAGES}", _folder(address))
     except Exception as problem:
@@ -54,7 +55,7 @@ def replay(
 
 
 def _folder(address: str) -> str:
-    """An address as a name of a folder: each address has its own, since each is a query with a checkpoint."""
+    """The folder name of an address. Each address has its own folder, since each is a query with a checkpoint."""
     name = "".join(letter if letter.isalnum() or letter in "-_." else f"={ord(letter):x}=" for letter in address)
     if len(name.encode()) > NAME_BYTES_MAX:
         raise NoSource(f"the address {address} is too long to be the name of a folder: at most {NAME_BYTES_MAX} bytes")

@@ -1,6 +1,7 @@
-"""The tables, declared for ``spark-pipelines``: the same functions as those of the triggered run, in Spark's own order.
+"""The tables, declared for ``spark-pipelines``: the same functions as in the triggered run, in an order that Spark
+chooses.
 
-``pipeline/spark-pipeline.yml`` names this file and where events come from. Tables are in Spark's catalog.
+``pipeline/spark-pipeline.yml`` names this file and the source of the events. Tables are in Spark's catalog.
 """
 
 from pyspark import pipelines as dp
@@ -12,7 +13,7 @@ from pipeline.tables import bronze, gold, silver
 from pipeline.tables.capacity import capacity as capacity_of
 
 URL, PASSWORD_FILE, EVENTS = "headgate.url", "headgate.passwordFile", "headgate.events"
-"""Settings of the specification: a broker, the file with its password, or instead of both a folder."""
+"""Settings of the specification: a broker and the file with its password, or instead of both a folder."""
 
 
 def _spark() -> SparkSession:
@@ -27,7 +28,7 @@ def _table(name: str) -> DataFrame:
 
 @dp.table
 def flow_events() -> DataFrame:
-    """Bronze, from a folder or from a broker's stream."""
+    """The bronze table, from a folder or from a broker's stream."""
     spark = _spark()
     folder, url, password_file = (spark.conf.get(name, "") for name in (EVENTS, URL, PASSWORD_FILE))
     if folder:
@@ -39,7 +40,7 @@ def flow_events() -> DataFrame:
 
 @dp.materialized_view
 def block_intervals() -> DataFrame:
-    """Silver: intervals that are over. Spark allows no state of Python's in a declared table: it is made anew."""
+    """The silver table of finished intervals. Spark allows no Python state in a declared table, so it is recomputed."""
     return silver.paired_intervals(_table("flow_events"))
 
 

@@ -1,7 +1,8 @@
-"""The triggered run: take in what is new, pair what was blocked, make the answers anew, stop.
+"""The triggered run: reads new events, pairs blocked and unblocked records, recomputes the answers, and stops.
 
-What has been read is noted beside the tables: the next run goes on where this one ended, also after it was killed. Then
-nothing is in ``flow_events`` twice, and what stood still at the end of this run is paired with its end in the next.
+The position up to which events were read is stored beside the tables: the next run continues there, also when this one
+was killed. So no event is in ``flow_events`` twice, and a stall at the end of this run is paired with its end in the
+next.
 """
 
 from collections.abc import Callable
@@ -16,11 +17,12 @@ from pipeline.tables.records import FLOW_EVENTS, spark_schema
 
 Progress = Callable[[str], None]
 LOOK_SECONDS = 1
-"""Between two looks at how far a query has come."""
+"""Seconds between two checks of a query's progress."""
 
 
 def run(spark: SparkSession, events: DataFrame, warehouse: str, *, benches: str | None, progress: Progress) -> None:
-    """All tables. ``events`` is a streaming data frame of ``flow_events``; ``benches`` a folder of result files."""
+    """Update all tables. ``events`` is a streaming data frame of ``flow_events``; ``benches`` a folder of result
+    files."""
     take_in(spark, events, warehouse, progress)
     answer(spark, warehouse, progress)
     if benches is not None:
@@ -30,14 +32,14 @@ def run(spark: SparkSession, events: DataFrame, warehouse: str, *, benches: str 
 
 
 def take_in(spark: SparkSession, events: DataFrame, warehouse: str, progress: Progress) -> None:
-    """What is new, into bronze and silver."""
+    """Read new events into bronze and silver."""
     append(events, warehouse, BRONZE, progress)
     kept = spark.readStream.schema(spark_schema(FLOW_EVENTS)).parquet(path_of(warehouse, BRONZE))
     append(silver.block_events(kept), warehouse, SILVER, progress)
 
 
 def append(table: DataFrame, warehouse: str, name: str, progress: Progress) -> None:
-    """Add what is new to a table, and stop."""
+    """Append new rows to a table, then stop."""
     query = (
         table.writeStream.format("parquet")
         .outputMode("append")
@@ -49,7 +51,7 @@ def append(table: DataFrame, warehouse: str, name: str, progress: Progress) -> N
 
 
 def follow(query: StreamingQuery, name: str, progress: Progress) -> None:
-    """Wait until it ends by itself, and tell how far it is; raises what it ended with."""
+    """Wait until a query ends, and report its progress; raises its error."""
     told = -1
     try:
         while not query.awaitTermination(LOOK_SECONDS):
@@ -67,7 +69,7 @@ def _tell(query: StreamingQuery, name: str, told: int, progress: Progress) -> in
 
 
 def answer(spark: SparkSession, warehouse: str, progress: Progress) -> None:
-    """The tables that are made anew from bronze and silver."""
+    """Recompute the tables made from bronze and silver."""
 
     def make(name: str, table: DataFrame) -> DataFrame:
         progress(name)

@@ -1,6 +1,6 @@
-"""The Spark session of a job, with what Spark must be told on every machine.
+"""The Spark session of a job, with the settings that Spark needs on every machine.
 
-Settings that come from elsewhere, ``spark-submit --conf`` or ``spark-defaults.conf``, win over those here.
+Settings from ``spark-submit --conf`` or ``spark-defaults.conf`` take precedence over those here.
 """
 
 import os
@@ -13,15 +13,15 @@ LOCAL_MASTER = "local[2]"
 DRIVER_MEMORY = "2g"
 """Enough to add up 100 million events."""
 LOCAL_PARTITIONS = "4"
-"""Of a shuffle. Spark's default, 200, makes 200 small tasks and files of each step on one machine."""
+"""Partitions of a shuffle. Spark's default, 200, makes 200 small tasks and files of each step on one machine."""
 ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # What keeps the state of who stands still; transformWithState wants it.
+    # Stores the state of stalls; transformWithState needs it.
     "spark.sql.streaming.stateStore.providerClass": ROCKS_DB,
-    # The connector hands filters of offsets on to the broker.
+    # The connector passes filters on offsets to the broker.
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -32,7 +32,7 @@ LOOPBACK = {
     "spark.driver.memory": DRIVER_MEMORY,
     "spark.sql.shuffle.partitions": LOCAL_PARTITIONS,
 }
-"""A Spark within one process: nobody else on the network can talk to it."""
+"""Settings for a Spark within one process: no other machine on the network can connect to it."""
 
 
 def session(name: str, *, master: str | None = None) -> SparkSession:

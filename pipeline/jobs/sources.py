@@ -1,4 +1,4 @@
-"""Where flow events come from: the broker's stream, or a folder of Parquet files with messages or with rows."""
+"""The sources of flow events: the broker's stream, or a folder of Parquet files with messages or with rows."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ MESSAGES = "offset bigint, body binary"
 
 
 class NoSource(Exception):
-    """What was named cannot be read. The text says why, and what can."""
+    """The named source cannot be read. The text says why, and what can be read."""
 
 
 def broker_stream(spark: SparkSession, connector: dict[str, str]) -> DataFrame:
@@ -38,7 +38,8 @@ def folder_stream(spark: SparkSession, folder: str) -> DataFrame:
 
 
 def _column_names(folder: str) -> set[str]:
-    """Of the files in it. They are looked at here and not by Spark, whose message would be a page long."""
+    """The columns of the files in a folder. They are read here and not by Spark, whose error message would be a page
+    long."""
     if not Path(folder).is_dir():
         raise NoSource(f"{folder} is no folder; make one with: python -m pipeline generate --out {folder}")
     try:

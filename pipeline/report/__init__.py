@@ -1,1 +1,1 @@
-"""One page of HTML from the tables: what moved, what stood still and why, and where the bottleneck is."""
+"""One HTML page from the tables: message rates, stalls and their reasons, and the bottlenecks."""

@@ -1,6 +1,6 @@
-"""Pictures as SVG, without scripts or other files, on paper white and screen black.
+"""Charts as SVG, without scripts or other files, for paper and for dark screens.
 
-Names of links and queues come from clients and may hold anything: every text is escaped here and in ``page``.
+Names of links and queues come from clients and may hold any characters: every text is escaped here and in ``page``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,11 +14,11 @@ WIDTH, HEIGHT = 760, 300
 LEFT, RIGHT, TOP, BOTTOM = 78, 12, 14, 44
 TICKS = 5
 ROW = 22
-"""Height of a bar, and of a line of a legend."""
+"""Height of a bar, and of a line of a legend, in pixels."""
 LABELS = 300
-"""Width of the names of bars."""
+"""Width of the names of bars, in pixels."""
 SERIES_MAX = 8
-"""Lines of one chart: more cannot be told apart."""
+"""Lines of one chart: more could not be told apart."""
 AXIS_STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
 
@@ -33,7 +33,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A time in which something held, drawn as a band behind the lines."""
+    """A period of time, drawn as a band behind the lines."""
 
     title: str
     begin: float
@@ -42,7 +42,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar: its name, its length, and the words behind it."""
+    """One bar: its name, its length, and the text behind it."""
 
     title: str
     value: float
@@ -50,7 +50,7 @@ class Bar:
 
 
 def round_up(value: float) -> float:
-    """Where an axis may end: the next number that divides well by five."""
+    """The end of an axis: the next number that divides well by five."""
     if value <= 0:
         return 1.0
     power = 10.0 ** floor(log10(value))
@@ -77,7 +77,7 @@ def lines_chart(title: str, unit: str, lines: Sequence[Line], spans: Sequence[Sp
 
 
 def bars_chart(title: str, bars: Sequence[Bar]) -> str:
-    """Bars of one kind, each with its name before and its words behind it."""
+    """Bars of one kind, each with its name before it and its text behind it."""
     end = max((bar.value for bar in bars), default=0.0) or 1.0
     room = WIDTH - LABELS - 150
     parts = [

@@ -1,4 +1,4 @@
-"""What the page shows, read from the tables: small, whatever the size of the tables."""
+"""The data of the page, read from the tables: small, whatever the size of the tables."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,19 +12,19 @@ from pipeline.report.charts import SERIES_MAX, Point
 
 Row = dict[str, object]
 POINTS_MAX = 400
-"""Of one line: half of a chart's width in pixels."""
+"""Points of one line: half of a chart's width in pixels."""
 VERDICTS_MAX = 200
 """Rows of the table of verdicts; those with a bottleneck come first."""
 BENCH_MAX = 60
 
 
 class NoTables(Exception):
-    """A folder that is no warehouse. The text says what to do."""
+    """The folder is no warehouse. The text says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkFigures:
-    """A link in its order of messages, and its values over the seconds since the first second of all."""
+    """A link, and its values over the seconds since the first second of all links."""
 
     link: str
     connection: str
@@ -39,7 +39,7 @@ class LinkFigures:
 
     @property
     def name(self) -> str:
-        """The link and where it goes."""
+        """The link and its address."""
         return f"{self.link} {'to' if self.direction == 'in' else 'from'} {self.address}" if self.address else self.link
 
     @property
@@ -50,7 +50,7 @@ class LinkFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """Everything on the page."""
+    """All data of the page."""
 
     counts: Sequence[Row]
     verdicts: Sequence[Row]
@@ -66,7 +66,7 @@ class Figures:
 
 
 def read_figures(warehouse: str) -> Figures:
-    """From the tables. Raises NoTables."""
+    """Read the figures from the tables. Raises NoTables."""
     verdicts = sorted(_rows(warehouse, "bottlenecks"), key=_order)
     timeline = _dataset(warehouse, "link_timeline")
     begin = _first_second(timeline)
@@ -110,7 +110,7 @@ def _first_second(timeline: ds.Dataset) -> int:
 
 
 def _links(warehouse: str, timeline: ds.Dataset, begin: int) -> list[LinkFigures]:
-    """Those that moved the most, of both protocols."""
+    """The links that moved the most messages, of both protocols."""
     known = {(row["node"], row["link"], row["direction"]): row for row in _rows(warehouse, "links")}
     totals = (
         timeline.to_table(columns=["node", "link", "direction", "transfers", "second", "blocked_us"])
@@ -153,7 +153,7 @@ def _link(timeline: ds.Dataset, link: Row, total: Row, begin: int) -> LinkFigure
 
 
 def _thinned(points: Sequence[Point]) -> list[Point]:
-    """Means over as many seconds as make the line short enough."""
+    """Means over as many seconds as are needed to make the line short enough."""
     step = -(-len(points) // POINTS_MAX) or 1
     groups = [points[at : at + step] for at in range(0, len(points), step)]
     return [(group[0][0], sum(value for _, value in group) / len(group)) for group in groups]
@@ -181,7 +181,7 @@ def _windows(warehouse: str, begin: int) -> list[Row]:
 
 
 def _bench(warehouse: str) -> list[Row]:
-    """The largest changes first; nothing when no result files were read."""
+    """The benchmark comparisons, largest changes first; empty when no result files were read."""
     if not Path(warehouse, "bench_compared").exists():
         return []
     rows = [row for row in _rows(warehouse, "bench_compared") if row["ratio"] is not None and not row["overlap"]]

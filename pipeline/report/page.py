@@ -1,4 +1,4 @@
-"""The page: HTML in one file, that fetches nothing."""
+"""The page: HTML in one file that loads no others."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
@@ -24,11 +24,11 @@ table { border-collapse: collapse; width: 100% } th, td { border-bottom: 1px sol
   text-align: left; vertical-align: top; overflow-wrap: anywhere } .number { text-align: right; white-space: nowrap }
 .found { font-weight: bold }
 """
-"""The colours of lines are Okabe and Ito's, which colour-blind readers tell apart; 0.9.1 is dashed besides."""
+"""Line colours are those of Okabe and Ito, which colour-blind readers can tell apart; 0.9.1's lines are dashed too."""
 
 
 def page(figures: Figures) -> str:
-    """The whole file."""
+    """Render the whole file."""
     body = "\n".join(part for section in _sections(figures) for part in section)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n<title>How it flowed</title>\n'
@@ -48,7 +48,7 @@ def _sections(figures: Figures) -> Iterator[Sequence[str]]:
 
 
 def sentence(verdict: Row) -> str:
-    """The verdict in words, as text."""
+    """The verdict as a sentence."""
     protocol = PROTOCOLS.get(str(verdict["protocol"]), str(verdict["protocol"]))
     if verdict["link"] is None:
         who = f"{protocol}, connection {verdict['connection']} ({verdict['container_id']})"
@@ -200,7 +200,7 @@ def _counts(rows: Sequence[Row]) -> list[str]:
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: set[int]) -> str:
-    """Cells are text, and escaped here."""
+    """An HTML table. Cells are text, and escaped here."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
         kinds = [' class="number"' if at in numbers else "" for at in range(len(row))]

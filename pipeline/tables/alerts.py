@@ -1,4 +1,4 @@
-"""What stands still for too long, as messages for a queue: one when it has for long enough, one when it goes on."""
+"""Alerts about long stalls, as messages for a queue: one when a stall has lasted long enough, and one when it ends."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -10,7 +10,7 @@ TOLD = ("event", "node", "connection", "link", "direction", "address", "reason",
 def alerts(block_events: DataFrame) -> DataFrame:
     """Messages from ``silver.block_events`` with a timer. The subject is ``stall`` or ``stall-over``.
 
-    The same alert has the same ``messageId`` when it comes again after a crash, so that whoever reads can drop it.
+    An alert that is sent again after a crash has the same ``messageId``, so that its consumer can drop it.
     """
     identity = ("node", "connection", "link", "direction")
     return block_events.filter(F.col("event") != "interval").select(

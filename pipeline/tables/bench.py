@@ -1,10 +1,10 @@
-"""The benchmarks' result files as tables: every figure of every file, and each compared with the one before."""
+"""The benchmarks' result files as tables: every figure of every file, each compared with the file before."""
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 FORMAT = 1
-"""Of result files; others are passed over."""
+"""The format of result files; files of other formats are ignored."""
 RESULT_FILE = """
     format bigint,
     environment struct<commit string, interpreter string, compiled boolean, machine string, memory_gib bigint,
@@ -39,9 +39,9 @@ def bench_results(spark: SparkSession, folder: str) -> DataFrame:
 
 
 def bench_compared(results: DataFrame) -> DataFrame:
-    """``bench_compared``: each sound figure against that of the file before with the same scenario, broker and machine.
+    """``bench_compared``: each valid figure with that of the file before for the same scenario, broker and machine.
 
-    ``ratio`` is the median against the earlier one; ``overlap`` says that the spreads share a value, so that the
+    ``ratio`` is the median divided by the earlier one; ``overlap`` says that the spreads share a value, so that the
     difference may be noise.
     """
     before = Window.partitionBy(*LIKE).orderBy("file")

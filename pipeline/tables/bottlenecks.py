@@ -1,7 +1,7 @@
-"""Which part of the broker is the slow one: the three rules for AMQP 0.9.1, the told reasons for AMQP 1.0.
+"""Which part of the broker is the slow one: three rules for AMQP 0.9.1, the reported reasons for AMQP 1.0.
 
 A stage of AMQP 0.9.1 is *in flow* when the one behind it is slow, so the bottleneck is the first one behind the last
-that is in flow (docs/stage-credit.md). Seen second by second:
+stage in flow (docs/stage-credit.md). For each second:
 
 =======  ========  =======  ===================================
 reader   channels  queues   the bottleneck
@@ -11,8 +11,8 @@ flow     flow      none     the queue that held the channel up
 flow     flow      flow     the message store: the disk
 =======  ========  =======  ===================================
 
-A stage is in flow in a second in which it became blocked, or in which it still was. AMQP 1.0 needs no rule: each link's
-records say why it stands still and what has to change.
+A stage is in flow in a second in which it became or was blocked. AMQP 1.0 needs no rule: each link's records tell why
+it stands still and what has to change.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -24,10 +24,10 @@ CHANNEL = "channel"
 QUEUE = "queue"
 STORE = "message store"
 SHARE_MIN = 0.1
-"""Of the seconds, or of the time of a 1.0 link: what stands still for less is no bottleneck. A publisher that is fast
-enough touches every limit now and then."""
+"""The smallest share of the seconds, or of the time of a 1.0 link, that counts as a bottleneck: a publisher that is
+fast enough reaches every limit now and then."""
 STAGE_SECONDS_MAX = 86_400
-"""A stage that is blocked and of which nothing more is heard counts as blocked for a day at most."""
+"""A blocked stage without a later record counts as blocked for a day at most."""
 
 
 def stages_in_flow(events: DataFrame) -> DataFrame:
@@ -61,10 +61,10 @@ def stages_in_flow(events: DataFrame) -> DataFrame:
 
 
 def bottleneck_seconds(stages: DataFrame) -> DataFrame:
-    """``bottleneck_seconds``: what the three rules say of each second in which a connection's reader was in flow.
+    """``bottleneck_seconds``: the result of the three rules for each second in which a connection's reader was in flow.
 
     ``culprit`` is the name of the slow part: a channel, a queue, or the message store; null when a channel is in flow
-    and no record of this second says for which queue.
+    and no record of this second names the queue.
     """
 
     def held_up(stage: str) -> Column:
@@ -102,10 +102,11 @@ def bottleneck_seconds(stages: DataFrame) -> DataFrame:
 
 
 def bottlenecks(seconds: DataFrame, shares: DataFrame, links: DataFrame) -> DataFrame:
-    """``bottlenecks``: one verdict for each publishing 0.9.1 connection and each 1.0 link, and what it stands on.
+    """``bottlenecks``: one verdict, with its evidence, for each publishing 0.9.1 connection and each 1.0 link.
 
-    ``bottleneck`` is null where there is none: ``share`` is below :data:`SHARE_MIN`. ``evidence`` has the figures in
-    words. For AMQP 0.9.1 a share is of the seconds in which the connection's channels were seen, for AMQP 1.0 of time.
+    ``bottleneck`` is null where there is none: ``share`` is below :data:`SHARE_MIN`. ``evidence`` is a text with the
+    figures. For AMQP 0.9.1 a share is of the seconds in which the connection's channels were seen, for AMQP 1.0 of
+    time.
     """
     return _of_connections(seconds, links).unionByName(_of_links(shares, links))
 

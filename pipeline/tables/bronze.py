@@ -1,4 +1,4 @@
-"""Bronze: what the broker said, a row for each record."""
+"""Bronze: the broker's records, one row for each."""
 
 from collections.abc import Iterator
 
@@ -10,11 +10,12 @@ from pipeline.tables.packets import rows_of
 from pipeline.tables.records import FIELDS, FLOW_EVENTS, arrow_schema, spark_schema
 
 ROWS_AT_ONCE = 8_192
-"""Rows of a batch that goes back to Spark: 3 MB of activity records."""
+"""Rows of a batch that is returned to Spark: 3 MB of activity records."""
 
 
 def flow_events(messages: DataFrame) -> DataFrame:
-    """``flow_events`` from messages with an ``offset``, null where they come from no stream, and a ``body``."""
+    """``flow_events`` from messages with a ``body`` and an ``offset``, which is null for messages that come from no
+    stream."""
     return messages.select("offset", "body").mapInArrow(_decode, spark_schema(FLOW_EVENTS))
 
 
@@ -32,11 +33,11 @@ def _decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def event_counts(events: DataFrame) -> DataFrame:
-    """``event_counts``: records by node and kind, and what of them this version does not know.
+    """``event_counts``: counts of records by node and kind, and of those that this version does not know.
 
     ``unknown`` counts records of kinds, or with fields, of a later schema; they are kept. A row without a kind counts
-    packets that could not be read; ``fault`` has one of the reasons. ``dropped`` counts records that the broker had no
-    room for.
+    packets that could not be read; ``fault`` has one of the reasons. ``dropped`` counts records for which the broker
+    had no room.
     """
     known = F.col("kind").isin(*FIELDS)
     return events.groupBy("node", "kind").agg(

@@ -1,4 +1,4 @@
-"""How much a queue takes before its publishers are held up: blocked time by rate, and the knee."""
+"""How many messages a queue accepts before its publishers are held up: blocked time by rate, and the knee."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -8,16 +8,17 @@ from pipeline.tables.gold import LINK
 RATE_STEPS = 2
 """Bins of rates for each doubling: each is 41 % wider than the one before."""
 KNEE_SHARE = 0.1
-"""At the knee a publisher stands still for so much of its time."""
+"""The share of its time for which a publisher stands still at the knee."""
 BIN_SECONDS_MIN = 3
-"""Seconds that a bin must have to be judged: the first and last second of a load are parts."""
+"""A bin needs this many seconds to be judged: the first and last second of a load are incomplete."""
 
 
 def capacity(timeline: DataFrame, seconds: DataFrame, links: DataFrame) -> DataFrame:
-    """``capacity``: how blocked publishers are at which rate, in bins of rates; ``knee`` marks the first blocked one.
+    """``capacity``: how much publishers are blocked at each rate, in bins of rates; ``knee`` marks the first blocked
+    bin.
 
-    Subject is the address of a 1.0 link, or the 0.9.1 connection, since its reader stops for all that it publishes to.
-    Its blocked share of a second is whether its reader was in flow.
+    The subject is the address of a 1.0 link, or a 0.9.1 connection, since its reader stops for everything that it
+    publishes. The blocked share of a second of a 0.9.1 connection is whether its reader was in flow.
     """
     moved = timeline.filter("direction = 'in' and transfers > 0")
     newer = (

@@ -1,7 +1,7 @@
-"""Gold: what moved and what stood still, per link and per queue, in each second.
+"""Gold: transferred messages and blocked time, per link and per queue, in each second.
 
-A second is that in which a record began; a record adds up 10 ms unless the broker is set otherwise, so what is counted
-in a second may have happened so much later.
+A record belongs to the second in which it began. It adds up 10 ms, unless the broker is configured otherwise, so events
+counted in a second may have happened up to that much later.
 """
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
@@ -9,17 +9,17 @@ from pyspark.sql import functions as F
 
 LINK = ("node", "connection", "link", "direction")
 MOVED = ("transfers", "accepted", "not_accepted", "granted")
-"""What ``link_seconds`` counts, in messages."""
+"""The counts in ``link_seconds``, in messages."""
 MICROSECONDS = 1_000_000
 
 
 def second_of(column: str) -> Column:
-    """Seconds since 1970, whole ones."""
+    """Whole seconds since 1970."""
     return F.col(column).cast("timestamp").cast("bigint")
 
 
 def link_seconds(events: DataFrame) -> DataFrame:
-    """``link_seconds``: messages, answers and link credit per link and second.
+    """``link_seconds``: messages, outcomes and link credit per link and second.
 
     ``second`` is in seconds since 1970. The other columns are those of :func:`sums`.
     """
@@ -27,10 +27,10 @@ def link_seconds(events: DataFrame) -> DataFrame:
 
 
 def sums() -> list[Column]:
-    """What is added up of activity records.
+    """The columns that add up activity records.
 
-    ``not_accepted`` is rejected, released or modified. ``link_credit_min`` and ``link_credit_max`` are over what the
-    records ended with; null for AMQP 0.9.1, which has none.
+    ``not_accepted`` is rejected, released or modified. ``link_credit_min`` and ``link_credit_max`` are taken over the
+    values at the ends of records; null for AMQP 0.9.1, which has no link credit.
     """
 
     def total(*names: str) -> Column:
@@ -49,7 +49,7 @@ def sums() -> list[Column]:
 def links(events: DataFrame) -> DataFrame:
     """``links``: each link with its address, its connection's protocol, and its first and last second.
 
-    A 0.9.1 channel has no address: what it publishes to is in its messages.
+    A 0.9.1 channel has no address: each of its messages names its own target.
     """
     attached = (
         events.filter("kind = 'link-attached'")
@@ -66,7 +66,8 @@ def links(events: DataFrame) -> DataFrame:
 
 
 def connections(events: DataFrame) -> DataFrame:
-    """Protocol, container-id and user of each connection; the latest where a broker began again with its numbers."""
+    """Protocol, container-id and user of each connection; the latest one where a restarted broker has used its number
+    again."""
     columns = ("protocol", "container_id", "user", "peer")
     return (
         events.filter("kind = 'connection-opened'")
@@ -95,10 +96,10 @@ def _floor_second(microseconds: Column) -> Column:
 
 
 def link_timeline(seconds: DataFrame, blocked: DataFrame) -> DataFrame:
-    """``link_timeline``: ``link_seconds`` with ``blocked_us``, also of seconds in which nothing moved."""
+    """``link_timeline``: ``link_seconds`` with ``blocked_us``, also for seconds without messages."""
     keys = [*LINK, "second"]
     totals = blocked.groupBy(*keys).agg(F.sum("blocked_us").alias("blocked_us"))
-    # A 0.9.1 reader is blocked, not its channels: its rows have no link, and null is equal to null here.
+    # A 0.9.1 reader is blocked, and not its channels: its rows have no link, and null is equal to null here.
     left, right = seconds.alias("s"), totals.alias("b")
     same = [F.col(f"s.{key}").eqNullSafe(F.col(f"b.{key}")) for key in keys]
     both = left.join(right, same, "full_outer")
@@ -129,10 +130,11 @@ def queue_seconds(timeline: DataFrame, links: DataFrame) -> DataFrame:
 
 
 def blocked_shares(intervals: DataFrame, events: DataFrame) -> DataFrame:
-    """``blocked_shares``: blocked time of each link by reason, and its share of the time that the link was seen.
+    """``blocked_shares``: blocked time of each link by reason, and its share of the time during which the link was
+    seen.
 
-    For the reader of a 0.9.1 connection the time is the connection's. Stalls are told from 50 ms on: shorter waits are
-    in no reason's time.
+    For the reader of a 0.9.1 connection that time is the connection's. Stalls are reported from 50 ms on: shorter waits
+    are not included.
     """
     span = [F.unix_micros(F.min("at")).alias("first_us"), F.unix_micros(F.max("at")).alias("last_us")]
     own = events.filter("link is not null").groupBy(*LINK).agg(*span)
@@ -157,12 +159,13 @@ def blocked_shares(intervals: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def waits(seconds: DataFrame) -> DataFrame:
-    """``waits``: how long messages of a link wait for their answer on average, by Little's law.
+    """``waits``: how long messages of a link wait for their outcome on average, by Little's law.
 
-    Records have no time per message. But what waits at the end of each second is what came before less what was
-    answered, and waiting divided by answers per second is the mean wait: exact over a time in which as many come as are
-    answered, within a second's grain. From publishers it is the time to the broker's answer, towards consumers the
-    time to the client's. Below 0 is impossible: then records are missing, and the row is left out.
+    Records have no time per message. But the messages that wait at the end of each second are those that came before,
+    less those settled. That number divided by the settled messages per second is the mean wait: exact over a time in
+    which as many come as are settled, to within a second. From publishers it is the time to the broker's outcome, to
+    consumers the time to the client's. A negative number is impossible: it means that records are missing, and the row
+    is left out.
     """
     answered = F.col("accepted") + F.col("not_accepted")
     totals = (
@@ -186,10 +189,10 @@ def _so_far() -> WindowSpec:
 
 
 def closed_windows(events: DataFrame) -> DataFrame:
-    """``closed_windows``: when an incoming-window was 0 for longer than a record's interval, and whose it was.
+    """``closed_windows``: when an incoming-window was 0 for longer than a record's interval, and which side's it was.
 
-    ``until`` is null while it is closed. A window that is gone with its session has no record of its end either: then
-    the next one, or the end of its connection, ends it.
+    ``until`` is null while it is closed. A window that ends with its session has no record of its end either: then the
+    next one, or the end of its connection, ends it.
     """
     window = Window.partitionBy("node", "connection", "session", "side").orderBy("at", "sequence", "position")
     ends = (

@@ -1,6 +1,7 @@
-"""From packets of flow events to rows. A packet that cannot be read is a row, too: nothing is lost, and nothing stops.
+"""Turns packets of flow events into rows. A packet that cannot be read becomes a row too: it is kept, and reading goes
+on.
 
-Anybody who may publish into ``$flow`` can put anything there, so nothing is taken for granted.
+Any client that may publish to ``$flow`` can put any bytes there, so the decoder trusts nothing.
 """
 
 import json
@@ -13,12 +14,12 @@ import cbor2
 from pipeline.tables.records import FIELDS, FLOW_EVENTS, HEADER_FIELDS, VERSION, VERSION_KEY
 
 PACKET_BYTES_MAX = 131_072
-"""Twice what the broker makes at most; longer ones are kept unread."""
+"""Twice the largest packet of the broker; longer ones are kept unread."""
 RECORDS_MAX = 1_000
-"""Of one packet: what the broker puts into it at most."""
+"""Records of one packet: the most that the broker puts into one."""
 MICROSECONDS = 1_000_000
 SECONDS_MAX = 253_402_300_800
-"""The end of the year 9999: times from there on are no timestamps of Spark's."""
+"""The end of the year 9999: Spark's timestamps end there."""
 INTEGER_MAX = 2**63
 
 Row = dict[str, object]
@@ -26,11 +27,11 @@ COMMON = frozenset({"kind", "at"})
 
 
 class UnreadPacket(ValueError):
-    """Bytes that are no packet of this version. The text says what is wrong with them."""
+    """Bytes that are no packet of this version. The text says what is wrong."""
 
 
 def rows_of(packet: bytes | None, *, offset: int | None = None) -> list[Row]:
-    """The rows of ``flow_events`` that a message's body is: its records, or the packet itself when not readable."""
+    """The rows of ``flow_events`` for a message's body: its records, or the packet itself when it cannot be read."""
     try:
         rows = list(read_packet(packet or b""))
     except UnreadPacket as problem:
@@ -41,7 +42,7 @@ def rows_of(packet: bytes | None, *, offset: int | None = None) -> list[Row]:
 
 
 def read_packet(packet: bytes) -> Iterator[Row]:
-    """A row for each record. Raises UnreadPacket, also after the first rows: take all or nothing."""
+    """Yield a row for each record. Raises UnreadPacket, also after the first rows: use all rows or none."""
     if len(packet) > PACKET_BYTES_MAX:
         raise UnreadPacket(f"{len(packet)} bytes; at most {PACKET_BYTES_MAX} are read")
     stream = BytesIO(packet)
@@ -93,7 +94,8 @@ def _microseconds(seconds: object) -> int:
 
 
 def _fits(value: object, type_: str) -> bool:
-    """Whether a column of this type can hold it. A whole number is a float, too: encoders shorten them."""
+    """Whether a column of this type can hold the value. A float column also takes whole numbers: encoders shorten
+    floats."""
     if isinstance(value, bool):
         return type_ == "boolean"
     match type_:
@@ -111,7 +113,7 @@ def _fits(value: object, type_: str) -> bool:
 def _next_map(stream: BytesIO) -> dict[str, object]:
     try:
         item: object = cbor2.load(stream)
-    except Exception as error:  # the decoder raises many kinds, and all mean the same
+    except Exception as error:  # the decoder raises many kinds of errors, and all mean the same
         raise UnreadPacket(f"no CBOR: {type(error).__name__}") from None
     if not isinstance(item, dict) or not all(isinstance(key, str) for key in item):
         raise UnreadPacket("no map with names as keys")

@@ -1,10 +1,10 @@
 """The columns of ``flow_events``, and which fields the records of flow events have (docs/flow-events.md, version 1).
 
-The pipeline imports nothing of the broker: it knows the schema as any other reader does, from its page. A test compares
-what stands here with the broker's own.
+The pipeline does not import the broker's schema: it has its own copy from the page, as any other reader would. A test
+compares this copy with the broker's schema.
 
-A field becomes the column of its name. What is not known here, a later kind or field, or a known field with a value of
-another type, is kept as JSON in the column ``rest``.
+A field becomes the column of its name. A later kind or field, or a known field with a value of another type, is kept as
+JSON in the column ``rest``.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ HEADER_FIELDS = (VERSION_KEY, "node", "sequence", "records", "interval")
 _LINK = ("connection", "link", "direction")
 _STALL = (*_LINK, "address", "reason", "culprit", "since")
 COUNTS = ("transfers", "accepted", "rejected", "released", "modified", "granted", "link_credit")
-"""Of an activity record, in messages."""
+"""The counts of an activity record, in messages."""
 
 FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -42,13 +42,13 @@ FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 FLOW_EVENTS: Mapping[str, str] = MappingProxyType(
     {
-        # Where it came from: null when it was generated. `position` counts the records of a packet from 0.
+        # The origin: null when it was generated. `position` counts the records of a packet from 0.
         "offset": "bigint",
         "node": "string",
         "sequence": "bigint",
         "position": "int",
         "interval": "double",
-        # What it says. `kind` is null for a packet that could not be read.
+        # The content. `kind` is null for a packet that could not be read.
         "kind": "string",
         "at": "timestamp",
         "connection": "string",
@@ -76,7 +76,7 @@ FLOW_EVENTS: Mapping[str, str] = MappingProxyType(
         "records": "bigint",
         "until": "timestamp",
         "rest": "string",
-        # A packet that could not be read, as it came, and why.
+        # A packet that could not be read, as received, and the reason.
         "packet": "binary",
         "fault": "string",
     }
@@ -95,10 +95,10 @@ _ARROW = {
 
 
 def spark_schema(columns: Mapping[str, str]) -> str:
-    """The columns as Spark's ``schema`` arguments take them."""
+    """The columns in the form of Spark's ``schema`` arguments."""
     return ", ".join(f"`{name}` {type_}" for name, type_ in columns.items())
 
 
 def arrow_schema(columns: Mapping[str, str]) -> pa.Schema:
-    """The same for Arrow."""
+    """The columns as an Arrow schema."""
     return pa.schema([(name, _ARROW[type_]) for name, type_ in columns.items()])

@@ -1,14 +1,14 @@
-"""Silver: who stood still, from when until when, and why. Two records, ``blocked`` and ``unblocked``, become one row.
+"""Silver: what stood still, from when until when, and why. Two records, ``blocked`` and ``unblocked``, become one row.
 
-The records of a connection are taken in their order; inside, each link and direction has its own account. What is
-still blocked when a batch ends stays in the state until its end comes, in this batch or after a restart.
+The records of a connection are processed in order, separately for each link and direction. A link that is still blocked
+when a batch ends stays in the state until its end comes, in this batch or after a restart.
 
 An interval also ends where its ``unblocked`` cannot come any more: the link or the connection is gone, the link is
-blocked anew, or the broker has begun again with its numbers. ``ended_by`` says which; of all but ``unblocked`` the end
-is the latest that it can have been.
+blocked again, or the broker has restarted and uses its numbers again. ``ended_by`` says which; except for ``unblocked``
+the end is the latest possible one.
 
-With ``stall_after_ms`` a timer tells of what has stood still for so long while it still does: a row ``stall``, and one
-``stall-over`` when it goes on.
+With ``stall_after_ms`` a timer reports a link that has stood still for that long and still does: a row ``stall``, and a
+row ``stall-over`` when it goes on.
 """
 
 from collections.abc import Iterator
@@ -46,14 +46,14 @@ BLOCK_INTERVALS = {
 """``event`` is ``interval``; with a timer also ``stall`` and ``stall-over``. ``link`` is null for a 0.9.1 reader."""
 
 _PAIRED = {**BLOCK_INTERVALS, "since": "bigint", "until": "bigint"}
-"""Inside the processor times are microseconds since 1970: a Python datetime would depend on the process's time zone."""
+"""In the processor times are microseconds since 1970: a Python datetime would depend on the process's time zone."""
 _OPEN_KEY = "link string, direction string"
 _OPEN_VALUE = "address string, reason string, culprit string, since_us bigint, told boolean"
 
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """What stands still, as it is in the state."""
+    """A link or reader that stands still, as it is kept in the state."""
 
     address: str | None
     reason: str | None
@@ -89,9 +89,10 @@ def block_events(events: DataFrame, *, stall_after_ms: int | None = None) -> Dat
 
 
 def open_intervals(events: DataFrame) -> DataFrame:
-    """What still stands still at the end of a triggered run: ``since`` and the last record of all as its ``until``.
+    """The stalls that go on at the end of a triggered run: ``since``, and the time of the last record of all as
+    ``until``.
 
-    A plain query over bronze: the newest record of each link that begins or ends an interval is a ``blocked``.
+    A plain query over bronze: it finds links whose newest record that begins or ends an interval is a ``blocked``.
     """
     last = events.agg(F.max("at").alias("last"))
     places = ("node", "connection", "link", "direction")
@@ -123,10 +124,10 @@ def open_intervals(events: DataFrame) -> DataFrame:
 
 
 def paired_intervals(events: DataFrame) -> DataFrame:
-    """``block_intervals`` as a plain query over all of bronze, for where there is no state between runs.
+    """``block_intervals`` as a plain query over all of bronze, for use without state between runs.
 
-    The rows are those of :func:`block_events` of the same records: every ``unblocked`` has all that there is to know,
-    and a ``blocked`` that is followed by something else ends there.
+    The rows are those of :func:`block_events` for the same records: an ``unblocked`` has all facts of its interval, and
+    a ``blocked`` that is followed by another record ends there.
     """
     place = Window.partitionBy("node", "connection", "link", "direction").orderBy("at", "sequence", "position")
     later = [F.lead(name).over(place).alias(f"next_{name}") for name in ("kind", "at", "since")]
@@ -160,13 +161,13 @@ def paired_intervals(events: DataFrame) -> DataFrame:
 
 
 def _following() -> Column:
-    """The next record of the same place, where a ``blocked`` began when it says."""
+    """Kind and time of the next record of the same link and direction; the time of a ``blocked`` is its ``since``."""
     at = F.when(F.col("next_kind") == "blocked", F.col("next_since")).otherwise(F.col("next_at"))
     return F.struct(at.alias("at"), F.col("next_kind").alias("kind"))
 
 
 class BlockProcessor(StatefulProcessor):
-    """Pairs the records of one connection. Its state: what of it stands still, by link and direction."""
+    """Pairs the records of one connection. Its state: what stands still of it, by link and direction."""
 
     def __init__(self, stall_after_ms: int | None = None) -> None:
         self._stall_after_ms = stall_after_ms
@@ -179,7 +180,7 @@ class BlockProcessor(StatefulProcessor):
     def handleInputRows(
         self, key: tuple[object, ...], rows: Iterator[Row], timerValues: TimerValues
     ) -> Iterator[Row]:  # fmt: skip
-        """The records of one connection that came with this batch."""
+        """Process the records of one connection in this batch."""
         for row in sorted(rows, key=lambda row: (row["at"], row["sequence"] or 0, row["position"] or 0)):
             match row["kind"]:
                 case "blocked":
@@ -195,7 +196,7 @@ class BlockProcessor(StatefulProcessor):
     def handleExpiredTimer(
         self, key: tuple[object, ...], timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[Row]:  # fmt: skip
-        """Something of this connection may have stood still for long enough to be told."""
+        """Report what has stood still for long enough in this connection."""
         assert self._stall_after_ms is not None
         now_ms = timerValues.getCurrentProcessingTimeInMs()
         for place, value in list(self._open.iterator()):
@@ -213,7 +214,8 @@ class BlockProcessor(StatefulProcessor):
             self._handle.registerTimer(max(due_ms, timers.getCurrentProcessingTimeInMs()))
 
     def _unblocked(self, key: tuple[object, ...], row: Row) -> Iterator[Row]:
-        """It has all that there is to know; that it began was perhaps dropped, or before the first record."""
+        """End an interval. The record has all facts; the one of the beginning may be dropped, or before the first
+        record."""
         place, until = _place(row), row["at"]
         value = self._open.getValue(place)
         told = value is not None and Blocked(*value).told
@@ -256,5 +258,5 @@ def _row(
 
 
 def _place(row: Row) -> tuple[str, str]:
-    """Keys of the state are never null: a 0.9.1 reader has no link."""
+    """Keys of the state, which are never null: a 0.9.1 reader has no link."""
     return (row["link"] or "", row["direction"] or "")

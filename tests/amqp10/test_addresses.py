@@ -13,7 +13,7 @@ from amqp10.addresses import (
     parse_target,
     queue_address,
 )
-from amqp10.percent import percent_encode
+from amqp10.wire.percent import percent_encode
 from core.interface import ExchangeTarget, QueueTarget
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)

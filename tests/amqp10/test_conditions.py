@@ -4,8 +4,8 @@ import pytest
 
 from amqp10.errors import DESCRIPTION_BYTES_MAX, ErrorCondition, LinkFault
 from amqp10.frontend.conditions import CONDITIONS, link_fault
-from amqp10.messaging import Error
-from amqp10.performatives import Detach, encode_performative
+from amqp10.wire.messaging import Error
+from amqp10.wire.performatives import Detach, encode_performative
 from core import errors
 
 SMALLEST_FRAME = 512

@@ -6,8 +6,8 @@ import pytest
 
 from amqp10.frontend.reasons import REASON_KEY, SINCE_KEY, BlockWatch, Telling, reason_of_alarms
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.performatives import Flow
-from amqp10.types import Symbol, Timestamp
+from amqp10.wire.performatives import Flow
+from amqp10.wire.types import Symbol, Timestamp
 from core.clock import Now
 from core.interface import FlowReason
 from tests.kit.wire import InProcessBroker, WirePeer

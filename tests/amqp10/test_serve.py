@@ -6,13 +6,12 @@ import pytest
 import trio
 
 from amqp10.client import connect
-from amqp10.connection import Connection, ConnectionSettings
-from amqp10.converter import MessageConverter
-from amqp10.events import ConnectionClosed, ConnectionOpened
-from amqp10.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, PROTOCOL_HEADER_TLS, ReceiveBuffer
+from amqp10.conversion.converter import MessageConverter
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.handshake import ClientHandshake
-from amqp10.sasl import Anonymous, SaslMechanisms, SaslOutcome, decode_sasl_frame
+from amqp10.protocol.connection import Connection, ConnectionSettings
+from amqp10.protocol.events import ConnectionClosed, ConnectionOpened
+from amqp10.protocol.handshake import ClientHandshake
+from amqp10.protocol.sasl import Anonymous, SaslMechanisms, SaslOutcome, decode_sasl_frame
 from amqp10.serve import (
     CAPABILITIES,
     amqp10_factory,
@@ -21,6 +20,7 @@ from amqp10.serve import (
     refusal,
     serve,
 )
+from amqp10.wire.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, PROTOCOL_HEADER_TLS, ReceiveBuffer
 from core.clock import Now
 from core.config import Settings
 from core.config.access import UserSettings

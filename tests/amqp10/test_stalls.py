@@ -7,8 +7,8 @@ import pytest
 
 from amqp10.frontend.reasons import REASON_KEY
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.performatives import End, Flow
-from amqp10.types import Symbol
+from amqp10.wire.performatives import End, Flow
+from amqp10.wire.types import Symbol
 from tests.kit.stall_scenarios import IN, LINKS, OUT, Scenario, consuming, publishing, unconfirmed_limit
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 

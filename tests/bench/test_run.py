@@ -86,7 +86,8 @@ def test_the_command_line_compares_with_a_peer(tmp_path, capsys):
         assert run.main(options(url, tmp_path / "result.json", *peer, "--goals")) == 3
     said = capsys.readouterr().out
     assert "against Loopback: messages/s x" in said
-    assert "goal: rate at least 5 times: MISSED" in said
+    assert "goal: rate at least 5 times: " in said
+    assert ": MISSED" in said  # of two equals one may be five times as fast for 50 ms, but it does not reach every goal
 
 
 def test_a_void_result_is_an_exit_status_of_its_own(tmp_path, capsys):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from amqp10.cli.definition_requests import Outcome, request_of, snapshots, take
 from amqp10.client import RequestRefused
 from amqp10.client.management import Answer
-from amqp10.management_message import REQUEST_BYTES_MAX
+from amqp10.management.message import REQUEST_BYTES_MAX
 from core.definitions_file import (
     KINDS,
     Action,
@@ -28,8 +28,8 @@ from core.definitions_file import (
     text,
     unknown_ends,
 )
+from core.engine.routing.topology import BUILT_IN_EXCHANGES
 from core.engine.settings import EngineSettings
-from core.engine.topology import BUILT_IN_EXCHANGES
 from core.interface import ExchangeType, QueueDeclaration
 from core.slices import at_a_stretch
 from core.store.definitions import PolicyDeclaration

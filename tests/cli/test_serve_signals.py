@@ -22,7 +22,7 @@ from amqp10.cli.main import run
 from core.clock import Now
 from core.config.store import StoreSettings
 from core.engine.quorum.annotations import PlainAnnotations
-from core.engine.topology import numbered_identities
+from core.engine.routing.topology import numbered_identities
 from core.server.data import OpenData, StartGivenUp
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.main import run
 from amqp10.cli.store import store_commands
-from core.engine.topology import numbered_identities
+from core.engine.routing.topology import numbered_identities
 from core.store.definitions import PolicyDeclaration, open_definitions
 from core.store.disk import FolderDisk
 from core.store.errors import StoreDamaged

@@ -8,8 +8,8 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from amqp10.messaging import Coordinator, Error, Modified, Received, Rejected, Source, Target
-from amqp10.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
+from amqp10.wire.messaging import Coordinator, Error, Modified, Received, Rejected, Source, Target
+from amqp10.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
 from core.amqp091.methods import METHODS
 from docs.amqp091_tables import SENT_BY_THE_BROKER, spelled
 from tests.kit.fates import Row, rows

@@ -2,9 +2,9 @@
 
 import pytest
 
-from amqp10.messaging import ACCEPTED, RELEASED, Rejected, Source
-from amqp10.performatives import Detach, Disposition, End
-from amqp10.sections import Properties, encode_properties
+from amqp10.wire.messaging import ACCEPTED, RELEASED, Rejected, Source
+from amqp10.wire.performatives import Detach, Disposition, End
+from amqp10.wire.sections import Properties, encode_properties
 from core.interface import Binding, ExchangeDeclaration
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, WirePeer, data_message

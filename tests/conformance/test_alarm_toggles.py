@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from amqp10.messaging import ACCEPTED
-from amqp10.performatives import Flow
+from amqp10.wire.messaging import ACCEPTED
+from amqp10.wire.performatives import Flow
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 
 LINKS_PER_PEER = 25

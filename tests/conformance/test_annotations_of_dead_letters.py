@@ -2,10 +2,10 @@
 
 import pytest
 
-from amqp10.codec import format_codes as code
-from amqp10.messaging import Modified, Rejected
-from amqp10.sections import MESSAGE_ANNOTATIONS, decode_header, decode_map_section, encode_section, scan
-from amqp10.types import Array, Symbol
+from amqp10.wire.codec import format_codes as code
+from amqp10.wire.messaging import Modified, Rejected
+from amqp10.wire.sections import MESSAGE_ANNOTATIONS, decode_header, decode_map_section, encode_section, scan
+from amqp10.wire.types import Array, Symbol
 from core.interface import Binding, ExchangeDeclaration, ExchangeType
 from tests.kit.cases import case
 from tests.kit.queue_types import for_each_queue_type

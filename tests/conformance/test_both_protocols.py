@@ -2,10 +2,10 @@
 
 import pytest
 
-from amqp10.codec import format_codes as code
-from amqp10.messaging import ACCEPTED
-from amqp10.performatives import Disposition
-from amqp10.sections import (
+from amqp10.wire.codec import format_codes as code
+from amqp10.wire.messaging import ACCEPTED
+from amqp10.wire.performatives import Disposition
+from amqp10.wire.sections import (
     AMQP_SEQUENCE,
     AMQP_VALUE,
     APPLICATION_PROPERTIES,
@@ -21,7 +21,7 @@ from amqp10.sections import (
     encode_section,
     scan,
 )
-from amqp10.types import Array, Int, Symbol, UByte, UInt, plain
+from amqp10.wire.types import Array, Int, Symbol, UByte, UInt, plain
 from core.amqp091.methods import BasicGet, BasicNack, BasicQos, BasicQosOk, BasicReject
 from core.amqp091.properties import BasicProperties
 from core.amqp091.table import FieldTable

@@ -1,7 +1,7 @@
 """What RabbitMQ's own client library expects of a broker: the cases of its suites that are about flow control."""
 
-from amqp10.messaging import ACCEPTED, Accepted, Source
-from amqp10.performatives import Detach, Disposition, End, Flow
+from amqp10.wire.messaging import ACCEPTED, Accepted, Source
+from amqp10.wire.performatives import Detach, Disposition, End, Flow
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, data_message, numbered
 

@@ -6,8 +6,8 @@ transfers that a flow brought, so each test reads transfers first and the flow a
 
 import pytest
 
-from amqp10.messaging import ACCEPTED
-from amqp10.performatives import Detach, Flow
+from amqp10.wire.messaging import ACCEPTED
+from amqp10.wire.performatives import Detach, Flow
 from tests.kit.cases import case
 from tests.kit.queue_types import for_each_queue_type, for_each_type, from_first
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered

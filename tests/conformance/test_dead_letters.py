@@ -2,9 +2,9 @@
 
 import pytest
 
-from amqp10.messaging import ACCEPTED, Modified, Rejected
-from amqp10.performatives import Disposition, Flow
-from amqp10.sections import (
+from amqp10.wire.messaging import ACCEPTED, Modified, Rejected
+from amqp10.wire.performatives import Disposition, Flow
+from amqp10.wire.sections import (
     APPLICATION_PROPERTIES,
     Header,
     decode_header,
@@ -13,7 +13,7 @@ from amqp10.sections import (
     encode_section,
     scan,
 )
-from amqp10.types import Symbol, plain
+from amqp10.wire.types import Symbol, plain
 from core.interface import Binding
 from tests.kit.cases import case
 from tests.kit.queue_types import for_each_queue_type, from_first

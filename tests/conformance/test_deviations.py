@@ -3,8 +3,8 @@
 import pytest
 
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.messaging import ACCEPTED, Modified, Target
-from amqp10.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
+from amqp10.wire.messaging import ACCEPTED, Modified, Target
+from amqp10.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
 from core.interface import ConsumeOptions, Mailbox
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, WirePeer, data_message, numbered

@@ -2,11 +2,12 @@
 
 import pytest
 
-from amqp10.framing import encode_frame
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.messaging import ACCEPTED, Source
-from amqp10.performatives import Detach, Disposition, End, Flow
-from amqp10.sections import decode_header, scan
+from amqp10.wire.framing import encode_frame
+from amqp10.wire.messaging import ACCEPTED, Source
+from amqp10.wire.performatives import Detach, Disposition, End, Flow
+from amqp10.wire.sections import decode_header, scan
+from core.slices import at_a_stretch
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, data_message, numbered
 
@@ -87,7 +88,7 @@ def test_counters_that_wrap():
     assert (top_up.next_incoming_id, top_up.delivery_count, top_up.link_credit) == (99, 99, 170)
 
     assert len(peer.take(Disposition)) == 1
-    broker.engine.purge_queue("q", broker)
+    at_a_stretch(broker.engine.purge_queue("q", broker))
     peer.attach_receiver(address)
     peer.grant(UINT_MAX, drain=True)
     assert peer.expect(Flow).delivery_count == UINT_MAX

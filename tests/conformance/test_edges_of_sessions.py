@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqp10.performatives import End, Flow
+from amqp10.wire.performatives import End, Flow
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, WirePeer, data_message, numbered
 

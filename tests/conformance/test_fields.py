@@ -6,9 +6,9 @@ attach and the termini; ``test_fields_of_frames.py`` has what comes after the at
 
 import pytest
 
-from amqp10.messaging import RELEASED, Coordinator, Modified, Source, Target
-from amqp10.performatives import Attach, Begin, Close, Detach, Flow, Open
-from amqp10.types import Array, Described, Symbol, ULong
+from amqp10.wire.messaging import RELEASED, Coordinator, Modified, Source, Target
+from amqp10.wire.performatives import Attach, Begin, Close, Detach, Flow, Open
+from amqp10.wire.types import Array, Described, Symbol, ULong
 from tests.conformance.fields import FILES, PAGE, ROOT, missing, render
 from tests.kit.asking_client import AskingClient
 from tests.kit.fates import does, ignores, refuses, rows

@@ -5,10 +5,10 @@ The marks are rows of ``docs/protocol/fields.md``, as in ``test_fields.py``.
 
 import pytest
 
-from amqp10.messaging import ACCEPTED, Error, Modified, Received, Rejected
-from amqp10.performatives import Close, Detach, Disposition, End, Flow, Transfer
-from amqp10.sections import Header, decode_header, scan
-from amqp10.types import Described, ULong
+from amqp10.wire.messaging import ACCEPTED, Error, Modified, Received, Rejected
+from amqp10.wire.performatives import Close, Detach, Disposition, End, Flow, Transfer
+from amqp10.wire.sections import Header, decode_header, scan
+from amqp10.wire.types import Described, ULong
 from tests.kit.asking_client import AskingClient
 from tests.kit.fates import does, ignores, refuses
 

@@ -3,8 +3,8 @@
 row 3.30. A line of a trace is who speaks, what, and the fields that matter.
 """
 
-from amqp10.messaging import ACCEPTED
-from amqp10.performatives import Flow, Transfer
+from amqp10.wire.messaging import ACCEPTED
+from amqp10.wire.performatives import Flow, Transfer
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, numbered
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.messaging import ACCEPTED, Accepted
-from amqp10.performatives import Disposition, End, Flow, Transfer
+from amqp10.wire.messaging import ACCEPTED, Accepted
+from amqp10.wire.performatives import Disposition, End, Flow, Transfer
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, WirePeer, body_of
 

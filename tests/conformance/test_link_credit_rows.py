@@ -3,9 +3,9 @@
 import pytest
 
 from amqp10.client.receiver import AUTOMATIC_LINK_CREDIT, AUTOMATIC_TOP_UP_BELOW
-from amqp10.link_credit import ReceiverCredit, SenderCredit
-from amqp10.performatives import Begin, Flow
-from amqp10.types import Symbol
+from amqp10.flow.link_credit import ReceiverCredit, SenderCredit
+from amqp10.wire.performatives import Begin, Flow
+from amqp10.wire.types import Symbol
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 

@@ -1,8 +1,8 @@
 """Attach, flow and link stealing, as Qpid's wire tests show them [2.6, 2.7.3, 2.7.4]."""
 
-from amqp10.framing import encode_frame
-from amqp10.messaging import ACCEPTED, Source, Target
-from amqp10.performatives import Attach, Detach, End, Flow
+from amqp10.wire.framing import encode_frame
+from amqp10.wire.messaging import ACCEPTED, Source, Target
+from amqp10.wire.performatives import Attach, Detach, End, Flow
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered
 

@@ -1,10 +1,10 @@
 """The link pair of the management node under flow control, as RabbitMQ's management suite shows it.
 
-What requests do is in tests/amqp10/test_management.py; here is how they travel.
+What requests do is in tests/amqp10/management/test_node.py; here is how they travel.
 """
 
-from amqp10.performatives import Begin, Detach, End, Flow
-from amqp10.types import ULong
+from amqp10.wire.performatives import Begin, Detach, End, Flow
+from amqp10.wire.types import ULong
 from tests.kit.cases import case
 from tests.kit.link_pair import LinkPair
 from tests.kit.wire import InProcessBroker, WirePeer

@@ -3,9 +3,9 @@
 import pytest
 
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.messaging import ACCEPTED
-from amqp10.performatives import Detach, Disposition, End
-from amqp10.sections import (
+from amqp10.wire.messaging import ACCEPTED
+from amqp10.wire.performatives import Detach, Disposition, End
+from amqp10.wire.sections import (
     AMQP_SEQUENCE,
     AMQP_VALUE,
     APPLICATION_PROPERTIES,
@@ -18,7 +18,7 @@ from amqp10.sections import (
     encode_properties,
     encode_section,
 )
-from amqp10.types import Array, Decimal32, Decimal64, Decimal128, Symbol
+from amqp10.wire.types import Array, Decimal32, Decimal64, Decimal128, Symbol
 from core.interface import Binding
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, WirePeer, data_message

@@ -2,15 +2,16 @@
 
 import pytest
 
-from amqp10.codec.decode import DEPTH_MAX
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.performatives import Detach, Disposition, End, Transfer
-from amqp10.receiver_link import EMPTY_FRAMES_PER_DELIVERY_MAX
-from amqp10.sections import APPLICATION_PROPERTIES, MESSAGE_ANNOTATIONS, Header, encode_header, encode_section
+from amqp10.protocol.receiver_link import EMPTY_FRAMES_PER_DELIVERY_MAX
+from amqp10.wire.codec.decode import DEPTH_MAX
+from amqp10.wire.performatives import Detach, Disposition, End, Transfer
+from amqp10.wire.sections import APPLICATION_PROPERTIES, MESSAGE_ANNOTATIONS, Header, encode_header, encode_section
 from core.amqp091.frontend.settings import FrontEndSettings as FrontEndSettings091
 from core.amqp091.methods import BasicPublish
 from core.amqp091.negotiation import ConnectionSettings
 from core.interface import Binding
+from core.slices import at_a_stretch
 from tests.kit.wire import InProcessBroker, WirePeer, data_message
 from tests.kit.wire091 import connect
 
@@ -73,13 +74,13 @@ def test_the_largest_message_of_a_consumer_ends_at_the_edge_of_a_frame(room: int
     per_frame = len(peer.deliveries()[-2][1])
     peer.detach(1)
     size = 4 * per_frame - room
-    broker.engine.purge_queue("q", broker)
+    at_a_stretch(broker.engine.purge_queue("q", broker))
     peer.transfer(payload=message_of(size - len(FRONT)))
     peer.attach_receiver("/queues/q", handle=3, max_message_size=size - 1)
     peer.grant(1, handle=3)
     assert peer.detached_with("amqp:link:message-size-exceeded")
     assert broker.ready() == 1
-    broker.engine.purge_queue("q", broker)
+    at_a_stretch(broker.engine.purge_queue("q", broker))
     peer.transfer(payload=message_of(size - len(FRONT)))
     peer.frames.clear()
     peer.attach_receiver("/queues/q", handle=4, max_message_size=size)

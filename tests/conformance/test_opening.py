@@ -2,12 +2,9 @@
 
 import pytest
 
-from amqp10.framing import EMPTY_FRAME, PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, ReceiveBuffer, encode_frame
 from amqp10.frontend.authentication import Mechanism
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.messaging import Target
-from amqp10.performatives import Attach, Begin, Close, Disposition, End, Open, encode_performative
-from amqp10.sasl import (
+from amqp10.protocol.sasl import (
     Challenge,
     Failure,
     SaslChallenge,
@@ -19,7 +16,10 @@ from amqp10.sasl import (
     decode_sasl_frame,
     encode_sasl_frame,
 )
-from amqp10.session import SessionLimits
+from amqp10.protocol.session import SessionLimits
+from amqp10.wire.framing import EMPTY_FRAME, PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, ReceiveBuffer, encode_frame
+from amqp10.wire.messaging import Target
+from amqp10.wire.performatives import Attach, Begin, Close, Disposition, End, Open, encode_performative
 from core.access.mechanisms import offered
 from tests.kit.cases import case
 from tests.kit.logins import from_here, make_access

@@ -1,7 +1,7 @@
 """Link credit of publishers, and what a resource alarm does: link flow stops one link, an alarm all publishing."""
 
-from amqp10.messaging import ACCEPTED, Released
-from amqp10.performatives import Attach, Detach, Disposition, Flow
+from amqp10.wire.messaging import ACCEPTED, Released
+from amqp10.wire.performatives import Attach, Detach, Disposition, Flow
 from tests.kit.cases import case
 from tests.kit.queue_types import for_each_type
 from tests.kit.wire import InProcessBroker, WirePeer, numbered

@@ -6,8 +6,8 @@ ordinary arithmetic. Only what stays on the wire is compared and counted as seri
 
 import pytest
 
-from amqp10 import serial
-from amqp10.unsettled import DispositionBatch, UnsettledMap
+from amqp10.flow.unsettled import DispositionBatch, UnsettledMap
+from amqp10.wire import serial
 from tests.kit.cases import case
 
 TOP = 2**32 - 1

@@ -3,9 +3,9 @@
 import pytest
 
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.messaging import ACCEPTED
-from amqp10.performatives import Disposition, End, Flow
-from amqp10.session import SessionLimits
+from amqp10.protocol.session import SessionLimits
+from amqp10.wire.messaging import ACCEPTED
+from amqp10.wire.performatives import Disposition, End, Flow
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, body_of, data_message, numbered
 

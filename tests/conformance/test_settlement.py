@@ -2,10 +2,10 @@
 
 import pytest
 
-from amqp10.messaging import ACCEPTED, RELEASED, Accepted, Modified, Rejected
-from amqp10.performatives import Attach, Detach, Disposition
-from amqp10.sections import Header, decode_header, decode_map_section, encode_header, scan
-from amqp10.types import Described, Symbol, UInt, ULong
+from amqp10.wire.messaging import ACCEPTED, RELEASED, Accepted, Modified, Rejected
+from amqp10.wire.performatives import Attach, Detach, Disposition
+from amqp10.wire.sections import Header, decode_header, decode_map_section, encode_header, scan
+from amqp10.wire.types import Described, Symbol, UInt, ULong
 from core.interface import Binding
 from core.store.definitions import PolicyDeclaration
 from tests.kit.cases import case

@@ -1,8 +1,8 @@
 """Several consumers on one queue: single active consumer, priorities, and what goes back when one leaves."""
 
-from amqp10.messaging import ACCEPTED, Released
-from amqp10.performatives import Detach, Flow, Transfer
-from amqp10.types import Int
+from amqp10.wire.messaging import ACCEPTED, Released
+from amqp10.wire.performatives import Detach, Flow, Transfer
+from amqp10.wire.types import Int
 from tests.kit.cases import case
 from tests.kit.queue_types import for_each_queue_type, for_each_type, from_first
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered

@@ -6,8 +6,8 @@ stay in the queue; each stops what it must and nothing else.
 """
 
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.messaging import ACCEPTED
-from amqp10.performatives import Disposition, Flow
+from amqp10.wire.messaging import ACCEPTED
+from amqp10.wire.performatives import Disposition, Flow
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 

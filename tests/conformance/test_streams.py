@@ -2,10 +2,10 @@
 
 import pytest
 
-from amqp10.messaging import ACCEPTED, RELEASED, Modified, Rejected, Source
-from amqp10.performatives import Detach, Disposition, Flow
-from amqp10.sections import MESSAGE_ANNOTATIONS, decode_map_section, encode_section, scan
-from amqp10.types import Described, Symbol, Timestamp, ULong
+from amqp10.wire.messaging import ACCEPTED, RELEASED, Modified, Rejected, Source
+from amqp10.wire.performatives import Detach, Disposition, Flow
+from amqp10.wire.sections import MESSAGE_ANNOTATIONS, decode_map_section, encode_section, scan
+from amqp10.wire.types import Described, Symbol, Timestamp, ULong
 from tests.kit.cases import case
 from tests.kit.queue_types import OFFSET, from_first
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, data_message, numbered

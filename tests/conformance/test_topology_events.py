@@ -1,7 +1,7 @@
 """What links see of queues and exchanges that come and go, as RabbitMQ's client suite and Qpid's tests show it."""
 
-from amqp10.messaging import ACCEPTED, RELEASED, Source, Target
-from amqp10.performatives import Attach, Close, Detach, Disposition, End
+from amqp10.wire.messaging import ACCEPTED, RELEASED, Source, Target
+from amqp10.wire.performatives import Attach, Close, Detach, Disposition, End
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
 from tests.kit.cases import case
 from tests.kit.queue_types import for_each_type, from_first

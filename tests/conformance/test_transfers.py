@@ -2,10 +2,10 @@
 
 import pytest
 
-from amqp10.messaging import ACCEPTED, Accepted, Modified, Received, Rejected, Source, Target
-from amqp10.performatives import Begin, Detach, Disposition, End, Transfer
-from amqp10.receiver_link import FRAMES_PER_DELIVERY_MAX
-from amqp10.sections import Header, decode_header, encode_header, scan
+from amqp10.protocol.receiver_link import FRAMES_PER_DELIVERY_MAX
+from amqp10.wire.messaging import ACCEPTED, Accepted, Modified, Received, Rejected, Source, Target
+from amqp10.wire.performatives import Begin, Detach, Disposition, End, Transfer
+from amqp10.wire.sections import Header, decode_header, encode_header, scan
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, data_message, numbered
 

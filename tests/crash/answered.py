@@ -23,7 +23,7 @@ import trio
 
 from amqp10.client import ClientConnection, connect
 from amqp10.client.errors import ClientError
-from amqp10.messaging import Accepted
+from amqp10.wire.messaging import Accepted
 from tests.crash.cycle import CLIENT, Subject, broker, declare, encoded, read_all
 
 PURGE, DELETE = "purge", "delete"

@@ -29,9 +29,9 @@ from amqp10.client import (
     connect,
 )
 from amqp10.client.errors import ClientError, ConnectionLost
-from amqp10.messaging import Accepted
-from amqp10.sections import Header
-from amqp10.types import Described, Symbol
+from amqp10.wire.messaging import Accepted
+from amqp10.wire.sections import Header
+from amqp10.wire.types import Described, Symbol
 from tests.crash.ledger import BARRIERS, Found, Ledger, Verdict
 
 ROOT = Path(__file__).resolve().parents[2]

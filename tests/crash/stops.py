@@ -31,7 +31,7 @@ import trio
 
 from amqp10.client import connect
 from amqp10.client.errors import ClientError
-from amqp10.framing import PROTOCOL_HEADER_SASL
+from amqp10.wire.framing import PROTOCOL_HEADER_SASL
 from tests.crash.cycle import (
     CLIENT,
     KINDS,

@@ -17,9 +17,9 @@ from amqp10.cli.exits import Exit
 from amqp10.cli.main import run as headgate
 from amqp10.client import connect
 from amqp10.client.message import Message
-from amqp10.messaging import Accepted
-from amqp10.sections import Header
-from core.engine.topology import numbered_identities
+from amqp10.wire.messaging import Accepted
+from amqp10.wire.sections import Header
+from core.engine.routing.topology import numbered_identities
 from core.store.definitions import COPY_FILE, DEFINITIONS_FILE, open_definitions
 from core.store.descriptions import DESCRIPTION_FILE, folder_of
 from tests.crash.cycle import CLIENT, KINDS, ROOT, Subject, broker, declare, log_of, read_all

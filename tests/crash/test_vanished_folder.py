@@ -9,7 +9,7 @@ import trio
 
 from amqp10.cli.exits import Exit
 from amqp10.client import Uncertain, Unsent, connect
-from amqp10.messaging import Accepted
+from amqp10.wire.messaging import Accepted
 from tests.crash.cycle import CLIENT, KINDS, Subject, broker, declare, encoded, log_of, read_all
 
 

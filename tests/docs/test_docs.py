@@ -14,8 +14,8 @@ from amqp10.cli.main import command_line
 from amqp10.errors import ErrorCondition
 from core.amqp091.methods import METHODS
 from core.credit_flow.diagnosis import SlowStage
-from core.engine.arguments import QUEUE_ARGUMENTS
-from core.engine.policies import KEYS
+from core.engine.options.arguments import QUEUE_ARGUMENTS
+from core.engine.options.policies import KEYS
 from core.interface import Action, DeathReason, Engine, FlowReason
 from core.store.definitions import DEFINITIONS_FILE
 from core.store.folder import FOLDERS, FORMAT_FILE, LOCK_FILE
@@ -94,6 +94,15 @@ def assert_none(offences: Iterable[str]) -> None:
 @pytest.mark.parametrize("path", pages(), ids=name)
 def test_generated_pages_are_fresh(path: Path):
     assert read(path) == pages()[path], "run: python -m docs.generate"
+
+
+def test_every_room_is_in_the_table_of_rooms():
+    rooms = {"pipeline", "pyspark_amqp10"}
+    for parent in ("amqp10", "core", "core/engine"):
+        rooms |= {name(found.parent) for found in (ROOT / parent).glob("*/__init__.py")}
+    described = described_words(table(DOCS / "architecture.md", "The rooms"))
+    assert rooms - described == set()
+    assert_none(room for room in described if "/" in room[1:] and not (ROOT / room).exists())
 
 
 def test_every_setting_has_its_heading():

@@ -12,9 +12,9 @@ import trio
 from trio.testing import MockClock
 
 from amqp10.frontend.reasons import REASON_KEY
-from amqp10.messaging import Accepted
-from amqp10.performatives import Disposition, Flow
-from amqp10.types import Symbol
+from amqp10.wire.messaging import Accepted
+from amqp10.wire.performatives import Disposition, Flow
+from amqp10.wire.types import Symbol
 from core.clock import Now
 from core.config.store import StoreSettings
 from core.engine.broker import Broker

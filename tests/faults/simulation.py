@@ -41,6 +41,7 @@ from core.interface import (
     Target,
 )
 from core.message import Attributes, Return, Run
+from core.slices import at_a_stretch
 from core.store.lane import Lane
 from tests.crash.ledger import Found, Ledger, Verdict
 from tests.faults.messages import message, number_of, size
@@ -258,7 +259,7 @@ class World:
         ledger = subject.ledger
         there = (ledger.confirmed | ledger.uncertain) - held - ledger.gone - ledger.going
         ready = self.broker.queue_info(subject.name, self).ready
-        assert self.broker.purge_queue(subject.name, self) == ready
+        assert at_a_stretch(self.broker.purge_queue(subject.name, self)) == ready
         self._going(subject, frozenset(there))
         self.did["purged"] += ready
 

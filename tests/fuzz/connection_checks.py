@@ -12,8 +12,8 @@ message that was taken on is where it belongs.
 import random
 from collections.abc import Iterator
 
-from amqp10.messaging import ACCEPTED, RELEASED, Modified, Rejected, Source, Target
-from amqp10.performatives import (
+from amqp10.wire.messaging import ACCEPTED, RELEASED, Modified, Rejected, Source, Target
+from amqp10.wire.performatives import (
     Attach,
     Begin,
     Close,

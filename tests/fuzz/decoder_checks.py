@@ -8,13 +8,13 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from amqp10 import sections
-from amqp10.codec.decode import DEPTH_MAX, decode_value, skip_value
-from amqp10.codec.encode import encode_value
 from amqp10.errors import ConnectionFault, DecodeError
-from amqp10.framing import SASL_FRAME, FrameBounds, ReceiveBuffer
-from amqp10.performatives import decode_performative, encode_performative
-from amqp10.sasl import Anonymous, SaslClient, SaslServer
+from amqp10.protocol.sasl import Anonymous, SaslClient, SaslServer
+from amqp10.wire import sections
+from amqp10.wire.codec.decode import DEPTH_MAX, decode_value, skip_value
+from amqp10.wire.codec.encode import encode_value
+from amqp10.wire.framing import SASL_FRAME, FrameBounds, ReceiveBuffer
+from amqp10.wire.performatives import decode_performative, encode_performative
 
 WIRE = Path(__file__).parent.parent / "wire"
 

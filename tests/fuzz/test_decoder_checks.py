@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqp10.codec.decode import DEPTH_MAX
+from amqp10.wire.codec.decode import DEPTH_MAX
 from tests.fuzz.decoder_checks import check, mutations, seeds
 
 

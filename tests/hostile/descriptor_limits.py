@@ -20,9 +20,9 @@ from statistics import median
 import trio
 
 from amqp10.client import ClientConnection, ClientSettings, Message, connect
-from amqp10.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, ReceiveBuffer
-from amqp10.messaging import Accepted
-from amqp10.performatives import Begin, Close, Open, decode_performative, encode_performative
+from amqp10.wire.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, ReceiveBuffer
+from amqp10.wire.messaging import Accepted
+from amqp10.wire.performatives import Begin, Close, Open, decode_performative, encode_performative
 from core.alarms.descriptors import RESERVED
 from core.amqp091.methods import ConnectionClose, ConnectionOpenOk, ConnectionStart
 from core.server.refusals import HURRIED_PREFACE_SECONDS_MAX

@@ -115,10 +115,10 @@ def topic_patterns(field: Field) -> None:
 
 
 def fan_out(field: Field) -> None:
-    """2,000 queues bound to one exchange, 300 publishes."""
+    """10,000 queues (the default of engine.queues_max) bound to one exchange, 300 publishes."""
     client = field.client091()
     exchange(client, "f", "fanout")
-    for number in range(field.n(2000)):
+    for number in range(field.n(10_000)):
         client.tell(QueueDeclare(queue=f"q{number}", no_wait=True), bind(f"q{number}", "f"))
     settle_up(client, queue="q0")
     client.send(to("f", "") * field.n(300))
@@ -520,7 +520,7 @@ ATTACKS = [
     Attack("headers, x-match any", headers_any),
     Attack("headers, presence only", headers_presence),
     Attack("topic patterns of many #", topic_patterns),
-    Attack("fan-out to 2,000 queues", fan_out),
+    Attack("fan-out to 10,000 queues", fan_out),
     Attack("cycles of exchanges", exchange_cycles),
     Attack("alternate exchanges", alternate_exchanges),
     Attack("CC of 3,000 keys", copies),

@@ -2,9 +2,9 @@
 
 import time
 
-from amqp10.framing import FRAME_HEADER_BYTES
-from amqp10.messaging import ACCEPTED, Modified
-from amqp10.performatives import Begin, Detach, Disposition, End, Flow, decode_performative
+from amqp10.wire.framing import FRAME_HEADER_BYTES
+from amqp10.wire.messaging import ACCEPTED, Modified
+from amqp10.wire.performatives import Begin, Detach, Disposition, End, Flow, decode_performative
 from core.amqp091.methods import BasicConsume, BasicDeliver, BasicQos, QueueDeclare
 from core.amqp091.properties import BasicProperties
 from tests.kit.plain_clients import (

@@ -8,10 +8,8 @@ import time
 
 import pytest
 
-from amqp10.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, PROTOCOL_HEADER_TLS, encode_frame
 from amqp10.frontend.authentication import Mechanism
-from amqp10.performatives import Begin, Close, Open, encode_performative
-from amqp10.sasl import (
+from amqp10.protocol.sasl import (
     OUTCOME_AUTH,
     Challenge,
     SaslChallenge,
@@ -21,7 +19,9 @@ from amqp10.sasl import (
     SaslResponse,
     encode_sasl_frame,
 )
-from amqp10.types import Symbol
+from amqp10.wire.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, PROTOCOL_HEADER_TLS, encode_frame
+from amqp10.wire.performatives import Begin, Close, Open, encode_performative
+from amqp10.wire.types import Symbol
 from core.access.mechanisms import PASSWORD_BYTES_MAX, offered
 from tests.kit.hostile import (
     Arena,

@@ -11,7 +11,7 @@ import signal
 from pathlib import Path
 from urllib.parse import quote
 
-from tests.hostile import stall_attacks_091, stall_attacks_10, stall_attacks_http
+from tests.hostile.stalls import ATTACKS
 from tests.kit.stall_field import Field, battlefield
 
 LOOKS_MAX = 2_000
@@ -19,10 +19,6 @@ LOOKS_MAX = 2_000
 OURS = re.compile(r"(amqp10|core|hypercorn|h11|trio)\.")
 """The libraries that have an object for each connection count too: theirs would be lost all the same."""
 
-ATTACKS = {
-    attack.name: attack
-    for attack in (*stall_attacks_091.ATTACKS, *stall_attacks_10.ATTACKS, *stall_attacks_http.ATTACKS)
-}
 EVERYTHING_THAT_ENDS = (
     "3,500 bindings",
     "auto-delete exchanges",

@@ -7,10 +7,10 @@ import pytest
 
 from amqp10.frontend.incoming import LOOKED_INTO_BYTES_MAX
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.messaging import RELEASED
-from amqp10.performatives import Attach, Detach, Disposition, End, Flow, Transfer
-from amqp10.receiver_link import EMPTY_FRAMES_PER_DELIVERY_MAX
-from amqp10.sections import BODY_SECTIONS_MAX
+from amqp10.protocol.receiver_link import EMPTY_FRAMES_PER_DELIVERY_MAX
+from amqp10.wire.messaging import RELEASED
+from amqp10.wire.performatives import Attach, Detach, Disposition, End, Flow, Transfer
+from amqp10.wire.sections import BODY_SECTIONS_MAX
 from core.interface import Binding
 from tests.kit.hostile import (
     Arena,

@@ -3,7 +3,7 @@ bystander notices nothing."""
 
 import pytest
 
-from amqp10.performatives import Attach, Detach
+from amqp10.wire.performatives import Attach, Detach
 from core.observe.flow_events.feed import Feed
 from tests.kit.hostile import Arena
 from tests.kit.wire import WirePeer

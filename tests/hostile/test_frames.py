@@ -6,7 +6,8 @@ What belongs to a session or a link ends no more than that; such frames are in t
 
 import pytest
 
-from amqp10.performatives import (
+from amqp10.protocol.sasl import SaslInit, encode_sasl_frame
+from amqp10.wire.performatives import (
     Attach,
     Begin,
     Close,
@@ -16,7 +17,6 @@ from amqp10.performatives import (
     Transfer,
     encode_performative,
 )
-from amqp10.sasl import SaslInit, encode_sasl_frame
 from tests.kit.hostile import (
     Arena,
     composite,

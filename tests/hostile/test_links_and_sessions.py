@@ -4,8 +4,8 @@ thousand of them."""
 import pytest
 
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.messaging import ACCEPTED, Source, Target
-from amqp10.performatives import Attach, Begin, Detach, End, Flow, Performative, Transfer
+from amqp10.wire.messaging import ACCEPTED, Source, Target
+from amqp10.wire.performatives import Attach, Begin, Detach, End, Flow, Performative, Transfer
 from core.engine.settings import EngineSettings
 from tests.kit.hostile import VICTIMS, Arena, held
 from tests.kit.wire import WirePeer, numbered

@@ -5,8 +5,8 @@ import time
 import pytest
 import trio
 
-from amqp10.framing import PROTOCOL_HEADER_SASL
-from amqp10.sasl import OUTCOME_AUTH, OUTCOME_SYS_TEMP, SaslInit, SaslOutcome, encode_sasl_frame
+from amqp10.protocol.sasl import OUTCOME_AUTH, OUTCOME_SYS_TEMP, SaslInit, SaslOutcome, encode_sasl_frame
+from amqp10.wire.framing import PROTOCOL_HEADER_SASL
 from core.server.hashing import Hashing
 from core.server.run import read_clocks
 from tests.kit.attacked_server import AttackedServer, attacked_server

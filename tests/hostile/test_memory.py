@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from amqp10.codec.decode import ZERO_WIDTH_ELEMENTS_MAX
-from amqp10.framing import PROTOCOL_HEADER_SASL
-from amqp10.performatives import Open, encode_performative
-from amqp10.sasl import SaslInit, encode_sasl_frame
+from amqp10.protocol.sasl import SaslInit, encode_sasl_frame
+from amqp10.wire.codec.decode import ZERO_WIDTH_ELEMENTS_MAX
+from amqp10.wire.framing import PROTOCOL_HEADER_SASL
+from amqp10.wire.performatives import Open, encode_performative
 from tests.hostile.test_before_open import guest_only
 from tests.kit.hostile import (
     Arena,

@@ -10,9 +10,9 @@ import psutil
 import pytest
 import trio
 
-from amqp10.framing import PROTOCOL_HEADER_SASL
-from amqp10.messaging import Source, Target
-from amqp10.performatives import Attach, Close
+from amqp10.wire.framing import PROTOCOL_HEADER_SASL
+from amqp10.wire.messaging import Source, Target
+from amqp10.wire.performatives import Attach, Close
 from tests.kit.attacked_server import SocketPeer
 from tests.kit.broker_process import BrokerAddress, broker_process
 from tests.kit.hostile import frame

@@ -6,10 +6,11 @@ from contextlib import suppress
 import pytest
 import trio
 
-from amqp10.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.messaging import ACCEPTED, Source, Target
-from amqp10.performatives import (
+from amqp10.protocol.sasl import SaslInit, encode_sasl_frame
+from amqp10.wire.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL
+from amqp10.wire.messaging import ACCEPTED, Source, Target
+from amqp10.wire.performatives import (
     Attach,
     Begin,
     Detach,
@@ -20,7 +21,6 @@ from amqp10.performatives import (
     Transfer,
     encode_performative,
 )
-from amqp10.sasl import SaslInit, encode_sasl_frame
 from core.config.access import AccessSettings
 from tests.kit.attacked_server import OPENING, AttackedServer, SocketPeer, attacked_server
 from tests.kit.hostile import frame

@@ -2,13 +2,9 @@
 
 import pytest
 
-from tests.hostile import stall_attacks_091, stall_attacks_10, stall_attacks_http
+from tests.hostile.stalls import ATTACKS
 from tests.kit.stall_field import STALL_CPU_MS_MAX, suffer
 
-ATTACKS = {
-    attack.name: attack
-    for attack in (*stall_attacks_091.ATTACKS, *stall_attacks_10.ATTACKS, *stall_attacks_http.ATTACKS)
-}
 WORST = (
     "headers exchange",
     "4,352 dynamic nodes, sessions end",

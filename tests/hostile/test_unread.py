@@ -7,8 +7,8 @@ Deliveries stop at ``unsent_bytes_max``, reading at twice that. So a consumer th
 import pytest
 
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.messaging import ACCEPTED
-from amqp10.performatives import Attach, Begin, Detach, Disposition, End, Flow, Performative
+from amqp10.wire.messaging import ACCEPTED
+from amqp10.wire.performatives import Attach, Begin, Detach, Disposition, End, Flow, Performative
 from tests.hostile.test_links_and_sessions import attach, send_each, session_flow
 from tests.kit.hostile import VICTIMS, Arena, frame, held
 from tests.kit.link_pair import LinkPair

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from amqp10.framing import PROTOCOL_HEADER_SASL
-from amqp10.sasl import SaslInit, encode_sasl_frame
+from amqp10.protocol.sasl import SaslInit, encode_sasl_frame
+from amqp10.wire.framing import PROTOCOL_HEADER_SASL
 from core.config import load
 from core.config.access import ITERATIONS, ITERATIONS_MIN, ScramKeys, UserSettings
 from tests.kit.broker_process import BrokerAddress, broker_process

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from amqp10.messaging import (
+from amqp10.wire.messaging import (
     EXPIRY_POLICIES,
     Accepted,
     Coordinator,
@@ -14,9 +14,9 @@ from amqp10.messaging import (
     Source,
     Target,
 )
-from amqp10.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
-from amqp10.sections import Header, Properties
-from amqp10.types import Described, ULong
+from amqp10.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
+from amqp10.wire.sections import Header, Properties
+from amqp10.wire.types import Described, ULong
 from tests.kit.amqp10_values import fields, names, symbols, texts, uints, ulongs, values
 
 maybe_uint = st.none() | uints

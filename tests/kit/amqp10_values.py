@@ -2,8 +2,8 @@
 
 from hypothesis import strategies as st
 
-from amqp10.codec import format_codes as code
-from amqp10.types import (
+from amqp10.wire.codec import format_codes as code
+from amqp10.wire.types import (
     Array,
     Byte,
     Char,

@@ -1,7 +1,7 @@
 """A client of AMQP 1.0 that asks for things, beside a queue and a stream that keep what it could lose."""
 
-from amqp10.messaging import Source, Target
-from amqp10.performatives import End
+from amqp10.wire.messaging import Source, Target
+from amqp10.wire.performatives import End
 from tests.kit.wire import InProcessBroker, numbered
 
 

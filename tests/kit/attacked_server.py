@@ -11,11 +11,13 @@ import structlog
 import trio
 from structlog.testing import LogCapture
 
-from amqp10.converter import MessageConverter
-from amqp10.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, ReceiveBuffer, encode_frame
+from amqp10.conversion.converter import MessageConverter
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.messaging import ACCEPTED, Source, Target
-from amqp10.performatives import (
+from amqp10.protocol.sasl import SaslInit, encode_sasl_frame
+from amqp10.serve import amqp10_factory
+from amqp10.wire.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, ReceiveBuffer, encode_frame
+from amqp10.wire.messaging import ACCEPTED, Source, Target
+from amqp10.wire.performatives import (
     Attach,
     Begin,
     Close,
@@ -27,8 +29,6 @@ from amqp10.performatives import (
     decode_performative,
     encode_performative,
 )
-from amqp10.sasl import SaslInit, encode_sasl_frame
-from amqp10.serve import amqp10_factory
 from core.access.login import Access
 from core.config.server import ServerSettings
 from core.control_plane import BrokerControl

@@ -24,8 +24,8 @@ import trio
 
 from amqp10.addresses import percent_encode
 from amqp10.client import ClientConnection, ClientSettings, Message, Receiver, ReceiverOptions, Sender, connect
-from amqp10.messaging import Accepted
-from amqp10.sections import Header
+from amqp10.wire.messaging import Accepted
+from amqp10.wire.sections import Header
 from tests.kit.broker_process import READY, ROOT, STOP_SECONDS
 
 HTML_NAME = '<img src=x onerror="alert(1)"><script>alert(2)</script>'

@@ -6,9 +6,9 @@ Whatever an attacker does, the bystander's next round must go exactly as the one
 """
 
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.messaging import ACCEPTED
-from amqp10.performatives import Disposition, Flow
-from amqp10.sasl import SaslMechanism
+from amqp10.protocol.sasl import SaslMechanism
+from amqp10.wire.messaging import ACCEPTED
+from amqp10.wire.performatives import Disposition, Flow
 from core.engine.settings import EngineSettings
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered
 

@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 
 from amqp10.errors import ErrorCondition, LinkFault
-from amqp10.events import Event
-from amqp10.framing import ReceiveBuffer
-from amqp10.messaging import DeliveryState
-from amqp10.performatives import (
+from amqp10.flow.session_window import SessionWindow
+from amqp10.flow.unsettled import DispositionBatch, UnsettledMap
+from amqp10.protocol.events import Event
+from amqp10.protocol.receiver_link import ReceiverLink
+from amqp10.protocol.sender_link import SenderLink
+from amqp10.wire.framing import ReceiveBuffer
+from amqp10.wire.messaging import DeliveryState
+from amqp10.wire.performatives import (
     Attach,
     Detach,
     Disposition,
@@ -15,10 +19,6 @@ from amqp10.performatives import (
     Transfer,
     decode_performative,
 )
-from amqp10.receiver_link import ReceiverLink
-from amqp10.sender_link import SenderLink
-from amqp10.session_window import SessionWindow
-from amqp10.unsettled import DispositionBatch, UnsettledMap
 
 
 def decode_frames(data: bytes) -> list[tuple[Performative, bytes]]:

@@ -1,8 +1,8 @@
 """A client of the management node over its two links, on a :class:`~tests.kit.wire.WirePeer`."""
 
-from amqp10.messaging import Source, Target
-from amqp10.performatives import Attach
-from amqp10.types import ULong
+from amqp10.wire.messaging import Source, Target
+from amqp10.wire.performatives import Attach
+from amqp10.wire.types import ULong
 from tests.kit.management import Answer, decode_answer, encode_request
 from tests.kit.wire import WirePeer
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from amqp10.addresses import percent_encode
-from amqp10.codec.decode import DEPTH_MAX, decode_value
-from amqp10.management import ManagementNode
-from amqp10.sections import (
+from amqp10.management.node import ManagementNode
+from amqp10.wire.codec.decode import DEPTH_MAX, decode_value
+from amqp10.wire.sections import (
     AMQP_VALUE,
     Properties,
     decode_map_section,
@@ -15,7 +15,7 @@ from amqp10.sections import (
     encode_section,
     scan,
 )
-from amqp10.types import Described, ULong, plain
+from amqp10.wire.types import Described, ULong, plain
 from core.clock import Now
 from core.engine.broker import Broker
 from core.engine.settings import EngineSettings

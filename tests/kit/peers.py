@@ -1,8 +1,8 @@
 """Two connection engines in one process, and bytes that travel between them in pieces of any size.
 
-No broker and no socket: each :class:`Side` is a :class:`~amqp10.connection.Connection` with the least of an application
-behind it. It accepts what the other side begins and attaches, sends what its :class:`Outbox` holds as far as the link
-credit goes, and writes down what happens, one line for each delivery however they came in runs.
+No broker and no socket: each :class:`Side` is a :class:`~amqp10.protocol.connection.Connection` with the least of an
+application behind it. It accepts what the other side begins and attaches, sends what its :class:`Outbox` holds as far
+as the link credit goes, and writes down what happens, one line for each delivery however they came in runs.
 
 :func:`cut_anywhere` makes a test of a situation: it is run with whole bytes and again with bytes that are cut, and the
 same must come of it.
@@ -18,10 +18,10 @@ from itertools import cycle
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from amqp10 import serial
-from amqp10.connection import Connection, ConnectionSettings
 from amqp10.errors import ErrorCondition, LinkFault
-from amqp10.events import (
+from amqp10.flow.link_credit import ReceiverCredit, SenderCredit
+from amqp10.protocol.connection import Connection, ConnectionSettings
+from amqp10.protocol.events import (
     ConnectionClosed,
     ConnectionOpened,
     CreditReceived,
@@ -37,15 +37,15 @@ from amqp10.events import (
     SessionBegun,
     SessionEnded,
 )
-from amqp10.handshake import ClientHandshake, Handshake, ServerHandshake
-from amqp10.lifecycle import ConnectionState, SessionState
-from amqp10.link_credit import ReceiverCredit, SenderCredit
-from amqp10.messaging import DeliveryState, Error, Outcome, Source, Target
-from amqp10.performatives import Attach
-from amqp10.receiver_link import ReceiverLink
-from amqp10.sasl import Anonymous, Success
-from amqp10.sender_link import SenderLink
-from amqp10.session import IncomingChannel, Link, Session, SessionLimits
+from amqp10.protocol.handshake import ClientHandshake, Handshake, ServerHandshake
+from amqp10.protocol.lifecycle import ConnectionState, SessionState
+from amqp10.protocol.receiver_link import ReceiverLink
+from amqp10.protocol.sasl import Anonymous, Success
+from amqp10.protocol.sender_link import SenderLink
+from amqp10.protocol.session import IncomingChannel, Link, Session, SessionLimits
+from amqp10.wire import serial
+from amqp10.wire.messaging import DeliveryState, Error, Outcome, Source, Target
+from amqp10.wire.performatives import Attach
 
 UNSETTLED, SETTLED, MIXED = 0, 1, 2
 """Values of snd-settle-mode [2.8.2]."""

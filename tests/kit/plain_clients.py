@@ -11,9 +11,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar, cast
 
-from amqp10.framing import PROTOCOL_HEADER_AMQP, encode_frame
-from amqp10.messaging import Source, Target
-from amqp10.performatives import Attach, Begin, Flow, Open, Performative, Transfer, encode_performative
+from amqp10.wire.framing import PROTOCOL_HEADER_AMQP, encode_frame
+from amqp10.wire.messaging import Source, Target
+from amqp10.wire.performatives import Attach, Begin, Flow, Open, Performative, Transfer, encode_performative
 from core.amqp091 import methods as methods_091
 from core.amqp091.codec import decode_method
 from core.amqp091.framing import method_frame

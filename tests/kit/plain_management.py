@@ -5,10 +5,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from amqp10.framing import FRAME_HEADER_BYTES
-from amqp10.messaging import Source, Target
-from amqp10.performatives import Attach, Flow, Transfer, decode_performative
-from amqp10.sections import AMQP_VALUE, Properties, encode_properties, encode_section
+from amqp10.wire.framing import FRAME_HEADER_BYTES
+from amqp10.wire.messaging import Source, Target
+from amqp10.wire.performatives import Attach, Flow, Transfer, decode_performative
+from amqp10.wire.sections import AMQP_VALUE, Properties, encode_properties, encode_section
 from tests.kit.plain_clients import ATTACH, FLOW, PATIENCE_S, TRANSFER, WIDE, Client10, grant, performative
 
 NODE = "/management"

@@ -6,8 +6,8 @@ read.
 
 import pytest
 
-from amqp10.messaging import Source
-from amqp10.types import Described, Symbol
+from amqp10.wire.messaging import Source
+from amqp10.wire.types import Described, Symbol
 
 OFFSET = "rabbitmq:stream-offset-spec"
 

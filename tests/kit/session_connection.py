@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from amqp10.events import Event
-from amqp10.link_names import LinkNames
-from amqp10.performatives import Performative
-from amqp10.session import Session
+from amqp10.protocol.events import Event
+from amqp10.protocol.link_names import LinkNames
+from amqp10.protocol.session import Session
+from amqp10.wire.performatives import Performative
 from tests.kit.link_channel import decode_frames
 
 

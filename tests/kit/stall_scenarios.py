@@ -13,7 +13,7 @@ from core.amqp091.connection import ConnectionSettings
 from core.amqp091.frontend.settings import FrontEndSettings
 from core.amqp091.properties import BasicProperties
 from core.credit_flow.flow import StageCreditSpec
-from core.engine.policies import PolicyDeclaration
+from core.engine.options.policies import PolicyDeclaration
 from core.engine.settings import EngineSettings
 from core.server.orders import BoundLink, Order, PauseLink, ResumeLink
 from tests.kit.faulty_disk import MemoryDisk

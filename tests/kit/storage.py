@@ -7,7 +7,7 @@ batch.
 from collections.abc import Sequence
 
 from core.config.store import StoreSettings
-from core.engine.policies import PolicyDeclaration
+from core.engine.options.policies import PolicyDeclaration
 from core.engine.quorum.queues import QuorumQueues
 from core.engine.storage import Storage
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration

@@ -5,11 +5,11 @@ Time and the lanes stand still until the test moves them; :meth:`StoredBroker.se
 
 from collections.abc import Sequence
 
-from amqp10.management import ManagementNode
+from amqp10.management.node import ManagementNode
 from core.config.store import StoreSettings
 from core.control_plane import BrokerControl
 from core.engine.broker import Broker
-from core.engine.policies import PolicyDeclaration
+from core.engine.options.policies import PolicyDeclaration
 from core.engine.quorum.queues import QuorumQueues
 from core.engine.settings import EngineSettings
 from core.engine.storage import Storage

@@ -6,11 +6,11 @@ from random import Random
 
 from core.clock import Now
 from core.engine.confirms import Confirms, Submission
-from core.engine.consumers import Attachment
-from core.engine.options import QueueOptions, QueueType
-from core.engine.pump import Waiting
-from core.engine.stream_queue import StreamQueue
-from core.engine.waits import Waits
+from core.engine.options.in_force import QueueOptions, QueueType
+from core.engine.queue.consumers import Attachment
+from core.engine.queue.pump import Waiting
+from core.engine.ready.waits import Waits
+from core.engine.stream.stream_queue import StreamQueue
 from core.interface import (
     Action,
     Confirmed,

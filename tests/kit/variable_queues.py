@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from math import inf
 
 from core.config.store import StoreSettings
-from core.engine.residency import Paging
-from core.engine.stretch import Stretch
-from core.engine.variable_queue import VariableQueue
+from core.engine.classic.residency import Paging
+from core.engine.classic.variable_queue import VariableQueue
+from core.engine.ready.stretch import Stretch
 from core.message import Attributes, Portion, Route, Run
 from core.store.places import SEGMENT_MESSAGES
 from core.store.store import open_store

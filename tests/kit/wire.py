@@ -13,20 +13,22 @@ from typing import Protocol, TypeVar
 import structlog
 from structlog.testing import LogCapture
 
-from amqp10.connection import Connection
-from amqp10.converter import MessageConverter
-from amqp10.framing import (
+from amqp10.conversion.converter import MessageConverter
+from amqp10.frontend.front_end import Amqp10FrontEnd
+from amqp10.frontend.settings import FrontEndSettings
+from amqp10.management.node import ManagementNode
+from amqp10.protocol.connection import Connection
+from amqp10.protocol.handshake import ServerHandshake
+from amqp10.protocol.sasl import SaslInit, SaslMechanism, Success, encode_sasl_frame
+from amqp10.serve import connection_settings
+from amqp10.wire.framing import (
     PROTOCOL_HEADER_AMQP,
     PROTOCOL_HEADER_SASL,
     ReceiveBuffer,
     encode_frame,
 )
-from amqp10.frontend.front_end import Amqp10FrontEnd
-from amqp10.frontend.settings import FrontEndSettings
-from amqp10.handshake import ServerHandshake
-from amqp10.management import ManagementNode
-from amqp10.messaging import Source, Target
-from amqp10.performatives import (
+from amqp10.wire.messaging import Source, Target
+from amqp10.wire.performatives import (
     Attach,
     Begin,
     Close,
@@ -40,9 +42,7 @@ from amqp10.performatives import (
     decode_performative,
     encode_performative,
 )
-from amqp10.sasl import SaslInit, SaslMechanism, Success, encode_sasl_frame
-from amqp10.sections import scan
-from amqp10.serve import connection_settings
+from amqp10.wire.sections import scan
 from core.clock import Now
 from core.config.log import LogSettings
 from core.control_plane import BrokerControl

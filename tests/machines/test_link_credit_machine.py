@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from amqp10.errors import ErrorCondition, LinkFault
-from amqp10.link_credit import QueueGrant, ReceiverCredit, SenderCredit
+from amqp10.flow.link_credit import QueueGrant, ReceiverCredit, SenderCredit
 
 CIRCLE = 2**32
 HALF = 2**31

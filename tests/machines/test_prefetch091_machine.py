@@ -121,3 +121,18 @@ class PrefetchMachine(RuleBasedStateMachine):
 
 TestPrefetch = PrefetchMachine.TestCase
 TestPrefetch.settings = settings(max_examples=60, stateful_step_count=30)
+
+
+def test_all_consumers_go_on_when_the_channel_has_no_prefetch_any_more():
+    machine = PrefetchMachine()
+    machine.begin(max_queue_credit=1)
+    machine.publish(n=1, queue="a")
+    machine.consume(queue="a")
+    machine.consume(queue="a")
+    machine.qos(count=1)
+    machine.qos_of_the_channel(count=3)
+    machine.consume(queue="a")
+    machine.publish(n=4, queue="a")
+    assert machine.broker.ready("a") == 2
+    machine.qos_of_the_channel(count=0)
+    assert machine.broker.ready("a") == 0

@@ -17,7 +17,8 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from core.engine.stretch import Stretch
+from core.engine.ready.remains import Remains
+from core.engine.ready.stretch import Stretch
 from core.message import Attributes, Portion, Run
 from tests.kit.engine import NOW
 from tests.kit.quorum_log import QuorumNode
@@ -139,7 +140,7 @@ class QuorumQueuesMachine(RuleBasedStateMachine):
             for (of, sequence), kept in self.kept.items()
             if of == queue and sequence not in out and kept.settled_at is None
         ]
-        assert self.node.queues.backing(queue).purge() == len(not_out), "also what is not committed yet"
+        assert self.node.queues.backing(queue).purge(Remains().let_go) == len(not_out), "also what is not committed yet"
         for kept in not_out:
             kept.settled_at = self.node.lane.staged
 

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from amqp10.errors import ErrorCondition, SessionFault
-from amqp10.session_window import SessionWindow
+from amqp10.flow.session_window import SessionWindow
 
 MAXIMUM, TOP_UP_AT, MARGIN = 40, 20, 40
 CIRCLE = 2**32

@@ -10,10 +10,11 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from core.credit_flow.flow import CreditFlow, StageCreditSpec
+from core.engine.queue.store_stage import STORE
 from core.engine.settings import EngineSettings
-from core.engine.store_stage import STORE
 from core.interface import Disposal, ExchangeTarget, Publisher, QueueTarget, Target
 from core.message import Attributes, Return, Run
+from core.slices import at_a_stretch
 from tests.kit.engine import NOW, binding, queue
 from tests.kit.kept_broker import KeptBroker
 from tests.kit.storage import lanes, sync, write
@@ -119,7 +120,7 @@ class StageCreditMachine(RuleBasedStateMachine):
         if not self.one.broker.snapshot("queues", name):
             return
         if purged:
-            self.one.broker.purge_queue(name, "x")
+            at_a_stretch(self.one.broker.purge_queue(name, "x"))
         elif self.one.broker.snapshot("queues", "lazy") and not self._moving(name):
             self.one.broker.move_messages(name, QueueTarget("lazy"), None)
 

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from amqp10.unsettled import DispositionBatch, Settled, UnsettledMap
+from amqp10.flow.unsettled import DispositionBatch, Settled, UnsettledMap
 
 OWNERS = ("a", "b", "c")
 STATES = ("accepted", "released")

@@ -11,7 +11,8 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from core.engine.stretch import Stretch
+from core.engine.ready.remains import Remains
+from core.engine.ready.stretch import Stretch
 from core.message import Route
 from core.store.places import SEGMENT_MESSAGES
 from tests.kit.engine import later
@@ -154,7 +155,7 @@ class VariableQueueMachine(RuleBasedStateMachine):
 
     @rule()
     def purge(self) -> None:
-        assert self.bench.queue.purge() == len(self.ready)
+        assert self.bench.queue.purge(Remains().let_go) == len(self.ready)
         for message in self.ready:
             del self.messages[message.sequence]
         self.ready = []

@@ -3,9 +3,9 @@
 import pytest
 
 from amqp10.errors import LinkFault
-from amqp10.framing import MIN_MAX_FRAME_SIZE
-from amqp10.messaging import ACCEPTED
-from amqp10.session import SessionLimits
+from amqp10.protocol.session import SessionLimits
+from amqp10.wire.framing import MIN_MAX_FRAME_SIZE
+from amqp10.wire.messaging import ACCEPTED
 from tests.kit.peers import SETTLED, UNSETTLED, Cutting, Pair, cut_anywhere
 
 ONE_FRAME = SessionLimits(max_incoming_window=1, window_top_up=0)

@@ -21,12 +21,12 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.lifecycle import LinkState, SessionState
-from amqp10.messaging import ACCEPTED, RELEASED, Modified, Outcome, Rejected, Source
-from amqp10.receiver_link import ReceiverLink
-from amqp10.sections import decode_header, scan
-from amqp10.sender_link import SenderLink
-from amqp10.session import Session, SessionLimits
+from amqp10.protocol.lifecycle import LinkState, SessionState
+from amqp10.protocol.receiver_link import ReceiverLink
+from amqp10.protocol.sender_link import SenderLink
+from amqp10.protocol.session import Session, SessionLimits
+from amqp10.wire.messaging import ACCEPTED, RELEASED, Modified, Outcome, Rejected, Source
+from amqp10.wire.sections import decode_header, scan
 from tests.kit.broker_clients import BrokerClient, rest
 from tests.kit.client_frames import DURABLE
 from tests.kit.peers import FIRST, MIXED, SECOND, SETTLED, UNSETTLED, Delivery, Outbox

@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqp10.messaging import ACCEPTED, RELEASED, Error, Modified, Outcome, Rejected
+from amqp10.wire.messaging import ACCEPTED, RELEASED, Error, Modified, Outcome, Rejected
 from tests.kit.peers import FIRST, SECOND, SETTLED, UNSETTLED, Cutting, Delivery, Line, Pair, cut_anywhere
 from tests.kit.wire import numbered
 

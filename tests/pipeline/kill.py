@@ -39,7 +39,7 @@ from typing import Any
 
 import psutil
 
-from amqp10.sections import DATA, Header, encode_header, encode_section
+from amqp10.wire.sections import DATA, Header, encode_header, encode_section
 from pipeline.connector.errors import ConnectorError
 from pipeline.connector.links import SendingLink
 from pipeline.connector.login import Login

@@ -39,7 +39,7 @@ from types import MappingProxyType
 import psutil
 
 from amqp10.client import Message
-from amqp10.types import ULong
+from amqp10.wire.types import ULong
 from pipeline.connector.encoding import BATCH_ANNOTATION, ROW_ANNOTATION
 from pipeline.connector.links import ReceivingLink
 from pipeline.connector.login import Login

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from amqp10.sections import DATA, Header, encode_header, encode_section
+from amqp10.wire.sections import DATA, Header, encode_header, encode_section
 from bench.broker import ROOT, Broker, started
 from pipeline.connector.links import SendingLink
 from pipeline.connector.login import PASSWORD_VARIABLE, Login

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from amqp10.client import Message
-from amqp10.types import ULong
+from amqp10.wire.types import ULong
 from pipeline.connector.encoding import BATCH_ANNOTATION, ROW_ANNOTATION
 from pipeline.connector.errors import ConnectionLost, ConnectorError, MessageRefused
 from pipeline.connector.links import ReceivingLink

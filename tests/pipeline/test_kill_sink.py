@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from amqp10.client import Message
-from amqp10.types import ULong
+from amqp10.wire.types import ULong
 from pipeline.connector.encoding import BATCH_ANNOTATION, ROW_ANNOTATION
 from tests.pipeline.kill_sink import BATCH_ROWS, STAGES, SUBJECTS, check, plan, run
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import trio
 
 from amqp10.client import ClientConnection, Message, connect
-from amqp10.messaging import Accepted
-from amqp10.sections import Header
+from amqp10.wire.messaging import Accepted
+from amqp10.wire.sections import Header
 from tests.soak.flowing091 import connection
 from tests.soak.flowing10 import settings
 from tests.soak.plan import QUORUM, STREAM

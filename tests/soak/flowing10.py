@@ -6,9 +6,9 @@ import trio
 
 from amqp10.client import ClientConnection, ClientSettings, Message, Receiver, ReceiverOptions, Sent, connect
 from amqp10.client.errors import ClientError
-from amqp10.messaging import Accepted
-from amqp10.sections import Header
-from amqp10.types import Described, Symbol
+from amqp10.wire.messaging import Accepted
+from amqp10.wire.sections import Header
+from amqp10.wire.types import Described, Symbol
 from tests.soak.plan import Flow, body, number_of
 
 OPEN_MAX = 1000

@@ -106,6 +106,15 @@ def test_a_module_says_what_it_is():
     assert_none(name(path) for path in FILES if parse(path).body and ast.get_docstring(parse(path)) is None)
 
 
+def test_each_room_says_where_to_begin_reading():
+    rooms = [path for path in PRODUCT if path.name == "__init__.py" and name(path).startswith(("amqp10/", "core/"))]
+    assert len(rooms) > 20
+    for path in rooms:
+        begins = re.search(r"Begin\s+reading\s+with\s+``([\w/.]+)``", ast.get_docstring(parse(path)) or "")
+        assert begins is not None, name(path)
+        assert (path.parent / begins[1]).exists(), f"{name(path)}: {begins[1]}"
+
+
 def test_functions_are_short():
     assert_none(
         f"{name(path)}:{node.lineno}: {node.name} has {length} lines"

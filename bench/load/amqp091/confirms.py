@@ -1,6 +1,6 @@
-"""Which publish numbers a broker has confirmed: out of order, in ranges, each exactly once.
+"""The publish numbers that a broker has confirmed: they may be out of order and in ranges; each must come exactly once.
 
-Publish numbers count from 1. A confirm is for one number, or for all up to it that have none yet [confirm.select].
+Publish numbers count from 1. A confirm is for one number, or for all unconfirmed numbers up to it [confirm.select].
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from bench.load.wire import WireError
 ACK = struct.Struct(">BHIHHQBB")
 """A whole basic.ack: type, channel, size, class, method, delivery_tag, multiple, end."""
 ACKS_AT_ONCE_MAX = 256
-"""Looked at together: where acks and deliveries alternate, more would be looked at in vain."""
+"""Confirms compared together: where acks and deliveries alternate, a larger number would compare in vain."""
 
 
 class Confirms:
-    """Of one channel. `repeated` counts messages that were confirmed more than once."""
+    """The confirms of one channel. `repeated` counts messages that were confirmed more than once."""
 
     __slots__ = ("_above", "_low", "repeated")
 
@@ -31,7 +31,7 @@ class Confirms:
         return self._low - 1 + len(self._above)
 
     def take(self, data: bytes, at: int, sent: int) -> int:
-        """Take the complete basic.ack at `at` and those like it behind; the position after them."""
+        """Take the complete basic.ack at `at` and like ones behind it; returns the position after them."""
         whole = at + min((len(data) - at) // ACK.size, ACKS_AT_ONCE_MAX) * ACK.size
         head = ACK.unpack_from(data, at)[:5]
         for one in ACK.iter_unpack(data[at:whole]):
@@ -42,7 +42,7 @@ class Confirms:
         return at
 
     def confirm(self, number: int, *, multiple: bool, sent: int) -> None:
-        """One confirm, when so many messages were sent."""
+        """Note one confirm, when ``sent`` messages were sent so far."""
         if number > sent:
             raise WireError(f"publish number {number} was confirmed, {sent} were sent")
         if number == self._low and not self._above:  # the usual case

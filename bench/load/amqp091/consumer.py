@@ -1,11 +1,11 @@
-"""The receiving end on a channel of its own: checks every delivery and acknowledges it, or says at once that it won't.
+"""The receiving end on a channel of its own: checks every delivery, and acknowledges it unless it consumes with no_ack.
 
-A bulk consumer acknowledges what one read brought with one basic.ack (multiple), an unbatched one writes a basic.ack
-for each message. Checked are the order and completeness of sequence numbers (`ledger`), the whole body, and that the
-broker never has more than prefetch_count deliveries unacknowledged here.
+A bulk consumer acknowledges all messages of one read with one basic.ack (multiple), an unbatched one writes a basic.ack
+for each message. It checks the order and completeness of sequence numbers (`ledger`), the whole body, and that the
+broker never has more than prefetch_count unacknowledged deliveries here.
 
-Deliveries of a run look alike: the first is taken apart frame by frame, those behind it are compared with it many at a
-time (`bench.load.delivery.DeliveryShape`). Sans-IO: `output` returns what the socket is to be given.
+Deliveries of a run look alike: the first is parsed frame by frame, and the following ones are compared with it, many at
+a time (`bench.load.delivery.DeliveryShape`). Sans-IO: `output` returns the bytes for the socket.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from bench.load.plan import Traffic
 from bench.load.wire import WireError
 
 _BODY_SIZE_AT = 4
-"""Within the payload of a header frame: behind class and weight."""
+"""The place of the body size in the payload of a header frame: behind class and weight."""
 _TAG_AT = 7 + 4 + 2
-"""Of the delivery-tag in a deliver frame: behind the frame's head, the ids, and our consumer tag of one byte."""
+"""The place of the delivery-tag in a deliver frame: behind the frame's head, the ids, and our consumer tag of one
+byte."""
 
 
 class Consumer:
@@ -51,7 +52,8 @@ class Consumer:
     # What the broker sends
 
     def deliveries(self, data: bytes, at: int, now_ns: int) -> int:
-        """Take the delivery at `at` and all like it behind; the position after them, `at` if one is incomplete."""
+        """Take the delivery at `at` and like ones behind it; returns the position after them, `at` if one is
+        incomplete."""
         if self._shape is not None and (run := self._shape.run(data, at)) is not None:
             self._take_run(run, now_ns)
             return at + run.deliveries * self._shape.stride
@@ -68,7 +70,7 @@ class Consumer:
             self._record(stamp, now_ns)
 
     def _take_one(self, data: bytes, at: int, now_ns: int) -> int:
-        """A delivery frame by frame: basic.deliver, the header, and as many body frames as it takes."""
+        """Take a delivery frame by frame: basic.deliver, the header, and all its body frames."""
         if (deliver := wire.frame_at(data, at)) is None or (header := wire.frame_at(data, deliver[1])) is None:
             return at
         if header[0].kind != wire.HEADER_FRAME:
@@ -92,7 +94,7 @@ class Consumer:
         return end
 
     def _take_body(self, body: bytes, now_ns: int) -> bool:
-        """Check and note a body; whether it is one of ours."""
+        """Check and note a body; returns whether it is one of ours."""
         if len(body) != self._traffic.size or body[self._traffic.numbers_bytes :] != self._padding:
             self.corrupted += 1
             return False
@@ -118,7 +120,7 @@ class Consumer:
     # What we send
 
     def output(self) -> list[bytes]:
-        """What is due, one item per system call of an unbatched consumer."""
+        """The bytes to send now, one item per system call of an unbatched consumer."""
         if self._to_start:
             self._to_start = False
             return [wire.consume(self.channel, self._queue, no_ack=self._traffic.settled)]

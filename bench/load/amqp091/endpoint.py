@@ -1,9 +1,9 @@
 """One AMQP 0.9.1 connection of a load process: applications with a channel for publishing and one for consuming each.
 
-Takes the place of `bench.load.endpoint.Endpoint` in the loop. Where several publish on the connection, or somebody
-consumes on it too, they take turns at the socket in short bursts, like threads or goroutines that share a connection:
-what waits in the socket, because the broker does not read, holds all of them up. A channel or connection that the
-broker closes is a `WireError` with the broker's reason.
+It replaces `bench.load.endpoint.Endpoint` in the loop. Where several publishers share the connection, or a consumer
+uses it too, they take turns at the socket in short bursts, like threads or goroutines that share a connection: bytes
+that wait for the socket, because the broker does not read, hold all of them up. When the broker closes a channel or the
+connection, `WireError` is raised with the broker's reason.
 
 Sans-IO: bytes in (`receive_data`), bytes out (`output`), and the time is handed in.
 """
@@ -21,14 +21,15 @@ from bench.load.plan import Application, Traffic
 from bench.load.wire import WireError
 
 TURN_MESSAGES: Final = 100
-"""Of one publisher before another has its turn: what a goroutine writes in about 1 ms, for which it keeps a mutex."""
+"""Messages of one publisher before the next one's turn: what a goroutine writes in about 1 ms while it holds a
+mutex."""
 _ACK, _DELIVER = (struct.pack(">HH", *ids) for ids in (wire.BASIC_ACK, wire.BASIC_DELIVER))
 _IDS_AT = wire.FRAME_HEAD.size
 _EXPECTED = {wire.BASIC_CONSUME_OK, wire.CONNECTION_BLOCKED, wire.CONNECTION_UNBLOCKED}
 
 
 def channels(number: int) -> tuple[int, int]:
-    """Of the n-th application: where it publishes, and where it consumes."""
+    """The channels of the n-th application: for publishing, and for consuming."""
     return 2 * number + 1, 2 * number + 2
 
 
@@ -57,7 +58,7 @@ class Endpoint:
         self._rest = b""
 
     def start(self, now_ns: int) -> None:
-        """Publish and consume from now on."""
+        """Begin to publish and consume."""
         for publisher in self.publishers:
             publisher.start(now_ns)
         for consumer in self.consumers:
@@ -66,7 +67,7 @@ class Endpoint:
     # What the broker sends
 
     def receive_data(self, data: bytes, now_ns: int) -> None:
-        """Take what one read brought; an incomplete frame or delivery waits for the next."""
+        """Take the bytes of one read; an incomplete frame or delivery waits for the next read."""
         if self._rest:
             data = self._rest + data
         at, end = 0, len(data)
@@ -99,7 +100,7 @@ class Endpoint:
     # What we send
 
     def output(self, now_ns: int) -> list[bytes | memoryview]:
-        """What to write now, one item per system call; the items are valid until the next call."""
+        """The bytes to write now, one item per system call; the items are valid until the next call."""
         pieces: list[bytes | memoryview] = []
         for consumer in self.consumers:
             pieces += consumer.output()
@@ -111,6 +112,6 @@ class Endpoint:
         return any(publisher.ready(now_ns) for publisher in self.publishers)
 
     def wake_ns(self) -> int | None:
-        """When `output` has to be asked again although nothing arrived."""
+        """When `output` must be called again although no input has arrived."""
         times = [time for publisher in self.publishers if (time := publisher.wake_ns()) is not None]
         return min(times, default=None)

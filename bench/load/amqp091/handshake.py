@@ -1,4 +1,4 @@
-"""Getting an AMQP 0.9.1 connection open, its channels too: blocking, step by step, as clients do."""
+"""Opens an AMQP 0.9.1 connection and its channels: blocking, step by step, as clients do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TRUE = b"t\x01"
 
 
 class Conversation:
-    """A blocking connection; what arrives behind the last awaited frame is kept in `rest`."""
+    """A blocking connection; bytes behind the last awaited frame are kept in `rest`."""
 
     def __init__(self, url: str, *, name: str, frame_max: int = 131072) -> None:
         place = Place.of(url)
@@ -55,7 +55,7 @@ class Conversation:
         self.expect(wire.CONNECTION_OPEN_OK)
 
     def open_channel(self, channel: int, *, confirms: bool = False, prefetch_count: int = 0) -> None:
-        """A channel, in confirm mode or with a limit for the consumers on it where that is wanted."""
+        """Open a channel, with confirm mode or with a prefetch count for its consumers where wanted."""
         self._say(channel, wire.CHANNEL_OPEN, b"\0")
         self.expect(wire.CHANNEL_OPEN_OK)
         self._channels.append(channel)
@@ -70,7 +70,7 @@ class Conversation:
         self.socket.sendall(wire.method(channel, ids, arguments))
 
     def expect(self, ids: tuple[int, int]) -> Frame:
-        """The next frame with this method; others are passed over, but a close raises."""
+        """Return the next frame with this method; other frames are skipped, but a close raises."""
         while True:
             frame = self._next_frame()
             if frame.method == ids:
@@ -89,8 +89,8 @@ class Conversation:
         return frame
 
     def close(self) -> None:
-        """Close channel by channel, so that the broker has dealt with everything that was published on them."""
-        with contextlib.suppress(WireError, OSError):  # it is gone already, which is all that was wanted
+        """Close channel by channel, so that the broker has processed every publish on them."""
+        with contextlib.suppress(WireError, OSError):  # it is closed already, which is the aim
             self.socket.settimeout(STEP_SECONDS)
             nothing = struct.pack(">HBHH", 200, 0, 0, 0)
             for channel in self._channels:

@@ -1,10 +1,11 @@
-"""The sending end on a channel of its own: publishes made as stencils, sent as far as the socket and our limits allow.
+"""The sending end on a channel of its own: publishes made from stencils, sent as fast as the socket and our limits
+allow.
 
-AMQP 0.9.1 gives a publisher no link credit: what holds it up is a socket that takes nothing. Publish numbers count
-from 1 with confirm.select, sequence numbers from 0. A bulk publisher hands many publishes to one system call, an
-unbatched one each publish (method, header and body together).
+AMQP 0.9.1 gives a publisher no link credit: it is held up only by a socket that takes no bytes. Publish numbers count
+from 1 with confirm.select, sequence numbers from 0. A bulk publisher passes many publishes to one system call, an
+unbatched one makes a system call for each publish (method, header and body together).
 
-Sans-IO: `burst` returns what the socket is to be given, one item per system call.
+Sans-IO: `burst` returns the bytes for the socket, one item per system call.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _STAMP = 12
 class Publisher:
     """One publishing channel.
 
-    burst_max: messages in one burst; 0 for as many as 128 KiB hold. Few where another publisher or a consumer shares
-    the connection, so that they take turns.
+    burst_max: messages in one burst; 0 for as many as fit into 128 KiB. A small number where another publisher or a
+    consumer shares the connection, so that they take turns.
     """
 
     def __init__(
@@ -63,23 +64,23 @@ class Publisher:
 
     @property
     def finished(self) -> bool:
-        """Everything is sent, and confirmed where that is asked for."""
+        """Whether everything is sent, and confirmed where confirms are used."""
         return self._stopped and (not self._confirming or self.confirmed >= self.sent)
 
     @property
     def unconfirmed(self) -> int:
-        """Messages without a confirm, and confirms too many. Anything but 0 is a fault."""
+        """Messages without a confirm, and superfluous confirms. Anything but 0 is a fault."""
         return abs(self.sent - self.confirmed) + self._confirms.repeated if self._confirming else 0
 
     # What the broker says
 
     def acks(self, data: bytes, at: int, now_ns: int) -> int:
-        """Take the complete basic.ack at `at` and those like it behind; the position after them."""
+        """Take the complete basic.ack at `at` and like ones behind it; returns the position after them."""
         self.last_progress_ns = now_ns
         return self._confirms.take(data, at, self.sent)
 
     def nack(self, number: int, *, multiple: bool) -> None:
-        """The broker refused one message, or all up to it that have no confirm yet."""
+        """Note that the broker refused one message, or all unconfirmed ones up to it."""
         before = self.confirmed
         self._confirms.confirm(number, multiple=multiple, sent=self.sent)
         self.refused += self.confirmed - before
@@ -87,7 +88,7 @@ class Publisher:
     # What we send
 
     def _allowed(self) -> int:
-        """How many messages our own limits let through, whatever the time."""
+        """How many messages our own limits allow, whatever the time."""
         count = min(self._traffic.messages_max - self.sent, self._stencil.capacity)
         if self._confirming and self._traffic.in_flight:
             count = min(count, self._traffic.in_flight - (self.sent - self.confirmed))
@@ -96,7 +97,7 @@ class Publisher:
         return max(0, count)
 
     def ready(self, now_ns: int) -> int:
-        """How many messages may go now."""
+        """How many messages may be sent now."""
         if self._stopped or self._start_ns < 0:
             return 0
         if self.sent >= self._traffic.messages_max or (not self._traffic.rate and now_ns >= self._end_ns):
@@ -106,7 +107,7 @@ class Publisher:
         return min(allowed, self._due(now_ns) - self.sent) if self._traffic.rate else allowed
 
     def wake_ns(self) -> int | None:
-        """When something has to happen without the broker: the next message, or the end."""
+        """When the publisher must act without input from the broker: the next message is due, or the end has come."""
         if self._stopped or self._start_ns < 0:
             return None
         if self._traffic.rate:
@@ -114,7 +115,7 @@ class Publisher:
         return self._end_ns
 
     def burst(self, now_ns: int) -> list[memoryview]:
-        """What to send now, an item per system call; valid until the next call."""
+        """The bytes to send now, one item per system call; valid until the next call."""
         count = self.ready(now_ns)
         if not count:
             return []

@@ -1,7 +1,7 @@
-"""The little of AMQP 0.9.1 that a load generator says and hears.
+"""The small part of AMQP 0.9.1 that a load generator uses.
 
-Written for this folder alone, like its neighbour for AMQP 1.0. Methods that a run begins and ends with are assembled
-from single values; those of a run (publish, deliver, ack) come from stencils and fixed layouts. A frame is type,
+Written for this folder alone, like the module for AMQP 1.0. Methods at the beginning and end of a run are assembled
+from single values; those within a run (publish, deliver, ack) come from stencils and fixed layouts. A frame is type,
 channel, size, payload and 0xCE [0-9-1 4.2.3].
 """
 
@@ -19,7 +19,7 @@ FRAME_END: Final = 0xCE
 FRAME_HEAD: Final = struct.Struct(">BHI")
 """Type, channel, size of the payload."""
 FRAME_EXTRA: Final = FRAME_HEAD.size + 1
-"""Bytes of a frame beyond its payload."""
+"""By how many bytes a frame is longer than its payload."""
 HEARTBEAT: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 CONNECTION_START, CONNECTION_START_OK = (10, 10), (10, 11)
@@ -36,7 +36,7 @@ BASIC_ACK, BASIC_NACK = (60, 80), (60, 120)
 CONFIRM_SELECT, CONFIRM_SELECT_OK = (85, 10), (85, 11)
 
 DELIVERY_MODE: Final = 0x1000
-"""The flag of this property; 2 is persistent."""
+"""The flag of the property delivery-mode; its value 2 is persistent."""
 _FIXED_WIDTHS: Final = {
     "t": ">?", "b": ">b", "B": ">B", "s": ">h", "u": ">H", "I": ">i", "i": ">I", "l": ">q", "L": ">q", "T": ">Q",
     "f": ">f", "d": ">d",
@@ -45,7 +45,7 @@ _FIXED_WIDTHS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame; of a method frame `method` is class and method id, else (0, 0)."""
+    """A frame; `method` has class and method id of a method frame, otherwise (0, 0)."""
 
     kind: int
     channel: int
@@ -66,7 +66,7 @@ def long_string(raw: bytes) -> bytes:
 
 
 def table(entries: dict[str, bytes]) -> bytes:
-    """A field table; the values are encoded already, with their type octets [0-9-1 4.2.5.5]."""
+    """Encode a field table; its values are encoded already, with their type octets [0-9-1 4.2.5.5]."""
     return long_string(b"".join(short_string(name) + value for name, value in entries.items()))
 
 
@@ -79,12 +79,12 @@ def method(channel: int, ids: tuple[int, int], arguments: bytes = b"") -> bytes:
 
 
 def qos(channel: int, prefetch_count: int) -> bytes:
-    """Of each consumer that comes on the channel."""
+    """Encode the prefetch count for each later consumer on the channel."""
     return method(channel, BASIC_QOS, struct.pack(">IHB", 0, prefetch_count, 0))
 
 
 def consume(channel: int, queue: str, *, no_ack: bool) -> bytes:
-    """A consumer whose tag is "c"."""
+    """Encode basic.consume with the consumer tag "c"."""
     flags = 2 if no_ack else 0
     arguments = struct.pack(">H", 0) + short_string(queue) + short_string("c") + bytes((flags,)) + table({})
     return method(channel, BASIC_CONSUME, arguments)
@@ -95,7 +95,7 @@ def ack(channel: int, delivery_tag: int, *, multiple: bool) -> bytes:
 
 
 def publish(channel: int, queue: str, body: bytes, *, durable: bool, frame_max: int) -> tuple[bytes, int]:
-    """A whole publish to a queue by the default exchange, and where its body begins."""
+    """A whole publish to a queue through the default exchange, and where its body begins."""
     head = method(channel, BASIC_PUBLISH, struct.pack(">H", 0) + short_string("") + short_string(queue) + b"\0")
     properties = struct.pack(">HB", DELIVERY_MODE, 2) if durable else struct.pack(">H", 0)
     head += frame(HEADER_FRAME, channel, struct.pack(">HHQ", 60, 0, len(body)) + properties)
@@ -108,7 +108,7 @@ def publish(channel: int, queue: str, body: bytes, *, durable: bool, frame_max: 
 
 
 def frame_at(data: bytes, at: int) -> tuple[Frame, int] | None:
-    """The frame at `at` and the position after it; None when it is not complete."""
+    """The frame at `at` and the position after it; None when it is incomplete."""
     if len(data) - at < FRAME_EXTRA:
         return None
     kind, channel, size = FRAME_HEAD.unpack_from(data, at)
@@ -123,7 +123,7 @@ def frame_at(data: bytes, at: int) -> tuple[Frame, int] | None:
 
 
 def closing_reason(closed: Frame) -> str:
-    """Why the broker closed a channel or the connection, in its own words."""
+    """Why the broker closed a channel or the connection: its own text."""
     code, length = struct.unpack_from(">HB", closed.payload, 4)
     text = closed.payload[7 : 7 + length].decode(errors="replace")
     what = "the connection" if closed.method == CONNECTION_CLOSE else f"channel {closed.channel}"
@@ -131,7 +131,7 @@ def closing_reason(closed: Frame) -> str:
 
 
 def texts(data: bytes, at: int) -> dict[str, str]:
-    """The entries of the table at `at` whose values are long strings; others are passed over."""
+    """The entries of the table at `at` whose values are long strings; other entries are skipped."""
     end = at + 4 + int(struct.unpack_from(">I", data, at)[0])
     at += 4
     found = {}

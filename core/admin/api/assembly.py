@@ -1,6 +1,6 @@
 """What the API reads, put together from the parts of a broker process.
 
-The only module of the admin server that knows them; whoever serves the API knows :mod:`core.admin.api.sources` alone.
+The only module of the admin server that knows these parts; all others know :mod:`core.admin.api.sources` alone.
 """
 
 from collections.abc import Callable, Mapping, Sequence

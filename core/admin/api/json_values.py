@@ -5,7 +5,7 @@ from math import isfinite
 from core.slices import Walk
 
 DEPTH_MAX = 16
-"""Of maps and lists in each other. Arguments that anybody knows have two."""
+"""The most levels of nested maps and lists. Known arguments have two."""
 INTEGER_MAX = 2**63 - 1
 """What both protocols, and the store, can hold."""
 

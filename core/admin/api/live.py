@@ -1,8 +1,8 @@
-"""The live stream: server-sent events for whoever watches, made once for all of them.
+"""The live stream: server-sent events for all watchers, made once for all of them.
 
-Nothing is done while nobody watches. Each watcher has a queue of a few events; who has not taken them when the next one
-comes is dropped, and its connection ends. So a slow reader costs some kilobytes for some seconds, and nobody else
-anything.
+Nothing is done while there are no watchers. Each watcher has a queue of a few events; a watcher whose queue is full
+when the next event comes is dropped, and its connection ends. So a slow reader costs some kilobytes for some seconds,
+and does not affect other watchers.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -80,7 +80,7 @@ def default_binding_row(queue: object) -> Snapshot:
 
 
 def properties_key(routing_key: str, arguments: object) -> str:
-    """What tells bindings of the same two ends apart. Opaque: whoever wants to unbind reads it here."""
+    """The key that tells bindings of the same two ends apart. Opaque: a client that wants to unbind reads it here."""
     if not arguments:
         return quote(routing_key, safe="") or "~"
     digest = sha256(render(arguments)).digest()

@@ -45,7 +45,7 @@ class RabbitmqWrites:
         return [
             write("PUT", queue, "Declare a queue.", walk_in_vhost(self._declare_queue), body=QueueBody, status=MADE),
             write("DELETE", queue, "Delete a queue.", in_vhost(self._delete_queue), query=(IF_EMPTY, IF_UNUSED)),
-            write("DELETE", f"{queue}/contents", "Remove what is ready.", in_vhost(self._purge)),
+            write("DELETE", f"{queue}/contents", "Remove what is ready.", walk_in_vhost(self._purge)),
             write(
                 "PUT",
                 exchange,
@@ -127,8 +127,10 @@ class RabbitmqWrites:
         self._topology.delete_queue(call.path["name"], OPERATOR)
         return 204
 
-    def _purge(self, call: Call) -> int:
-        self._topology.purge_queue(call.path["name"], OPERATOR)
+    def _purge(self, call: Call) -> Walk[int]:
+        for _ in self._topology.purge_queue(call.path["name"], OPERATOR):
+            self._sources.turn()
+            yield
         return 204
 
     # --- exchanges and bindings --------------------------------------------------------------------------------------

@@ -1,1 +1,4 @@
-"""The console: a page about the broker, for people, in the folder ``page``, and what serves it."""
+"""The console: a page about the broker, for people, in the folder ``page``, and what serves it.
+
+Begin reading with ``page/main.js``.
+"""

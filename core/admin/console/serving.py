@@ -1,8 +1,8 @@
 """Serves the console: the files of ``page`` as they are, and nothing else.
 
 All files are read once, at the start, and a route is made for each: a path in a request never becomes the path of a
-file. They are the same for everybody and hold no facts, so they need no token; the page asks for one and sends it with
-what it asks of the HTTP API.
+file. They are the same for every client and hold no facts, so they need no token; the page asks for one and sends it
+with its requests to the HTTP API.
 
 The page shows names that strangers chose. So the policy that goes with it lets no script or style run that is not one
 of these files, lets nothing be fetched from elsewhere, and refuses to turn text into HTML at all (trusted types).
@@ -36,7 +36,7 @@ POLICY = (
 )
 
 HEADERS = {
-    "cache-control": "no-cache",  # kept, but asked for again: after an update of the broker nobody has the old page
+    "cache-control": "no-cache",  # kept, but asked for again: an update of the broker replaces the page
     "content-security-policy": POLICY,
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -61,7 +61,7 @@ class PageFile:
 
 
 def console_routes() -> Sequence[Route]:
-    """A route for each file, and ``/`` for the page itself. All are open to whoever reaches the port."""
+    """A route for each file, and ``/`` for the page itself. All are open to every client that reaches the port."""
     page = {path: _page_file(path, content) for path, content in _files(files(__package__) / "page")}
     routes = [_route(PREFIX + path, file.answer) for path, file in sorted(page.items()) if path != START]
     return [_route("/", page[START].answer), _route(PREFIX, page[START].answer), *routes]

@@ -1,11 +1,12 @@
-"""One channel: a stage between the reader and the queues, and the order in which its methods are answered.
+"""One channel: a stage between the reader and the queues, which also keeps the order in which its methods are answered.
 
-What the reader hands in is taken on strictly in order, as many publishes in a turn as the stage's budget allows. While
-a method waits for the engine (basic.get, tx.commit), or the budget is used up, what follows waits here. So a consumer's
-acknowledgements wait behind publishes: that is 0.9.1, and why one slow target holds up everything on a connection.
+The channel processes the reader's events strictly in order, with as many publishes in a turn as the stage's budget
+allows. While a method waits for the engine (basic.get, tx.commit), or the budget is used up, later events wait here. So
+a consumer's acknowledgements wait behind publishes. AMQP 0.9.1 requires this order, and it is why one slow target holds
+up all work on a connection.
 
-A publish that is taken on is acknowledged to the reader (stage credit). What waits is bounded: publishes by the stage
-credit, other methods by ``waiting_methods_max``, above which the reader stops too.
+When the channel has processed a publish it acknowledges that to the reader (stage credit). What waits is bounded:
+publishes by the stage credit, other methods by ``waiting_methods_max``, above which the reader stops too.
 """
 
 from collections import deque
@@ -34,18 +35,22 @@ from core.interface import Disposal
 Work = PublishesReceived | AcksReceived | MethodReceived
 
 LOOKS_AT_QUEUES = (methods.QueueDeclare, methods.QueuePurge, methods.QueueDelete)
-"""What these find in a queue includes everything that the channel has published before: they wait for the queues' next
-turn."""
+"""The answers to these include the effect of all earlier publishes of the channel on the queue, so they wait for the
+queues' next turn."""
 
 
 METHOD_WORK, PUBLISHES_WORK = 20, 10
-"""What a method or a run of publishes that waited costs, in units of :mod:`core.work`; a publish costs half a unit."""
+"""Cost of a method or of a run of publishes that waited, in units of :mod:`core.work`; each publish adds half a
+unit."""
+DUE_WORK = 80
+"""The cost of a settlement or publish of a committed transaction, in these units. To settle one of 100,000 deliveries
+moves the lists of all behind it."""
 DROP_WORK = 100
-"""Of letting go of some of a transaction, in these units."""
+"""Cost of freeing a part of a transaction, in the same units."""
 
 
 class Channel:
-    """An open channel. Raises ChannelFault and ConnectionFault for what its peer may not do."""
+    """An open channel. Raises ChannelFault and ConnectionFault for faults of its peer."""
 
     __slots__ = (
         "_budget",
@@ -72,20 +77,21 @@ class Channel:
         self.consuming = Consuming(number, shared)
         self.definitions = Definitions(shared)
         self.waiting_publishes = 0
-        """Messages in the stage."""
+        """How many messages wait in the stage."""
         self.released = False
         self._shared = shared
         self._subscriptions = ConsumerMethods(shared, self.consuming, self.definitions)
         self._stage: deque[Work] = deque()
         self._budget = self._messages_per_turn
         self._queues_behind = False
-        """Something was published since the queues' last turn."""
+        """Whether messages were published since the queues' last turn."""
         self._held = False
-        """The first method in the stage declares what is still going, and was tried in this turn."""
+        """Whether the first method in the stage declares something whose deletion is not complete, and was tried in
+        this turn."""
 
     @property
     def reader(self) -> CreditFlow:
-        """The party that sends to this channel."""
+        """The reader's side of the stage credit."""
         return self._shared.reader
 
     @property
@@ -94,19 +100,19 @@ class Channel:
 
     @property
     def waiting(self) -> bool:
-        """A method waits for the engine's answer, or is not done."""
+        """Whether a method waits for the engine's answer, or is not finished."""
         consuming = self.consuming
         return bool(self.publishing.committing or consuming.unfinished or self.transaction.dropped or consuming.getting)
 
     @property
     def idle(self) -> bool:
-        """Everything that came was taken on and answered."""
+        """Whether all input was processed and answered."""
         return not (self._stage or self.waiting)
 
     # --- the stage ---------------------------------------------------------------------------------------------
 
     def take(self, work: Work, now: Now) -> None:
-        """Something new from the reader: at once when nothing is before it."""
+        """Take an event from the reader, and process it at once if none waits before it."""
         if self._stage or self.waiting:
             self._put(work)
         elif isinstance(work, PublishesReceived):
@@ -119,7 +125,7 @@ class Channel:
             self._do(work, now)
 
     def turn(self, now: Now) -> bool:
-        """A new turn, with its budget. Returns True when something waits for the next one."""
+        """Begin a new turn with a new budget. Returns True when events are left for the next turn."""
         self._budget = self._messages_per_turn
         self._queues_behind = self._held = False
         self._go_on(now)
@@ -152,7 +158,7 @@ class Channel:
             self._stage.append(work)
 
     def _take_publishes(self, work: PublishesReceived, now: Now, *, in_front: bool = False) -> bool:
-        """Take on what the budget allows; the rest waits. Returns True when all of it was taken on."""
+        """Publish as many messages as the budget allows; the rest waits. Returns True when none wait."""
         count = len(work.entries)
         rest = None
         if count > self._budget:
@@ -210,7 +216,7 @@ class Channel:
         return answer(self, method)
 
     def _consume(self, method: methods.BasicConsume, now: Now) -> None:
-        """basic.consume: its answer goes out before the first delivery."""
+        """Answer basic.consume before the first delivery is sent."""
         consumption = self._subscriptions.consume(method, now)
         if not method.no_wait:
             answer = methods.BasicConsumeOk(consumer_tag=consumption.consumer_tag)
@@ -224,7 +230,7 @@ class Channel:
     # --- acknowledgements ----------------------------------------------------------------------------------------
 
     def _settle(self, settlement: Callable[[], None], ranges: int = 1) -> None:
-        """Now, or with the transaction. ``ranges`` of delivery tags are held back for it then."""
+        """Settle now, or with the transaction. ``ranges`` is how many ranges of delivery tags it then holds back."""
         if self.transaction.selected:
             self.transaction.hold_acknowledgements(ranges, lambda now: settlement())
         else:
@@ -254,7 +260,7 @@ class Channel:
         return methods.TxSelectOk()
 
     def _commit(self, now: Now) -> None:
-        """tx.commit; it is answered when everything in it is done and safe."""
+        """Begin tx.commit. It is answered when everything in the transaction is done and safe."""
         self.transaction.commit()
         self.publishing.commit()
         self._go_on(now)
@@ -265,10 +271,10 @@ class Channel:
             self._shared.wake()
         return methods.TxRollbackOk()
 
-    # --- what takes longer than a turn -----------------------------------------------------------------------------
+    # --- work of several turns -------------------------------------------------------------------------------------
 
     def _go_on(self, now: Now) -> None:
-        """Do more of what is unfinished, as far as this turn goes. Raises ChannelFault."""
+        """Continue unfinished work until the turn is over. Raises ChannelFault."""
         shared = self._shared
         while not shared.turn_over:
             if not self._step(now):
@@ -278,13 +284,13 @@ class Channel:
         shared.wake()
 
     def _step(self, now: Now) -> bool:
-        """Returns False when nothing is unfinished. Raises ChannelFault; nothing behind that is done."""
+        """Do one step; returns False when nothing is unfinished. Raises ChannelFault; later steps are then not done."""
         work, consuming, transaction = self._shared.work, self.consuming, self.transaction
         try:
             if consuming.unfinished:
                 consuming.settle_more()
             elif transaction.due:
-                work.spent += METHOD_WORK
+                work.spent += DUE_WORK
                 transaction.due.popleft()(now)
             elif transaction.dropped:
                 work.spent += DROP_WORK
@@ -299,9 +305,8 @@ class Channel:
     # --- the end -------------------------------------------------------------------------------------------------
 
     def release(self, now: Now) -> Iterator[None]:
-        """The channel is over: what was not taken on is dropped. As the answer is gone through, a settlement or commit
-        that was taken on is done to its end, and what was not acknowledged goes back to its queues, a consumer's at a
-        time.
+        """End the channel: events that were not processed are dropped. The returned iterator completes a settlement or
+        commit that was begun; then unacknowledged deliveries go back to their queues, one consumer's in each step.
         """
         if self.released:
             return
@@ -313,7 +318,7 @@ class Channel:
         self.consuming.stop()
         unfinished = True
         while unfinished:
-            with suppress(ChannelFault):  # there is no channel left on which it could be told
+            with suppress(ChannelFault):  # the channel is closed, so the fault cannot be reported
                 unfinished = self._step(now)
             yield
         self.publishing.release()
@@ -330,10 +335,11 @@ class Channel:
         methods.BasicRecoverAsync: _recover_async,
         methods.AccessRequest: lambda channel, method: methods.AccessRequestOk(),
     }
-    """Of the class: bound methods of each object would be a cycle, which only a collection of garbage undoes."""
+    """Shared by all channels: bound methods in each object would be a reference cycle, for the garbage collector to
+    free."""
 
 
 def located(fault: ProtocolError, method: Method) -> ProtocolError:
-    """The fault with the method that caused it."""
+    """The fault, with the ids of the method that caused it."""
     fault.class_id, fault.method_id = method.ID
     return fault

@@ -1,4 +1,4 @@
-"""basic.qos, basic.consume, basic.cancel and basic.get: who consumes, from where, and how [0-9-1 1.8.3]."""
+"""basic.qos, basic.consume, basic.cancel and basic.get: how consumers begin and end [0-9-1 1.8.3]."""
 
 from collections.abc import Callable, Mapping
 from typing import ClassVar
@@ -17,15 +17,15 @@ from core.interface import AGE_SECONDS, ConsumeOptions, StreamOptions, StreamPos
 
 CONSUMER_TAG_PREFIX = "amq.ctag-"
 ARGUMENTS = ("x-priority", "x-consumer-timeout", "x-cancel-on-ha-failover")
-"""What a consumer of a queue may ask for. The last has nothing to do: a queue is on one node."""
+"""Arguments that a consumer of a queue may have. The last has no effect: a queue is on one node."""
 STREAM_ARGUMENTS = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered")
 FILTER_VALUES_MAX = 256
-"""Of one consumer: each chunk of a stream is compared with all of them."""
+"""Filter values of one consumer: each chunk of a stream is compared with all of them."""
 PRIORITIES = range(-(2**31), 2**31)
 
 
 class ConsumerMethods:
-    """One channel's way to consumers. Raises EngineError, ChannelFault and ConnectionFault."""
+    """The consumer methods of one channel. Raises EngineError, ChannelFault and ConnectionFault."""
 
     __slots__ = ("_consuming", "_definitions", "_shared")
 
@@ -35,11 +35,11 @@ class ConsumerMethods:
         self._definitions = definitions
 
     def knows(self, method: Method) -> bool:
-        """True for what is answered here."""
+        """Whether this class answers the method."""
         return type(method) in self._ANSWERS
 
     def answer(self, method: Method) -> Method | None:
-        """Do it, and return the answer."""
+        """Carry out a method, and return its answer."""
         return self._ANSWERS[type(method)](self, method)
 
     def _qos(self, method: methods.BasicQos) -> Method:
@@ -53,7 +53,7 @@ class ConsumerMethods:
         return methods.BasicQosOk()
 
     def consume(self, method: methods.BasicConsume, now: Now) -> Consumption:
-        """Attach a consumer, which gets nothing yet."""
+        """Attach a consumer, without deliveries yet."""
         shared, consuming = self._shared, self._consuming
         if method.no_local:
             raise ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "no_local=true")
@@ -84,7 +84,7 @@ class ConsumerMethods:
         )
         try:
             consuming.consume(queue, consumption, options)
-        except Locked as error:  # the queue is ours, so it is another consumer that stands in the way
+        except Locked as error:  # not a foreign exclusive queue: another consumer is exclusive
             raise ChannelFault(ReplyCode.ACCESS_REFUSED, str(error)) from error
         return consumption
 
@@ -108,7 +108,7 @@ class ConsumerMethods:
         return methods.BasicCancelOk(consumer_tag=method.consumer_tag)
 
     def _get(self, method: methods.BasicGet) -> None:
-        """basic.get: answered when the engine has replied."""
+        """Begin basic.get. It is answered when the engine has replied."""
         queue = self._definitions.named(method.queue)
         if self._shared.topology.queue_info(queue, self._shared.owner).type == "stream":
             raise ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "basic.get from a stream; use basic.consume")
@@ -131,11 +131,12 @@ class ConsumerMethods:
         methods.BasicCancel: _cancel,
         methods.BasicGet: _get,
     }
-    """Of the class: bound methods of each object would be a cycle, which only a collection of garbage undoes."""
+    """Shared by all objects: bound methods in each one would be a reference cycle, for the garbage collector to
+    free."""
 
 
 def _check_arguments(arguments: Mapping[str, object], queue: str, kind: str) -> None:
-    """Raises PreconditionFailed for an argument that the broker would have to know and does not, or not here."""
+    """Raises PreconditionFailed for an argument that would need support which the broker does not have, or not here."""
     known = STREAM_ARGUMENTS if kind == "stream" else ARGUMENTS
     for name in arguments:
         if name.startswith("x-") and name not in known:
@@ -162,7 +163,7 @@ def _consumer_timeout_ms(arguments: Mapping[str, object]) -> int | None:
 
 
 def _position(offset: object, now: Now) -> StreamPosition | int | float:
-    """Where x-stream-offset says to begin. Raises Invalid."""
+    """The position that x-stream-offset names. Raises Invalid."""
     if isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0:
         return offset
     if isinstance(offset, Timestamp):

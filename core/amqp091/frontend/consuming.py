@@ -1,16 +1,18 @@
 """Consuming on one channel: prefetch becomes queue grants, deliveries become basic.deliver, and basic.get.
 
-The engine holds at most one batch of a consumer's room: at most 256 messages, at most what the prefetch-count leaves,
-and none while too much waits for the socket. A batch that is half used is replaced when there is room, so a queue that
-has messages never waits for an acknowledgement that the prefetch-count does not ask for.
+The front end grants a queue a batch of a consumer's room at a time: at most 256 messages, at most what the
+prefetch-count leaves, and none while too much output waits for the socket. When half of a grant is used and there is
+room, it is set anew. So a queue that has messages never waits for an acknowledgement that the prefetch-count does not
+ask for.
 
 A prefetch-count of the whole channel (global) is shared by its consumers: each may hold a grant for all that is left,
-and what arrives beyond it goes back to its queue as never sent. Who is passed over so is the first when there is room.
+and deliveries beyond it go back to their queue as never sent. A consumer that lost deliveries in this way is first when
+there is room again.
 
-A settlement of many pieces is done some at a time, and what comes after it on the channel waits.
+A settlement of many pieces is done in steps, and later methods on the channel wait for it.
 
 Acknowledgements are by delivery-tag, which the channel counts from 1; the engine's delivery numbers are per consumer.
-``Unacked`` knows which is which.
+``Unacked`` maps one to the other.
 """
 
 from bisect import bisect_right
@@ -36,15 +38,15 @@ FAILED = Return(delivery_failed=True)
 GIVEN_BACK = Return()
 """basic.nack with requeue and basic.recover: no attempt has failed. The difference is RabbitMQ's."""
 DELIVERED_BYTES_A_UNIT = 256
-"""What is written and sent for one unit of :mod:`core.work`."""
+"""Bytes of a delivery that are written and sent for one unit of :mod:`core.work`."""
 PIECE_WORK = 12
-"""Of settling what adjoins of one consumer's, in these units."""
+"""Cost of settling one piece (adjoining deliveries of one consumer), in the same units."""
 GETTERS_KEPT = 64
-"""Queues from which a channel may basic.get without making an attachment anew."""
+"""Queues for which a channel keeps its attachment for basic.get."""
 
 
 class Consumption:
-    """One consumer of a channel, or its way to basic.get from one queue."""
+    """One consumer of a channel, or its attachment for basic.get from one queue."""
 
     __slots__ = (
         "_shared",
@@ -67,19 +69,20 @@ class Consumption:
         self.prefetch_count = prefetch_count
         """0 for no limit."""
         self.getter = getter
-        """For basic.get: it asks for nothing by itself."""
+        """Whether it is for basic.get; then it asks for messages only when basic.get does."""
         self.consumer: Consumer | None = None
         self.granted = 0
-        """What the engine holds of it."""
+        """The queue grant that the engine still has for it, in messages."""
         self.entry_bytes = 1
-        """Of the last message that came: a batch of such is not more than may wait for the socket."""
+        """The size of the last message. Grants are limited so that a batch of such messages fits the output limit."""
         self.cancelled = False
-        """Nothing more comes; what was delivered can still be acknowledged."""
+        """It gets no more deliveries; those that it has can still be acknowledged."""
 
     def ask(self, unacked: int, channel_room: int | None) -> bool:
-        """Set the queue grant anew, if that is due. False while the socket is behind: ask again later.
+        """Set the queue grant anew, if that is due. False while too much output waits for the socket: call again later.
 
-        ``unacked`` is what this consumer holds, ``channel_room`` what the channel's prefetch-count leaves.
+        ``unacked`` is the number of messages that this consumer holds, ``channel_room`` what the channel's
+        prefetch-count leaves.
         """
         consumer = self.consumer
         if consumer is None or self.cancelled or self.getter or self._shared.drained:
@@ -123,21 +126,21 @@ class Consuming:
         self._shared = shared
         self.by_tag: dict[str, Consumption] = {}
         self.prefetch_count = 0
-        """For consumers that come from now on."""
+        """The prefetch-count for later consumers."""
         self.channel_prefetch_count = 0
         self._unacked: Unacked[Consumption] = Unacked()
         self._hungry: dict[Consumption, None] = {}
-        """Those that ask when the socket has taken what waits."""
+        """Consumers that need a grant once the socket has taken the waiting output."""
         self._passed_over: dict[Consumption, None] = {}
-        """Those whose deliveries went back because the channel had no room."""
+        """Consumers whose deliveries went back because the channel had no room."""
         self._getters: dict[str, Consumption] = {}
         self._getting: Consumption | None = None
-        """The one that basic.get waits for."""
+        """The attachment of the basic.get that is not answered yet."""
         self._flow: LinkRecorder | None = None
-        """Who records flow events; None where they are not recorded, or nothing is consumed."""
+        """The recorder of flow events; None where they are not recorded, or before the first consumer."""
         self._got: Delivered | None = None
         self.unfinished: tuple[list[tuple[int, int]], Disposal | Return] | None = None
-        """What is left of a settlement of many pieces, ranges of tags: what comes after it on the channel waits."""
+        """The rest of a settlement of many pieces, in ranges of tags. Later methods on the channel wait for it."""
 
     @property
     def unacked(self) -> int:
@@ -146,13 +149,13 @@ class Consuming:
 
     @property
     def getting(self) -> bool:
-        """A basic.get is not answered."""
+        """Whether a basic.get is not answered yet."""
         return self._getting is not None
 
     # --- consumers ---------------------------------------------------------------------------------------------
 
     def consume(self, queue: str, consumption: Consumption, options: ConsumeOptions) -> None:
-        """Attach a consumer, which gets nothing before :meth:`start`. Raises EngineError."""
+        """Attach a consumer, which gets no deliveries before :meth:`ask`. Raises EngineError."""
         shared = self._shared
         consumption.consumer = shared.engine.consume(queue, shared.mailbox, shared.owner, options, (self, consumption))
         self.by_tag[consumption.consumer_tag] = consumption
@@ -165,43 +168,45 @@ class Consuming:
             self._flow = self._shared.link_recorder(self.channel, "out")
 
     def ask(self, consumption: Consumption) -> None:
-        """Let the queue hand out what there is room for."""
+        """Set a consumer's queue grant by the room that there is."""
         if not consumption.ask(self._unacked.count(consumption), self._channel_room()):
             self._hungry[consumption] = None
         elif self._hungry:
             self._hungry.pop(consumption, None)
 
     def ask_all(self) -> None:
-        """There may be room in the channel. Those that were passed over come first, and alone: the others follow when
-        the queues have answered these."""
+        """Set all queue grants, after the channel may have got room. As long as the channel has a prefetch-count,
+        consumers whose deliveries went back come first, and alone: the others follow when the queues have answered."""
         if self._channel_room() == 0:
             return
         passed_over, self._passed_over = self._passed_over, {}
         for consumption in passed_over:
             consumption.granted = 0
-        for consumption in passed_over or self.by_tag.values():
+        first = passed_over if self.channel_prefetch_count else {}
+        for consumption in first or self.by_tag.values():
             self.ask(consumption)
 
     def hold(self) -> None:
-        """The broker is being drained: take back what the queues may still hand out."""
+        """Set all queue grants to 0: the broker is being drained."""
         for consumption in self.by_tag.values():
             if consumption.consumer is not None:
                 consumption.granted = 0
                 self._shared.engine.grant(consumption.consumer, 0, False)
 
     def socket_ready(self) -> None:
-        """What waited for the socket is gone."""
+        """Ask for the consumers that waited for the socket: the waiting output is gone."""
         hungry, self._hungry = self._hungry, {}
         for consumption in hungry:
             self.ask(consumption)
 
     @property
     def hungry(self) -> bool:
-        """Some consumer waits for the socket."""
+        """Whether a consumer waits for the socket."""
         return bool(self._hungry)
 
     def cancel(self, consumer_tag: str) -> None:
-        """basic.cancel: nothing more is delivered; what was delivered stays the channel's. An unknown tag is fine."""
+        """basic.cancel: no more is delivered; deliveries so far can still be acknowledged. An unknown tag is no
+        error."""
         consumption = self.by_tag.pop(consumer_tag, None)
         if consumption is None or consumption.consumer is None:
             return
@@ -213,7 +218,7 @@ class Consuming:
         self._shared.engine.cancel(consumption.consumer, requeue=not keeps)
 
     def queue_gone(self, consumption: Consumption) -> bool:
-        """The queue was deleted. True for a consumer that has to be told."""
+        """Remove a consumer whose queue was deleted. True when the client has to be told."""
         self._unacked.forget(consumption)
         consumption.consumer = None
         self._forget_wishes(consumption)
@@ -232,13 +237,13 @@ class Consuming:
         self._passed_over.pop(consumption, None)
 
     def tell_cancelled(self, consumption: Consumption) -> None:
-        """basic.cancel from the server, for clients that know it."""
+        """Send basic.cancel to a client that supports it."""
         self._shared.connection.send(self.channel, BasicCancel(consumer_tag=consumption.consumer_tag, no_wait=True))
 
     # --- deliveries --------------------------------------------------------------------------------------------
 
     def delivered(self, consumption: Consumption, action: Delivered) -> None:
-        """Send what the queue handed out."""
+        """Send deliveries of a queue."""
         if consumption is self._getting:
             self._got = action
             return
@@ -301,7 +306,7 @@ class Consuming:
 
     @staticmethod
     def _way(action: Delivered) -> tuple[str, str]:
-        """Exchange and routing key of a delivery. AMQP 1.0 knows longer routing keys than 0.9.1 can tell."""
+        """Exchange and routing key of a delivery. AMQP 1.0 allows longer routing keys than 0.9.1 can encode."""
         route = action.route
         return ("", action.consumer.queue_name) if route is None else (route.exchange, cut(route.routing_keys[0]))
 
@@ -314,7 +319,7 @@ class Consuming:
     # --- basic.get ---------------------------------------------------------------------------------------------
 
     def get(self, queue: str, *, no_ack: bool) -> None:
-        """Ask for one message; the answer is sent when the engine has replied. Raises EngineError."""
+        """Ask for one message. The answer is sent when the engine has replied. Raises EngineError."""
         getter = self._getters.pop(queue, None)
         if getter is None:
             self._drop_getters()
@@ -330,7 +335,7 @@ class Consuming:
         self._shared.engine.grant(getter.consumer, 1, True)
 
     def replied(self, consumption: Consumption, action: GrantReply) -> None:
-        """The queue answered a grant."""
+        """Take a queue's answer to a grant."""
         if consumption is not self._getting:
             if self.channel_prefetch_count:
                 self.ask_all()
@@ -362,7 +367,7 @@ class Consuming:
         self._shared.connection.send(self.channel, answer)
 
     def _drop_getters(self) -> None:
-        """Forget the oldest ways to get that hold nothing."""
+        """Detach the oldest attachments for basic.get that hold no deliveries."""
         for queue, getter in list(self._getters.items()):
             if len(self._getters) < GETTERS_KEPT:
                 return
@@ -379,22 +384,22 @@ class Consuming:
         self._settle([(0 if multiple else delivery_tag, delivery_tag)], disposal)
 
     def acknowledge(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """A run of basic.ack, in ranges of delivery-tags; a first of 0 stands for all up to the last. Raises
+        """Settle a run of basic.ack, in ranges of delivery-tags; a first of 0 means all up to the last. Raises
         ChannelFault."""
         self._settle(ranges, Disposal.ACCEPTED)
 
     def recover(self) -> None:
-        """basic.recover: everything that is not acknowledged goes back to its queue, and comes again."""
+        """basic.recover: every unacknowledged delivery goes back to its queue, and is delivered again."""
         self._settle([(0, 0)], GIVEN_BACK)
 
     def settle_more(self) -> None:
-        """Do some more of the settlement that is unfinished. Raises ChannelFault."""
+        """Continue the unfinished settlement. Raises ChannelFault."""
         assert self.unfinished is not None
         (ranges, disposal), self.unfinished = self.unfinished, None
         self._settle(ranges, disposal)
 
     def _settle(self, ranges: Sequence[tuple[int, int]], disposal: Disposal | Return) -> None:
-        """Each range in order; where one is of many pieces some of them, and the rest waits."""
+        """Settle the ranges in order. Of a range with many pieces some are settled, and the rest waits."""
         unacked = self._unacked
         for place, (first, last) in enumerate(ranges):
             try:
@@ -435,13 +440,14 @@ class Consuming:
             self.ask_all()
 
     def stop(self) -> None:
-        """The channel is over: its consumers ask for nothing more, and what was taken on of settlements is done."""
+        """End the deliveries of a channel that is over: its consumers ask for no more. A settlement that was begun
+        continues."""
         for consumption in self.by_tag.values():
             consumption.cancelled = True
 
     def release(self) -> Iterator[None]:
-        """The channel is over. What is not acknowledged goes back to its queues, in order, as the answer is gone
-        through: a consumer's at each step."""
+        """End the consumers of a channel that is over. The returned iterator gives unacknowledged deliveries back to
+        their queues, in order, one consumer's in each step."""
         cancelled = [consumption for consumption in self._unacked.consumers() if consumption.cancelled]
         consumptions = (*cancelled, *self.by_tag.values(), *self._getters.values())
         self._shared.consumers -= len(self.by_tag)
@@ -469,7 +475,7 @@ class Consuming:
 
 
 def beyond(action: Delivered, size: int) -> Delivered | None:
-    """Cut a delivery off where its messages are more than so many bytes, but for the first one; returns the rest."""
+    """Keep the messages of a delivery up to ``size`` bytes, or the first one if it is larger; returns the rest."""
     entries = action.entries
     if len(entries) == 1 or sum(map(len, entries)) <= size:
         return None
@@ -485,5 +491,5 @@ def beyond(action: Delivered, size: int) -> Delivered | None:
 
 
 def _is_recorded(consumption: Consumption) -> bool:
-    """The stream of flow events must not feed on itself."""
+    """Whether flow events of it are recorded: not for the stream of flow events, which would feed on itself."""
     return consumption.consumer is not None and consumption.consumer.queue_name != FLOW_STREAM

@@ -1,7 +1,7 @@
 """Exchange and queue methods: what a channel declares, binds, purges and deletes [0-9-1 1.6, 1.7].
 
-The rules are the topology's; here stand the ways in which 0.9.1 asks: passive declarations, names that the server
-chooses, the queue that was declared last, conditions of a delete.
+The topology has the rules. This module adds what only 0.9.1 has: passive declarations, names that the server chooses,
+the queue that was declared last, conditions of a delete.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,34 +14,37 @@ from core.amqp091.frontend.shared import Shared
 from core.amqp091.inspection import plain
 from core.amqp091.methods import Method
 from core.amqp091.table import FieldTable
-from core.errors import Forbidden, Inequivalent, Locked, NotFound
+from core.errors import Forbidden, Inequivalent, Locked, NotFound, StillGoing
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
+from core.slices import Walk
 
 RESERVED_PREFIX = "amq."
 NAME_PREFIX = RESERVED_PREFIX + "gen-"
-"""Of queues that the server names, as RabbitMQ's."""
+"""Begins the names of queues that the server chooses, as with RabbitMQ."""
 
 
 class Definitions:
-    """One channel's way to the topology. Raises EngineError and ChannelFault, as the rules say."""
+    """The exchange and queue methods of one channel. Raises EngineError and ChannelFault, as the rules say."""
 
-    __slots__ = ("_shared", "last_declared")
+    __slots__ = ("_purge", "_shared", "last_declared")
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self.last_declared = ""
-        """The queue that a method means which names none [0-9-1 1.7.2.1]."""
+        """The queue for a method that names none [0-9-1 1.7.2.1]."""
+        self._purge: Walk[int] | None = None
+        """The purge that has begun and is not answered yet."""
 
     def knows(self, method: Method) -> bool:
-        """True for a method of the classes exchange and queue."""
+        """Whether this class answers the method: those of the classes exchange and queue."""
         return type(method) in self._ANSWERS
 
     def answer(self, method: Method) -> Method:
-        """Do it, and return the answer; whether it is sent is the caller's affair (no_wait)."""
+        """Carry out a method, and return its answer; the caller decides whether to send it (no_wait)."""
         return self._ANSWERS[type(method)](self, method)
 
     def named(self, queue: str) -> str:
-        """The queue that a method means. Raises ChannelFault when it names none and none was declared."""
+        """The queue that a method is about. Raises ChannelFault when it names none and none was declared."""
         name = queue or self.last_declared
         if not name:
             raise ChannelFault(ReplyCode.NOT_FOUND, "no previously declared queue")
@@ -114,12 +117,12 @@ class Definitions:
         except Inequivalent as error:
             if topology.queue_info(name, shared.owner).declaration.exclusive is method.exclusive:
                 raise
-            raise Locked(str(error)) from error  # 0.9.1 counts who may use a queue as a lock, for every client
+            raise Locked(str(error)) from error  # in 0.9.1 every client sees exclusive as a lock
         self.last_declared = name
         return methods.QueueDeclareOk(queue=name, message_count=info.ready, consumer_count=info.consumers)
 
     def _look_up(self, name: str) -> Method:
-        """A passive declaration: is it there?"""
+        """Answer a passive declaration: whether the queue exists."""
         if name == DIRECT_REPLY_TO:
             return methods.QueueDeclareOk(queue=name)
         try:
@@ -129,7 +132,7 @@ class Definitions:
                 raise
             return methods.QueueDeclareOk(
                 queue=name, consumer_count=1
-            )  # the answerer may ask whether the asker still waits
+            )  # a replier may check whether the requester still waits
         self.last_declared = name
         return methods.QueueDeclareOk(queue=name, message_count=info.ready, consumer_count=info.consumers)
 
@@ -143,7 +146,7 @@ class Definitions:
 
     def _binding(self, method: methods.QueueBind | methods.QueueUnbind) -> Binding:
         queue = self.named(method.queue)
-        # a method that names neither queue nor key means the last queue's name for both [0-9-1 1.7.2.3]
+        # a method that names neither queue nor key uses the last queue's name for both [0-9-1 1.7.2.3]
         key = queue if not method.queue and not method.routing_key else method.routing_key
         return Binding(
             source=method.exchange,
@@ -154,8 +157,16 @@ class Definitions:
         )
 
     def _purge_queue(self, method: methods.QueuePurge) -> Method:
-        purged = self._shared.topology.purge_queue(self.named(method.queue), self._shared.owner)
-        return methods.QueuePurgeOk(message_count=purged)
+        """Raises StillGoing until everything is purged; the method is tried again in the next turn."""
+        queue = self.named(method.queue)
+        if self._purge is None:
+            self._purge = self._shared.topology.purge_queue(queue, self._shared.owner)
+        try:
+            next(self._purge)
+        except StopIteration as end:
+            self._purge = None
+            return methods.QueuePurgeOk(message_count=end.value)
+        raise StillGoing(f"the purge of queue {quote(queue)} takes more than a turn")
 
     def _delete_queue(self, method: methods.QueueDelete) -> Method:
         topology, owner = self._shared.topology, self._shared.owner
@@ -181,7 +192,8 @@ class Definitions:
         methods.QueuePurge: _purge_queue,
         methods.QueueDelete: _delete_queue,
     }
-    """Of the class: bound methods of each object would be a cycle, which only a collection of garbage undoes."""
+    """Shared by all objects: bound methods in each one would be a reference cycle, for the garbage collector to
+    free."""
 
 
 def _edge(method: methods.ExchangeBind | methods.ExchangeUnbind) -> Binding:
@@ -195,5 +207,5 @@ def _edge(method: methods.ExchangeBind | methods.ExchangeUnbind) -> Binding:
 
 
 def _plain(arguments: FieldTable) -> dict[str, object]:
-    """Arguments as the engine, its files and other protocols know them: values without 0.9.1 types."""
+    """Arguments for the engine, its files and other protocols: plain values without 0.9.1 types."""
     return {name: plain(value) for name, value in arguments.items()}

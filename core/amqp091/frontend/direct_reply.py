@@ -1,8 +1,8 @@
-"""Direct reply-to: answers to a request without declaring a queue for them.
+"""Direct reply-to: a client gets the answers to its requests without declaring a queue.
 
-A client consumes from the pseudo-queue ``amq.rabbitmq.reply-to`` and publishes requests with this name as ``reply-to``.
-Behind it stands an exclusive queue that goes with its consumer, under a name that cannot be guessed, and requests go
-out with that name. The answerer publishes to the default exchange with it as the routing key, on either protocol.
+The client consumes from the pseudo-queue ``amq.rabbitmq.reply-to`` and publishes requests with this name as
+``reply-to``. The broker replaces it by the name of an exclusive queue, which cannot be guessed and is deleted with its
+consumer. The replier publishes to the default exchange with that name as the routing key, on either protocol.
 """
 
 DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"

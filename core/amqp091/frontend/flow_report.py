@@ -1,8 +1,8 @@
-"""What a connection of AMQP 0.9.1 tells of its flow: its channels as links without link credit, and its stages.
+"""How a connection of AMQP 0.9.1 reports its flow: its channels as links without link credit, and its stages.
 
-A channel is a link for each direction in which messages go, from the first message or consumer on. The stages are those
-that the connection's publishes pass: reader, channels, and the queues that hold a channel up. They are looked at after
-each turn, while flow events are recorded; whether one became blocked is seen from its counters, which only grow.
+A channel is a link for each direction of messages, from the first message or consumer on. The stages are those that the
+connection's publishes pass: reader, channels, and the queues that block a channel. While flow events are recorded, the
+stages are checked after each turn; their counters, which only grow, show whether one became blocked.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from core.interface import Disposal, Outcome
 from core.message import Return
 
 STAGES_MAX = 256
-"""Stages of one connection that are looked at: its channels and some queues. What comes beyond them is not told."""
+"""Stages of one connection that are checked: its channels and some queues. Further ones are not reported."""
 
 ANSWERS = {
     Outcome.ACCEPTED: Settled.ACCEPTED,
@@ -24,7 +24,7 @@ ANSWERS = {
 
 
 def settled_as(disposal: Disposal | Return) -> Settled:
-    """What a consumer did, in the words of flow events."""
+    """How a consumer has settled, as flow events name it."""
     if isinstance(disposal, Return):
         return Settled.MODIFIED if disposal.delivery_failed else Settled.RELEASED
     return Settled.ACCEPTED if disposal is Disposal.ACCEPTED else Settled.REJECTED
@@ -40,10 +40,10 @@ class StageReports:
         self._reader = reader
         self._recorders: dict[CreditFlow, StageRecorder] = {}
         self._changes: dict[CreditFlow, int] = {}
-        """How often each stage had changed when it was looked at last."""
+        """The number of changes of each stage at the last check."""
 
     def observe(self, channels: Iterable[CreditFlow]) -> None:
-        """See what has changed since the last time. ``channels`` are those that there are."""
+        """Report the stages that have changed since the last call. ``channels`` are the present ones."""
         self._enter("reader", self._reader)
         for channel in channels:
             self._enter("channel", channel)

@@ -1,7 +1,7 @@
-"""Finding the frames of AMQP 0.9.1 in one direction's bytes, for who looks at a connection [0-9-1 4.2.3].
+"""Finds the frames of AMQP 0.9.1 in one direction's bytes, for a frame trace [0-9-1 4.2.3].
 
-Of a frame its header is kept, and of a method which one it is: its arguments may prove who somebody is, and what is in
-header and body frames is a message.
+The header of a frame is kept, and for a method its class id and method id. The arguments are not kept, as they may hold
+a password; nor are header and body frames' contents, which are a message.
 """
 
 from collections.abc import Iterator
@@ -10,19 +10,19 @@ from core.amqp091.framing import FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES, PROTO
 from core.server.frame_tap import Cut
 
 KEPT_BYTES_MAX = FRAME_HEADER_BYTES + 4
-"""Up to class id and method id."""
+"""The frame header with class id and method id."""
 
 
 class FrameCutter:
-    """One direction, from the beginning of a frame or of the connection on."""
+    """Cuts one direction, from the beginning of a frame or of the connection on."""
 
     __slots__ = ("_rest", "_skip")
 
     def __init__(self) -> None:
         self._rest = b""
-        """The beginning of a frame that is not enough to tell it: below :data:`KEPT_BYTES_MAX`."""
+        """The beginning of a frame that is too short to be reported: less than :data:`KEPT_BYTES_MAX`."""
         self._skip = 0
-        """Bytes still to come of a frame that has been told. Then there is no rest."""
+        """Bytes still to come of a frame that was reported. Then there is no rest."""
 
     def cut(self, data: bytes) -> Iterator[Cut]:
         """See :class:`core.server.frame_tap.FrameCutter`."""
@@ -41,7 +41,7 @@ class FrameCutter:
 
 
 def _extent(data: bytes, start: int) -> tuple[int, int]:
-    """How many bytes of a frame are kept, and how many it has."""
+    """How many bytes of a frame are kept, and how many bytes it has."""
     if data.startswith(b"AMQP", start):
         return len(PROTOCOL_HEADER), len(PROTOCOL_HEADER)
     payload = int.from_bytes(data[start + 3 : start + FRAME_HEADER_BYTES], "big")

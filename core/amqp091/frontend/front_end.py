@@ -1,14 +1,16 @@
-"""AMQP 0.9.1 on one accepted connection: events to channels, actions to channels, and whether the reader may read.
+"""AMQP 0.9.1 on one accepted connection: passes events and actions to channels, and decides whether the reader may
+read.
 
-Here is only who is who, and what ends with what. Publishing, consuming and definitions are the channels'.
+This class maps engine objects to channels, and ends channels with their connection. Channels do publishing, consuming
+and definitions.
 
-The reader is the first stage of the chain that a publish passes. It stops, which leaves the peer's bytes in the socket,
-when one of its channels has used up its stage credit, when too many methods wait behind a channel or too many answers
-for the socket, and under an alarm once a publish has come: until then the connection is only *blocking*, and may
-consume, declare and acknowledge. A peer that is blocked by an alarm is told so, if it can be [connection.blocked].
-While the reader stops, the peer's silence is no fault.
+The reader is the first stage that a publish passes. While it stops, the peer's bytes stay in the socket. It stops in
+four cases: one of its channels has used up its stage credit; too many methods wait behind a channel; too many answers
+wait for the socket; or an alarm is on and a publish has come since. Before that publish, the connection is only
+*blocking*, and may consume, declare and acknowledge. A peer that is blocked by an alarm is told so, if it supports
+[connection.blocked]. While the reader stops, the peer's silence is no fault.
 
-Order within one call: the actions that wait are taken before new bytes are.
+Order within one call: waiting actions are taken before new bytes.
 """
 
 from collections import deque
@@ -74,14 +76,15 @@ DECODE_ERRORS: Mapping[int, str] = {
     ReplyCode.SYNTAX_ERROR: "syntax-error",
     ReplyCode.UNEXPECTED_FRAME: "unexpected-frame",
 }
-"""Reply codes that say that what the peer sends cannot be understood, and how metrics call them."""
+"""Reply codes for input that cannot be decoded, and their names in metrics."""
 
 
 ACTIONS_AT_ONCE = 16
 EVENT_WORK, ACTION_WORK, CHANNEL_WORK = 20, 15, 30
-"""What a method or a run costs at least, in units of :mod:`core.work`, an action, and a channel that begins or ends."""
+"""The least cost of a method or a run, of an action, and of a channel that begins or ends, in units of
+:mod:`core.work`."""
 DELIVERED_BYTES_AT_ONCE = 256 * 1024
-"""Of one delivery's messages: each byte is copied three times, which takes 5 ms for 1 MiB."""
+"""Message bytes of one delivery that are sent at once: each byte is copied three times, which takes 5 ms for 1 MiB."""
 DONE = object()
 
 
@@ -111,9 +114,9 @@ class Amqp091FrontEnd:
         flow: FlowRecorder | None = None,
         work: Work | None = None,
     ) -> None:
-        """``unique`` gives the part of a name that cannot be guessed; ``wake`` asks for another turn.
-        ``traffic`` is what all connections of the protocol count in, ``flow`` who records flow events, ``work`` where
-        everything that is done in the event loop is counted."""
+        """``unique`` returns the part of a name that must not be guessed; ``wake`` requests another turn. ``traffic``
+        has the counts of all connections of the protocol, ``flow`` records flow events, ``work`` counts the work in the
+        event loop."""
         self.info = info
         self.traffic = traffic or Traffic()
         self.connection = connection
@@ -146,17 +149,17 @@ class Amqp091FrontEnd:
         self._stages: StageReports | None = None
         """None while flow events are not recorded."""
         self._releasing: deque[Iterator[None]] = deque()
-        """Channels that are over, with consumers left that the engine has to hear of."""
+        """Channels that are over, whose consumers the engine has not all been told of."""
         self._last_channel = 0
-        """The channel that had the last turn."""
+        """The number of the channel that had the last turn."""
         self._closing: dict[Channel, None] = {}
-        """Channels that the peer has closed, with work left from before."""
+        """Channels that the peer has closed, with earlier work left."""
         self._lost = False
         self._close_due = False
-        """The peer has closed the connection; what came before is being done."""
+        """Whether the peer has closed the connection; earlier input is still being processed."""
         self._now = Now(0.0, 0.0)
 
-    # --- the server's side -------------------------------------------------------------------------------------------
+    # --- calls of the server -----------------------------------------------------------------------------------------
 
     def receive_data(self, data: bytes, now: Now) -> None:
         self._now = now
@@ -178,7 +181,7 @@ class Amqp091FrontEnd:
         self._read(now)
 
     def _work_on(self, now: Now) -> None:
-        """What the engine has said, then what waits in the channels, as far as this turn goes."""
+        """Take the engine's actions, then continue the channels' work, until this turn is over."""
         shared = self._shared
         while shared.mailbox.actions and not (shared.turn_over or shared.flooded):
             actions = shared.mailbox.take(ACTIONS_AT_ONCE)
@@ -190,12 +193,12 @@ class Amqp091FrontEnd:
                     shared.mailbox.take(0, put_back=[rest, *actions[place + 1 :]])
                     break
         if shared.mailbox.actions:
-            if not shared.flooded:  # else there is another turn when the output is on its way
+            if not shared.flooded:  # otherwise the next turn comes when output has been sent
                 shared.wake()
             return
         self._go_on_releasing()
         busy = [channel for channel in self.channels.values() if not channel.idle]
-        if len(busy) > 1:  # the one behind the last that had its turn begins
+        if len(busy) > 1:  # begin with the channel behind the one that had the last turn
             busy.sort(key=lambda channel: (channel.number <= self._last_channel, channel.number))
         for channel in busy:
             if shared.turn_over:
@@ -209,7 +212,7 @@ class Amqp091FrontEnd:
     def data_to_send(self, now: Now) -> bytes:
         data = self.connection.data_to_send(now.monotonic)
         if data and (self.connection.input_left or self._shared.mailbox.actions):
-            self._shared.wake()  # it may have been the output that kept us from reading, or from what the engine said
+            self._shared.wake()  # the waiting output may have stopped us from reading or from taking actions
         if not self._shared.backlog_bytes:
             for channel in self.channels.values():
                 if channel.consuming.hungry:
@@ -283,19 +286,19 @@ class Amqp091FrontEnd:
 
     @property
     def _held_up(self) -> bool:
-        """Nothing more is to be taken from the peer for now; the end of its connection always is."""
+        """Whether no more input is to be taken now; the end of the connection is always taken."""
         shared = self._shared
         return self.connection.opened and (
             self.throttle.blocked or shared.flooded or shared.waiting_methods > shared.settings.waiting_methods_max
         )
 
     def _see_to_heartbeats(self) -> None:
-        """While we do not read, the peer's silence is no fault, whatever keeps us from it."""
+        """Pause the check for the peer's heartbeats while we do not read, for any reason."""
         if self.connection.heartbeats_paused is not self._held_up:
             self.connection.heartbeats_paused = self._held_up
 
     def _read(self, now: Now) -> None:
-        """Answer what has come in, as far as the stages take it, and not too much of it in one turn."""
+        """Process input, as far as the stages accept it, and within the limits of one turn."""
         self._now = now
         shared = self._shared
         left = shared.settings.events_per_turn_max
@@ -317,8 +320,8 @@ class Amqp091FrontEnd:
             self._stall.end(now)
 
     def _room(self, number: int) -> int:
-        """How many publishes a channel may be sent at once: the reader stops exactly where its stage credit ends, and
-        under an alarm after one."""
+        """How many publishes may be passed to a channel at once: up to the end of its stage credit, where the reader
+        stops exactly, and one while an alarm is on."""
         channel = self.channels.get(number)
         if channel is None or self.throttle.alarms:
             return 1
@@ -367,7 +370,7 @@ class Amqp091FrontEnd:
             self._stages = None if recorder is None else StageReports(recorder, self.reader)
 
     def _within(self, channel: Channel, work: Callable[[], object]) -> object:
-        """Let a channel work. A fault of its peer ends the channel, or the connection."""
+        """Run a function of a channel. A fault that it raises ends the channel, or the connection."""
         if channel.released:
             return None
         try:
@@ -393,7 +396,7 @@ class Amqp091FrontEnd:
             self._closing[channel] = None
 
     def _see_to_closing(self, now: Now) -> None:
-        """What the peer has closed ends when everything before the close is done, and told."""
+        """Answer the peer's closes of channels and connection, once all earlier input is processed and answered."""
         if self._shared.mailbox.actions:
             return
         for channel in [channel for channel in self._closing if channel.idle]:
@@ -408,7 +411,7 @@ class Amqp091FrontEnd:
                 self.connection.accept_close()
 
     def _release(self, channel: Channel, then: Callable[[], None] | None = None) -> None:
-        """The channel is over; ``then`` is called when the engine knows it of all of its consumers."""
+        """End a channel; ``then`` is called when the engine has been told of all its consumers."""
         self._closing.pop(channel, None)
         if self.channels.pop(channel.number, None) is not None:
             self.traffic.channels -= 1
@@ -457,10 +460,10 @@ class Amqp091FrontEnd:
             case AlarmChanged():
                 self._alarms_changed(action.alarms)
             case _:
-                pass  # 0.9.1 has no word for the others
+                pass  # 0.9.1 has no method for the other actions
 
     def _taken_back(self, action: TakenBack) -> None:
-        """A delivery was not acknowledged in time: the channel is closed, as RabbitMQ does."""
+        """Close the channel, as RabbitMQ does, because a delivery was not acknowledged in time."""
         consuming, _ = _consumer(action.consumer.reference)
         channel = self.channels.get(consuming.channel)
         if channel is not None and channel.consuming is consuming:
@@ -478,7 +481,7 @@ class Amqp091FrontEnd:
             self._shared.wake()
 
     def _drain(self, *, wanted: bool) -> None:
-        """Consumers get nothing more while the broker is being drained."""
+        """Stop deliveries to consumers while the broker is being drained, and resume them afterwards."""
         if self._shared.drained is wanted:
             return
         self._shared.drained = wanted

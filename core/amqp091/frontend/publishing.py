@@ -1,11 +1,11 @@
-"""Publishing on one channel: runs for the engine, and its answers as confirms and returns.
+"""Publishing on one channel: it passes runs to the engine, and sends the engine's answers as confirms and returns.
 
-What messages of one exchange, routing key and property list have in common (durable, priority, time-to-live, further
-keys) is found out once and kept: a *shape*. The engine answers every message; a channel in confirm mode passes the
-answers on [confirm.select], any other throws them away.
+The common facts of messages of one exchange, routing key and property list (durable, priority, time-to-live, further
+keys) are computed once and kept: a *shape*. The engine answers every message; a channel in confirm mode sends the
+answers on [confirm.select], any other discards them.
 
-Publishes of a transaction are held back until tx.commit (``transaction.py``): then the channel has them published, turn
-by turn, and answers when the engine has answered them all.
+Publishes of a transaction are held back until tx.commit (``transaction.py``). Then the channel publishes them, turn by
+turn, and answers when the engine has answered them all.
 
 Numbers: the engine gets the channel's own count of publishes, from 0. A confirm's delivery-tag counts from 1 since
 confirm.select.
@@ -37,9 +37,9 @@ from core.message import Attributes, Origin, Run
 from core.server.arrivals import Arrivals
 
 SHAPES_KEPT = 128
-"""Distinct exchanges, keys and property lists of one channel that are kept; a property list may be large."""
+"""Shapes that a channel keeps. The number is small because a property list may be large."""
 SHAPE_BYTES_MAX = 4096
-"""Of a property list that is kept."""
+"""The largest property list, in bytes, whose shape is kept."""
 PERSISTENT = 2
 TTL_MS_MAX = 2**32 - 1
 """RabbitMQ's limit of a time-to-live."""
@@ -47,7 +47,7 @@ TTL_MS_MAX = 2**32 - 1
 _CONFIRM = struct.Struct(">BHIHHQBB")
 _ACK, _NACK = 80, 120
 _CONFIRM_BYTES = 13
-"""Of the payload of basic.ack and basic.nack."""
+"""The size of the payload of basic.ack and basic.nack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +58,14 @@ class Shape:
     attributes: Attributes
     routing_keys: tuple[str, ...]
     properties: bytes | None
-    """Another property list for the message, where it must not stay as it came."""
+    """The property list that replaces the received one; None where the message stays as it came."""
     passing: bool
-    """It holds no longer than the channel's direct reply-to consumer."""
+    """Whether it is valid only as long as the channel's direct reply-to consumer."""
 
 
 @dataclass(slots=True)
 class Returnable:
-    """Mandatory messages that are not answered: they may have to go back."""
+    """Mandatory messages without an answer yet: they may have to be returned."""
 
     first: int
     exchange: str
@@ -74,18 +74,18 @@ class Returnable:
 
 
 class Answered:
-    """Which of the channel's publishes the engine has answered."""
+    """Which of the channel's publishes the engine has answered, as a prefix and ranges."""
 
     __slots__ = ("_above", "below")
 
     def __init__(self) -> None:
         self.below = 0
-        """All before this one are answered."""
+        """All numbers below this one are answered."""
         self._above: dict[int, int] = {}
-        """Ranges that are answered beyond a gap: their first and last."""
+        """Answered ranges beyond a gap: from their first number to their last."""
 
     def add(self, first: int, last: int) -> None:
-        """These are answered now, and were not before."""
+        """Add a range of answered numbers, each for the first time."""
         if first != self.below:
             self._above[first] = last
             return
@@ -95,7 +95,7 @@ class Answered:
 
 
 SHAPE_WORK, PROPERTY_BYTES_A_UNIT = 20, 16
-"""Looking at properties that are new to the channel, in units of :mod:`core.work`."""
+"""Cost of checking properties that are new to the channel, in units of :mod:`core.work`."""
 
 
 class Publishing:
@@ -124,19 +124,19 @@ class Publishing:
         self._stage_credit = stage_credit
         self._publisher: Publisher | None = None
         self._flow: LinkRecorder | None = None
-        """Who records flow events; None where they are not recorded, or nothing was published."""
+        """The recorder of flow events; None where they are not recorded, or before the first publish."""
         self._shapes: dict[tuple[str, str, bytes], Shape] = {}
         self._published = 0
         self._answered = Answered()
         self._confirm_base: int | None = None
-        """The number of publishes before confirm.select."""
+        """The number of publishes before confirm.select; None outside of confirm mode."""
         self._returnable: deque[Returnable] = deque()
         self._arrivals = Arrivals(shared.traffic.flow.settle_seconds)
         self._transaction = transaction
         self.committing = False
-        """A tx.commit is not answered."""
+        """Whether a tx.commit is not answered yet."""
         self._rejection: str | None = None
-        """Why a message of the transaction was rejected."""
+        """The cause of a rejection of a message of the transaction; None without one."""
 
     @property
     def published(self) -> int:
@@ -145,12 +145,13 @@ class Publishing:
 
     @property
     def unconfirmed(self) -> int:
-        """Messages that the engine has not answered; what it answered out of turn counts until its turn comes."""
+        """Messages that the engine has not answered; those answered out of order count until all before them are
+        answered."""
         return self._published - self._answered.below
 
     @property
     def confirming(self) -> bool:
-        """In confirm mode."""
+        """Whether the channel is in confirm mode."""
         return self._confirm_base is not None
 
     def confirm_from_now_on(self) -> None:
@@ -169,7 +170,7 @@ class Publishing:
     # --- publishing --------------------------------------------------------------------------------------------
 
     def received(self, event: PublishesReceived, now: Now) -> None:
-        """Take a run on. Raises ChannelFault; the messages before it are published, it is not."""
+        """Publish a run. Raises ChannelFault; then the runs before it are published, and this one is not."""
         key = (event.exchange, event.routing_key, event.properties)
         shape = self._shapes.get(key)
         if shape is None:
@@ -196,14 +197,15 @@ class Publishing:
             self._flow = shared.link_recorder(self._channel, "in")
         first = self._published
         count = len(event.entries)
-        kept = list(event.entries) if event.mandatory else None  # the engine may do with its list what it likes
+        kept = list(event.entries) if event.mandatory else None  # a copy, because the engine may change its list
         try:
             run = Run(first, event.entries, shape.attributes, shape.routing_keys)
             self._shared.engine.publish(publisher, shape.target, run, now)
         except NotFound as error:
             if not isinstance(shape.target, QueueTarget):
                 raise channel_fault(error) from error
-            # The default exchange leads nowhere: that is no error [0-9-1 3.1.3.1]. Answered like everything else.
+            # The default exchange has no such queue: no error [0-9-1 3.1.3.1]. It is answered like any unroutable
+            # message.
             self._shared.mailbox.put(Confirmed(publisher, first, first + count - 1, Outcome.RELEASED))
         except EngineError as error:
             raise channel_fault(error) from error
@@ -218,7 +220,7 @@ class Publishing:
             self._returnable.append(Returnable(first, event.exchange, event.routing_key, kept))
 
     def _shape(self, event: PublishesReceived) -> Shape:
-        """Look inside. Raises ChannelFault for properties that a message must not have."""
+        """Compute the shape of a run. Raises ChannelFault for properties that a message must not have."""
         data = event.properties
         self._shared.work.spent += SHAPE_WORK + len(data) // PROPERTY_BYTES_A_UNIT
         properties = event.decoded or decode_properties(data, 0, len(data))
@@ -260,7 +262,7 @@ class Publishing:
     # --- the engine's answers ------------------------------------------------------------------------------------
 
     def confirmed(self, action: Confirmed, now: Now) -> None:
-        """The engine's answer for a range. A channel that is over has no use for it."""
+        """Take the engine's answer for a range of messages. Ignored when the channel is over."""
         if action.publisher is not self._publisher:
             return
         self._arrivals.answered(action.first, action.last, now.monotonic)
@@ -298,8 +300,7 @@ class Publishing:
         return _CONFIRM.pack(1, self._channel, _CONFIRM_BYTES, 60, method, delivery_tag, multiple, 0xCE)
 
     def _return(self, first: int, last: int, *, unroutable: bool) -> int:
-        """Mandatory messages are answered: those that no queue wanted go back, before their confirm. Returns how
-        many."""
+        """Return those of these mandatory messages that were not routed, before their confirm. Returns how many."""
         returned = 0
         rest: list[Returnable] = []
         while self._returnable and self._returnable[0].first <= last:
@@ -342,11 +343,12 @@ class Publishing:
         self._transaction.hold_publishes(sum(map(len, event.entries)), partial(self._publish, event, shape))
 
     def commit(self) -> None:
-        """tx.commit has come: it is answered when everything that is published is."""
+        """Begin a commit: it is answered when the engine has answered every publish."""
         self.committing = True
 
     def committed(self) -> bool:
-        """True once, when all that was published is answered. Raises ChannelFault when some of it was rejected."""
+        """True once, when the engine has answered every publish. Raises ChannelFault when it has rejected any of
+        them."""
         if not self.committing or self._answered.below < self._published:
             return False
         self.committing = False
@@ -356,7 +358,7 @@ class Publishing:
         return True
 
     def release(self) -> None:
-        """The channel is over: what was published stays, what was not committed goes."""
+        """End publishing on a channel that is over: published messages stay, uncommitted ones are dropped."""
         if self._publisher is not None:
             self._shared.engine.retire(self._publisher)
             self._publisher = None
@@ -368,7 +370,7 @@ class Publishing:
 
 
 def _keys(headers: Mapping[str, object], name: str) -> tuple[str, ...]:
-    """Further routing keys in a header. Raises ChannelFault for one that is no list of strings."""
+    """Further routing keys in a header. Raises ChannelFault for a value that is no list of strings."""
     keys = headers.get(name, [])
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         raise ChannelFault(ReplyCode.PRECONDITION_FAILED, f"the header '{name}' must be an array of long strings")
@@ -376,7 +378,7 @@ def _keys(headers: Mapping[str, object], name: str) -> tuple[str, ...]:
 
 
 def _ttl_ms(expiration: str | None) -> int | None:
-    """Raises ChannelFault for an expiration that is no number of milliseconds."""
+    """The time-to-live in milliseconds. Raises ChannelFault for an expiration that is not a number."""
     if expiration is None:
         return None
     if not (expiration.isascii() and expiration.isdigit() and int(expiration) <= TTL_MS_MAX):

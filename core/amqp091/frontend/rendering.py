@@ -1,4 +1,4 @@
-"""What a delivery looks like to a 0.9.1 client: the message in its encoding, with what its journey added as headers."""
+"""Renders deliveries for a 0.9.1 client: messages in its encoding, with later annotations and counts as headers."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from core.interface import Converter, Delivered
 from core.message import Origin
 
 DELIVERY_COUNT = "x-delivery-count"
-"""Header with the number of failed attempts: how RabbitMQ's quorum queues tell it."""
+"""The header with the number of failed attempts, as with RabbitMQ's quorum queues."""
 
 
 def rendered(action: Delivered, converter: Converter) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""The one table from what the engine refuses to AMQP 0.9.1 reply codes [0-9-1 1.8].
+"""The one table from engine errors to AMQP 0.9.1 reply codes [0-9-1 1.8].
 
 It is total: every kind of engine error has an entry, so an engine error never becomes an internal error by accident.
 All of them close the channel only.
@@ -34,5 +34,5 @@ REPLY_CODES: Mapping[type[EngineError], ReplyCode] = {
 
 
 def channel_fault(error: EngineError) -> ChannelFault:
-    """The channel.close that tells a peer about an engine error."""
+    """The channel.close that reports an engine error to a peer."""
     return ChannelFault(REPLY_CODES[type(error)], str(error))

@@ -1,4 +1,4 @@
-"""What the channels of one connection share: the engine behind it, the wire before it, and its own identity."""
+"""What the channels of one connection share: access to the engine, to the connection's output, and its identity."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,9 +17,9 @@ class Shared:
     """One connection, as its channels see it."""
 
     identity: str
-    """The broker's own name of the connection."""
+    """The broker's own name for the connection."""
     owner: object
-    """Whose the exclusive queues are."""
+    """The owner of the connection's exclusive queues."""
     engine: Engine
     topology: Topology
     converter: Converter
@@ -29,39 +29,40 @@ class Shared:
     """The reader's side of the stage credit."""
     settings: FrontEndSettings
     unique: Callable[[], str]
-    """Gives the part of a name that cannot be guessed."""
+    """Returns the part of a name that must not be guessed."""
     wake: Callable[[], None]
-    """Asks for another turn."""
+    """Requests another turn."""
     traffic: Traffic
-    """What all connections of the protocol count in."""
+    """The counts of all connections of the protocol."""
     work: Work = field(default_factory=Work)
-    """Where everything is counted that is done in the event loop."""
+    """The count of work in the event loop."""
     work_until: int = 0
-    """How much that may be until this connection's turn is over."""
+    """The value of ``work.spent`` at which this connection's turn is over."""
     backlog_bytes: int = 0
-    """What the socket has not taken yet, besides the output that waits in the connection."""
+    """Bytes that the socket has not taken yet, besides the output that waits in the connection."""
     consumers: int = 0
-    """Of all channels."""
+    """Consumers of all channels."""
     drained: bool = False
-    """Consumers get nothing more: the broker is being drained."""
+    """Whether the broker is being drained: consumers get no more deliveries."""
     waiting_methods: int = 0
     """Methods that wait in the stages of all channels."""
     flow: ConnectionRecorder | None = None
-    """Who records flow events of this connection; None where they are not recorded."""
+    """The recorder of this connection's flow events; None where they are not recorded."""
     reply_queues: dict[int, str] = field(default_factory=dict)
     """The queue behind the direct reply-to consumer of each channel that has one."""
 
     def begin_turn(self) -> None:
-        """The others have had theirs."""
+        """Begin this connection's next turn."""
         self.work_until = self.work.spent + min(self.settings.work_per_turn_max, self.work.allowance)
 
     @property
     def turn_over(self) -> bool:
-        """What is left to do for this connection waits for its next turn."""
+        """Whether the remaining work of this connection waits for its next turn."""
         return self.work.spent >= self.work_until
 
     def link_recorder(self, channel: int, direction: str) -> LinkRecorder | None:
-        """For one direction of a channel, from its first message or consumer on; None where none are recorded."""
+        """A recorder for one direction of a channel, from its first message or consumer on; None where none are
+        recorded."""
         if self.flow is None:
             return None
         identity = f"{self.identity}/{channel}"
@@ -69,13 +70,13 @@ class Shared:
 
     @property
     def congested(self) -> bool:
-        """So much waits for the socket that no queue should hand out more."""
+        """Whether so much output waits for the socket that queues should deliver no more."""
         return self._waiting_bytes > self.settings.unsent_bytes_max
 
     @property
     def flooded(self) -> bool:
-        """So much waits for the socket that nothing more should be answered. A consumer that is slow to read can still
-        acknowledge before it comes to this."""
+        """Whether so much output waits for the socket that no more input should be answered. The limit is higher than
+        for ``congested``, so that a consumer that reads slowly can still acknowledge."""
         return self._waiting_bytes > 2 * self.settings.unsent_bytes_max
 
     @property

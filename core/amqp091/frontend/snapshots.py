@@ -1,4 +1,4 @@
-"""The state of a connection and its channels, as plain values to be shown."""
+"""Snapshots of a connection and its channels, as plain values."""
 
 from typing import TYPE_CHECKING
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def client_name(connection: Connection) -> str | None:
-    """What the client calls itself; None when it does not."""
+    """The name that the client has announced; None without one."""
     name = connection.client_properties.get("connection_name") or connection.client_properties.get("product")
     return name if isinstance(name, str) else None
 
 
 def stall_subject(info: PeerInfo, connection: Connection) -> StallSubject:
-    """What the ledger of stalls is told of the connection's reader."""
+    """The connection's reader, as the ledger of stalls names it."""
     return StallSubject(
         identity=info.identity,
         connection=info.identity,
@@ -44,7 +44,7 @@ def flow_connection(info: PeerInfo, connection: Connection) -> FlowConnection:
 
 
 def connection_snapshot(front_end: "Amqp091FrontEnd", now: Now) -> Snapshot:
-    """One connection: who, where, how much, and what holds it up."""
+    """One connection: peer, settings, counts, and what holds it up."""
     info, connection, reader = front_end.info, front_end.connection, front_end.reader
     reading = reader.reading(now.monotonic)
     return {

@@ -1,25 +1,26 @@
-"""Whether a 0.9.1 reader may read: stage credit and alarms together.
+"""Decides whether a 0.9.1 reader may read, from stage credit and alarms.
 
 Under an alarm a connection is *blocking* until a publish comes, and *blocked* from then on; so a connection that only
-consumes goes on. A reader whose channel has used up its stage credit is blocked at once: it was a publish that did it.
+consumes goes on. A reader whose channel has used up its stage credit is blocked at once, since a publish has used it
+up.
 
-The ledger of stalls hears of each such block, with the stage that :mod:`core.credit_flow.diagnosis` names.
+Each such block is reported to the ledger of stalls, with the stage that :mod:`core.credit_flow.diagnosis` names.
 """
 
 from collections.abc import Callable, Iterator
 
 from core.clock import Now
 from core.credit_flow.diagnosis import ConnectionState, SlowStage, blocked_reason, connection_state, diagnose
-from core.credit_flow.flow import CreditFlow
+from core.credit_flow.flow import BLOCKERS_SHOWN, CreditFlow
 from core.interface import FlowReason, StallSubject, StallWatch
 from core.server.standing import StandingTimes
 
 NAMES_MAX = 3
-"""Of channels or queues that a culprit names; mostly it is one."""
+"""How many channels or queues a culprit names; mostly it is one."""
 
 
 class Throttle:
-    """The reader's brakes."""
+    """What stops the reader."""
 
     __slots__ = ("_alarms", "_published", "_reader")
 
@@ -27,7 +28,7 @@ class Throttle:
         self._reader = reader
         self._alarms: frozenset[str] = frozenset()
         self._published = False
-        """A publish has come since an alarm was raised."""
+        """Whether a publish has come since an alarm was raised."""
 
     @property
     def alarms(self) -> frozenset[str]:
@@ -42,23 +43,23 @@ class Throttle:
 
     @property
     def told(self) -> bool:
-        """Blocked by an alarm: what a peer is told of."""
+        """Whether an alarm blocks it; the peer is told of this."""
         return self._published
 
     @property
     def blocked(self) -> bool:
-        """The socket is not read."""
+        """Whether the socket must not be read."""
         return self._published or self._reader.blocked
 
     @property
     def blocked_by(self) -> FlowReason | None:
-        """Why the socket is not read; None when it is."""
+        """Why the socket must not be read; None when it may be."""
         if self._published:
             return min((FlowReason(alarm) for alarm in self._alarms), key=list(FlowReason).index)
         return FlowReason.STAGE_CREDIT if self._reader.blocked else None
 
     def publish_received(self) -> bool:
-        """A publish came. True when it is the one that makes an alarm block this connection."""
+        """Note a publish. True when with it an alarm begins to block this connection."""
         if not self._alarms or self._published:
             return False
         self._published = True
@@ -70,7 +71,7 @@ class Throttle:
         return blocked_reason(self._alarms)
 
     def state(self, now: float) -> ConnectionState:
-        """What an operator is shown. ``now`` is monotonic, in seconds."""
+        """The state for operators. ``now`` is monotonic, in seconds."""
         reader = self._reader
         return connection_state(
             alarms=self._alarms,
@@ -82,7 +83,8 @@ class Throttle:
 
 
 class ReaderStall:
-    """What the ledger is told of one reader. A block that ends and comes back unseen is two."""
+    """Reports the stalls of one reader to the ledger. A block that ends and returns between two calls is a new
+    stall."""
 
     __slots__ = ("_blocks", "_paused", "_reader", "_reason", "_stalls", "_subject", "_subject_of", "_throttle")
 
@@ -95,8 +97,8 @@ class ReaderStall:
         subject_of: Callable[[], StallSubject],
         paused: StandingTimes[str],
     ) -> None:
-        """``subject_of`` is asked when the reader is blocked for the first time; ``paused`` is of all readers, by
-        reason."""
+        """``subject_of`` is called when the reader is blocked for the first time; ``paused`` has the times of all
+        readers, by reason."""
         self._throttle = throttle
         self._reader = reader
         self._stalls = stalls
@@ -107,7 +109,7 @@ class ReaderStall:
         self._blocks = 0
 
     def observe(self, now: Now) -> None:
-        """See whether the reader stands still."""
+        """Report whether the reader stands still now."""
         reason, blocks = self._throttle.blocked_by, self._reader.blocks
         if reason is self._reason and (reason is None or blocks == self._blocks):
             return
@@ -121,7 +123,7 @@ class ReaderStall:
             self._stalls.look_at(self.look, wanted=True)
 
     def end(self, now: Now) -> None:
-        """The reader goes on, or is gone."""
+        """Report that the reader goes on, or is gone."""
         if self._reason is not None and self._subject is not None:
             self._stalls.unblocked(self._subject, now)
             self._paused.end(self._reason, now.monotonic)
@@ -129,7 +131,7 @@ class ReaderStall:
         self._reason = None
 
     def look(self, now: Now) -> Iterator[int]:
-        """Another stage may have become the bottleneck meanwhile."""
+        """Report the stall again: meanwhile another stage may have become the bottleneck."""
         if self._reason is not None:
             self._report(self._reason, now)
         yield 1
@@ -148,9 +150,9 @@ class ReaderStall:
         return f"alarm {reason.value}"
 
     def _stage(self, now: float) -> str:
-        """The first stage that is slow, on the way from those channels that block the reader."""
+        """The first slow stage, behind the channels that block the reader."""
         channels = self._reader.blocked_by
-        queues = {queue: None for channel in channels for queue in channel.blocked_by or channel.peers}
+        queues = {queue: None for channel in channels for queue in channel.blocked_by or channel.peers[:BLOCKERS_SHOWN]}
         queues.pop(self._reader, None)
         bottleneck = diagnose(
             self._reader.reading(now),

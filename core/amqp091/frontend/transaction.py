@@ -1,10 +1,10 @@
-"""What a channel in transaction mode holds back until tx.commit, and does then: publishes first, then acknowledgements.
+"""A transaction: a channel in transaction mode holds back publishes and acknowledgements, and does them at tx.commit.
 
-What a commit does, and what a rollback throws away, may be much: both go on a step at a time, and the channel's next
-method waits. A rollback has its effect at once; what goes on is only that memory becomes free.
+A commit does the publishes first. Both a commit and the memory release of a rollback may be long; each continues in
+steps, while the channel's next method waits. A rollback has its effect at once; only freeing its memory takes steps.
 
-Bounds: ``transaction_bytes_max`` of messages and ``transaction_acks_max`` ranges of acknowledgements. What is thrown
-away is no more than that, since the channel waits for it.
+Bounds: ``transaction_bytes_max`` of messages and ``transaction_acks_max`` ranges of acknowledgements. The steps of a
+rollback are bounded by the same, since the channel waits for them.
 """
 
 from collections import deque
@@ -17,11 +17,11 @@ from core.clock import Now
 Step = Callable[[Now], object]
 
 DROPPED_AT_ONCE = 64
-"""Steps whose memory becomes free at once: a step is about ten objects, which takes 1 to 2 us."""
+"""Steps whose memory is freed at once. A step has about ten objects, which takes 1 to 2 us."""
 
 
 class Transaction:
-    """Of one channel."""
+    """The transaction of one channel."""
 
     __slots__ = (
         "_acknowledgements",
@@ -37,18 +37,18 @@ class Transaction:
     def __init__(self, settings: FrontEndSettings) -> None:
         self._settings = settings
         self.selected = False
-        """The channel is in transaction mode."""
+        """Whether the channel is in transaction mode."""
         self._publishes: deque[Step] = deque()
         self._bytes_held = 0
         self._acknowledgements: deque[Step] = deque()
         self._acks_held = 0
         self.due: deque[Step] = deque()
-        """What is left to do of a commit."""
+        """The steps of a commit that are left to do."""
         self.dropped: deque[deque[Step]] = deque()
-        """What will not be done, and is still there."""
+        """The steps of a rollback, whose memory is not freed yet."""
 
     def hold_publishes(self, size: int, step: Step) -> None:
-        """Hold back a run of publishes, of so many bytes. Raises ChannelFault where that is too much."""
+        """Hold back a run of publishes of ``size`` bytes. Raises ChannelFault above the limit."""
         limit = self._settings.transaction_bytes_max
         self._bytes_held += size
         if self._bytes_held > limit:
@@ -56,7 +56,7 @@ class Transaction:
         self._publishes.append(step)
 
     def hold_acknowledgements(self, ranges: int, step: Step) -> None:
-        """Hold back acknowledgements of so many ranges of delivery tags. Raises ChannelFault where that is too much."""
+        """Hold back acknowledgements of so many ranges of delivery tags. Raises ChannelFault above the limit."""
         limit = self._settings.transaction_acks_max
         self._acks_held += ranges
         if self._acks_held > limit:
@@ -64,7 +64,7 @@ class Transaction:
         self._acknowledgements.append(step)
 
     def commit(self) -> None:
-        """tx.commit: what is held is due from now on. Raises ChannelFault outside of transaction mode."""
+        """tx.commit: the held steps are due from now on. Raises ChannelFault outside of transaction mode."""
         self._check_selected()
         assert not self.due, "the channel waits until a commit is done"
         self.due, self._publishes = self._publishes, deque()
@@ -73,24 +73,24 @@ class Transaction:
         self._bytes_held = self._acks_held = 0
 
     def rollback(self) -> None:
-        """tx.rollback: what is held will not be done. Raises ChannelFault outside of transaction mode."""
+        """tx.rollback: the held steps will not be done. Raises ChannelFault outside of transaction mode."""
         self._check_selected()
         self.drop()
 
     def drop(self) -> None:
-        """What is held will not be done, and may be much."""
+        """Drop the held steps, of which there may be many."""
         self.dropped += (held for held in (self._publishes, self._acknowledgements) if held)
         self._publishes, self._acknowledgements = deque(), deque()
         self._bytes_held = self._acks_held = 0
 
     def abandon(self) -> None:
-        """A step of a commit has failed: those behind it will not be done."""
+        """Drop the steps behind a step of a commit that has failed."""
         if self.due:
             self.dropped.append(self.due)
             self.due = deque()
 
     def drop_some(self) -> None:
-        """Let go of some of what was thrown away."""
+        """Free some of the dropped steps."""
         steps = self.dropped[0]
         for _ in range(min(len(steps), DROPPED_AT_ONCE)):
             steps.popleft()

@@ -1,6 +1,7 @@
-"""What consumers added to messages, as bytes: the seam to the protocols, which alone know such values.
+"""Encoding of annotations that consumers have added to messages: an interface that each protocol implements.
 
-The command log must not lose a value's type (an AMQP 1.0 symbol is no string), so each protocol encodes its own.
+The command log must keep the type of a value (an AMQP 1.0 symbol is not a string), and only the protocol knows its
+types.
 """
 
 from collections.abc import Mapping
@@ -13,17 +14,17 @@ from core.message import Origin
 
 
 class AnnotationCodec(Protocol):
-    """Encodes annotations as the protocol of a message has decoded them."""
+    """Encodes annotations that the protocol of a message has decoded."""
 
     def encode(self, annotations: Mapping[object, object], origin: Origin) -> bytes:
-        """Bytes that outlive the broker."""
+        """Return the annotations as bytes, for the command log."""
 
     def decode(self, data: bytes, origin: Origin) -> Mapping[object, object]:
-        """The annotations, equal in value and type."""
+        """Return the annotations, equal in value and type."""
 
 
 class PlainAnnotations:
-    """For values that CBOR has, where no protocol with richer types is in use. Others do not outlive the broker."""
+    """A codec for values that CBOR supports, used without a protocol that has more types. Other values are dropped."""
 
     def encode(self, annotations: Mapping[object, object], origin: Origin) -> bytes:
         """See :class:`AnnotationCodec`, also below."""

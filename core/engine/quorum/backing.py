@@ -1,17 +1,17 @@
-"""The backing of a quorum queue: its messages are in the command log, and ready when they are committed there.
+"""The backing of a quorum queue: its messages are in the command log, and become ready when they are committed there.
 
-What was published waits, with its bodies, until the log has committed it; then it is ready. The oldest ready messages
-are *resident*: their bodies are in memory, up to a bound. Behind them stand the *paged* ones, of which there is nothing
-but the machine's tables. When the residents are used up the next batch is read back.
+A published message waits in memory until the log has committed it; then it is ready. The oldest ready messages are
+*resident*: their bodies are in memory, up to a bound. The messages behind them are *paged*: only the tables of the
+machine know them. When no resident message is left, the next batch is read back.
 
-The backing is not told that the log has come on: it looks whenever it is asked for something, and the broker touches
-the queue of a publish that was committed.
+The backing gets no notice of commits. Each call reads the committed position of the log, and the broker touches the
+queue when a published message was committed.
 
 Invariants: resident before paged before uncommitted, each ascending; every ready message of the machine is in exactly
-one of them, or was handed out. Settlements are gathered and appended when the lane's next batch is taken: losing one
-means a second delivery, which is flagged.
+one of them, or was handed out. Settlements are gathered and appended when the lane takes its next batch. A settlement
+that a crash loses leads to a second delivery, which is marked as such.
 
-A quorum queue tells two priorities apart, up to 4 and above; each has a backing of its own on the same log.
+A quorum queue has two priority levels, up to 4 and above. Each level has its own backing on the same log.
 """
 
 from array import array
@@ -38,19 +38,21 @@ from core.engine.quorum.commands import (
 )
 from core.engine.quorum.machine import QuorumMachine
 from core.engine.quorum.reading import read_bodies
-from core.engine.stretch import Stretch
+from core.engine.ready.remains import LetGo
+from core.engine.ready.stretch import Stretch
 from core.message import Portion, Route
 from core.store.command_log import CommandLog
 from core.store.record import JOIN_BELOW
 
 RESIDENT_MESSAGES_MAX = 2048
 RESIDENT_BYTES_MAX = 4 << 20
-"""Bounds of what a queue keeps in memory at its head: a few batches of a quick consumer."""
+"""The most resident messages and bytes of a queue: a few batches of a fast consumer."""
 BATCH_MESSAGES_MAX = 256
 BATCH_BYTES_MAX = 1 << 20
-"""Bounds of what is read back at once: a few hundred microseconds from the page cache."""
+"""The most messages and bytes read back at once: a few hundred microseconds from the page cache."""
 STRETCH_MESSAGES_MAX = 256
-"""Single messages are joined up to here, longer runs are cut: taking the front off a stretch copies the rest."""
+"""Single messages are joined into stretches up to this length, and longer runs are cut, because taking the front of a
+stretch copies the rest."""
 
 
 class _Uncommitted(NamedTuple):
@@ -60,7 +62,7 @@ class _Uncommitted(NamedTuple):
 
 
 class QuorumBacking:
-    """See :class:`core.engine.backing.Backing`."""
+    """See :class:`core.engine.ready.backing.Backing`."""
 
     __slots__ = (
         "_annotations", "_cleaner", "_fence", "_log", "_machine", "_paged", "_paged_bytes", "_paged_from", "_resident",
@@ -89,20 +91,20 @@ class QuorumBacking:
         self._resident_count = 0
         self._resident_bytes = 0
         self._paged_from = 0
-        """The first paged message has this sequence number, or the first that is left from there on."""
+        """The first paged message is the first one left with this sequence number or a higher one."""
         self._paged = machine.live - len(machine.discards)
         self._paged_bytes = machine.live_bytes - sum(sum(piece.sizes) for piece in machine.discarded())
         self._settled: list[Sequence[int]] = []
         self._route: Route | None = None
         self._route_facts = b""
-        """What the newest run came by, encoded: the next one comes the same way, as a rule."""
+        """The encoded route of the newest run, because the next run usually has the same route."""
         self.reads = 0
 
     # --- what is ready
 
     @property
     def depth(self) -> int:
-        """See :class:`Backing`, also for what follows."""
+        """See :class:`core.engine.ready.backing.Backing`, also for the methods below."""
         if self._uncommitted:
             self._look()
         return self._resident_count + self._paged
@@ -127,7 +129,7 @@ class QuorumBacking:
 
     @property
     def first_undelivered(self) -> int:
-        """Every message before it was handed out, or is gone."""
+        """The first sequence number that was not handed out yet: all messages before it were handed out or are gone."""
         if self._resident:
             return self._resident[0].sequences[0]
         if self._paged:
@@ -135,7 +137,7 @@ class QuorumBacking:
         return self._uncommitted[0].stretch.sequences[0] if self._uncommitted else self._machine.next_sequence
 
     def _look(self) -> None:
-        """Make ready what the log has committed."""
+        """Make the messages ready that the log has committed."""
         committed = self._log.committed
         while self._uncommitted and self._uncommitted[0].position <= committed:
             _, stretch, size = self._uncommitted.popleft()
@@ -237,7 +239,7 @@ class QuorumBacking:
         self._paged_from = pieces[-1].sequences[-1] + 1
 
     def _alike_from(self, pieces: Sequence[Piece], start: int) -> int:
-        """Up to which piece they adjoin and are alike, from this one on: single messages mostly are."""
+        """Return the end of the pieces that adjoin and are alike, from ``start`` on. Single messages mostly are."""
         before = pieces[start]
         machine = self._machine
         boundary = machine.delivered_below
@@ -258,7 +260,7 @@ class QuorumBacking:
         return stop
 
     def _next_pieces(self) -> Iterator[Piece]:
-        """What the next batch reads, at least one message, cut where messages are not alike."""
+        """Yield the messages of the next batch, at least one, cut where messages are not alike."""
         count = min(BATCH_MESSAGES_MAX, self._paged)
         room = BATCH_BYTES_MAX
         for piece in chain.from_iterable(map(self._alike, self._machine.ready(self._paged_from))):
@@ -270,7 +272,7 @@ class QuorumBacking:
                 return
 
     def _alike(self, piece: Piece) -> Iterator[Piece]:
-        """The piece, cut where the history of its messages changes."""
+        """Yield the piece, cut where the history of its messages changes."""
         machine = self._machine
         first = piece.sequences[0]
         if not machine.histories and not first < machine.delivered_below <= piece.sequences[-1]:
@@ -281,7 +283,7 @@ class QuorumBacking:
             yield piece.part(positions[0] - first, positions[-1] + 1 - first)
 
     def _stretch(self, piece: Piece, sequences: range, entries: list[bytes]) -> Stretch:
-        """Messages that are like the first of the piece, as they were read back."""
+        """Make the stretch of messages that were read back and are like the first one of the piece."""
         first = sequences[0]
         history = self._machine.histories.get(first) if self._machine.histories else None
         added = history.annotations if history is not None else b""
@@ -319,7 +321,7 @@ class QuorumBacking:
         self._cleaner.died(live - machine.live, live_bytes - machine.live_bytes)
 
     def give_back(self, stretch: Stretch) -> None:
-        """See :class:`Backing`. What consumers made of the messages is kept."""
+        """See :class:`core.engine.ready.backing.Backing`. Records delivery counts and annotations in the log."""
         if not stretch.delivery_count and not stretch.annotations:
             return
         added = stretch.annotations
@@ -333,13 +335,13 @@ class QuorumBacking:
         self._machine.returned(ranges, history)
 
     def discard(self, stretch: Stretch, reason: str) -> None:
-        """Messages that were fetched are being dead-lettered: after a start they are among the ``discards``."""
+        """Record that messages that were fetched are being dead-lettered. After a start ``discards`` returns them."""
         ranges = as_ranges(stretch.sequences)
         self._append(Discard(ranges, reason), prompt=False)
         self._machine.discard(ranges, reason)
 
     def discards(self) -> Iterator[tuple[Stretch, str]]:
-        """After a start: messages that were being dead-lettered, paged out, and why. They are handed out with this."""
+        """Hand out, after a start, the paged-out messages that were being dead-lettered, with the reasons."""
         reasons = self._machine.discards
         for piece in chain.from_iterable(map(self._alike, self._machine.discarded())):
             for reason, alike in groupby(piece.sequences, reasons.__getitem__):
@@ -358,17 +360,24 @@ class QuorumBacking:
 
     # --- the queue as a whole
 
-    def purge(self) -> int:
+    def purge(self, let_go: LetGo) -> int:
         purged = self.depth + sum(len(run.stretch) for run in self._uncommitted)
-        self._log.write_now()
         if not purged:
             return 0
-        # what is not committed goes too: it is in the log before this, and could not be told from what is ready
+        # uncommitted messages go too: they are in the log before this command, which covers them as well
         self._settle(list(self._without_discards(self.first_undelivered, self._machine.next_sequence)), prompt=True)
-        self._uncommitted.clear()
-        self._resident.clear()
-        self._resident_count = self._resident_bytes = self._paged = self._paged_bytes = 0
+        self._clear(let_go)
         return purged
+
+    def _clear(self, let_go: LetGo) -> None:
+        for objects in (self._uncommitted, self._resident):
+            let_go(objects)
+        self._uncommitted, self._resident = deque(), deque()
+        self._resident_count = self._resident_bytes = self._paged = self._paged_bytes = 0
+
+    def write_now(self) -> None:
+        """See :class:`core.engine.ready.backing.Backing`."""
+        self._log.write_now()
 
     def _without_discards(self, start: int, stop: int) -> Iterator[range]:
         for discarded in sorted(sequence for sequence in self._machine.discards if start <= sequence < stop):
@@ -378,15 +387,13 @@ class QuorumBacking:
         if start < stop:
             yield range(start, stop)
 
-    def delete(self) -> None:
+    def delete(self, let_go: LetGo) -> None:
         self._append(Delete(), prompt=True)
         machine = self._machine
         self._cleaner.died(machine.live, machine.live_bytes)
-        machine.clear()
+        let_go(machine.clear())
         self._settled.clear()
-        self._uncommitted.clear()
-        self._resident.clear()
-        self._resident_count = self._resident_bytes = self._paged = self._paged_bytes = 0
+        self._clear(let_go)
 
     def counts(self) -> Mapping[str, int]:
         depth = self.depth
@@ -406,7 +413,7 @@ class QuorumBacking:
 
 
 def _fitting(sizes: "array[int]", count: int, room: int) -> int:
-    """How many of the sizes fit into both."""
+    """Return how many of the sizes, from the first, fit into ``count`` messages and ``room`` bytes."""
     if len(sizes) <= count and sum(sizes) <= room:
         return len(sizes)
     for number, size in enumerate(sizes[:count]):
@@ -417,7 +424,7 @@ def _fitting(sizes: "array[int]", count: int, room: int) -> int:
 
 
 def _coalesced(settled: Sequence[Sequence[int]]) -> list[range]:
-    """All of these positions, in few ranges."""
+    """Return all these positions in as few ranges as possible."""
     ranges: list[range] = []
     for positions in settled:
         if isinstance(positions, range) and positions.step == 1:

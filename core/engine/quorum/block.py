@@ -1,12 +1,12 @@
-"""A block: what is known in memory of up to about a thousand messages of one quorum queue, without their bodies.
+"""A block: the tables in memory for up to about a thousand messages of one quorum queue, without their bodies.
 
-The messages of a block are alike in attributes and route and lie in one file of the command log. Tables hold the rest:
-for each *span* (consecutive messages of one record with one expiry) its first sequence number, its first message, where
-its bodies begin and when it expires; for each message its size and its state. A backlog of single messages costs about
-34 bytes each, whatever their size.
+The messages of a block have the same attributes and route, and are in one file of the command log. Tables hold the
+rest. For each *span* (consecutive messages of one record with the same expiry) they hold the first sequence number, the
+index of the first message, the offset of its bodies and the expiry; for each message its size and its state. A backlog
+of single messages costs about 34 bytes each, whatever their size.
 
-Messages are never taken out of a block one by one; they change their state, and a block in which none lives is
-dropped as a whole.
+Single messages are never removed from a block; only their state changes. A block without live messages is dropped as a
+whole.
 """
 
 from array import array
@@ -26,36 +26,36 @@ from core.engine.quorum.commands import (
 from core.message import Attributes, Route
 
 BLOCK_MESSAGES_MAX = 1024
-"""A block that is full is left alone: bounds what cutting one copies."""
+"""A full block gets no more messages. This bounds the bytes copied when a block is cut."""
 BLOCK_BYTES_MAX = 1 << 20
-"""Likewise in bytes of records: a block is carried to another file in one step."""
+"""The same limit in bytes of records, because a block is carried to another file in one step."""
 
 READY, DISCARDED, GONE = 0, 1, 2
 _READY_BYTE, _DISCARDED_BYTE = b"\0", b"\1"
 
 
 class Held(NamedTuple):
-    """Bodies that are not written yet."""
+    """Bodies in memory that are not written to the file yet."""
 
     offset: int
-    """Where in the file they will begin."""
+    """The offset in the file at which they will begin."""
     bodies: bytes
 
 
 class Piece(NamedTuple):
-    """Messages of one span that follow each other and are in the same state."""
+    """Consecutive messages of one span in the same state."""
 
     sequences: range
     sizes: "array[int]"
     file: int
     offset: int
-    """Where the first body begins; the others follow it."""
+    """Offset of the first body in the file; the others follow it."""
     expiry: float
     """Wall-clock seconds; infinity for never."""
     attributes: Attributes
     route: Route | None
     held: Held | None
-    """While the file does not have the bodies yet."""
+    """The bodies, while the file does not have them yet; else None."""
 
     @property
     def expires_at(self) -> float | None:
@@ -63,7 +63,7 @@ class Piece(NamedTuple):
         return None if self.expiry == inf else self.expiry
 
     def part(self, start: int, stop: int) -> "Piece":
-        """The messages from ``start`` up to before ``stop``."""
+        """Return the messages from ``start`` (inclusive) to ``stop`` (exclusive)."""
         return self._replace(
             sequences=self.sequences[start:stop],
             sizes=self.sizes[start:stop],
@@ -91,35 +91,35 @@ class Block:
         self.states = bytearray()
         self.live = 0
         self.record_bytes = 0
-        """What the records took in the file, about."""
+        """The approximate size of the records in the file."""
         self.held: Held | None = None
-        """The bodies, until they can be read from the file."""
+        """The bodies, until they can be read from the file; then None."""
 
     def __len__(self) -> int:
         return len(self.sizes)
 
     @property
     def first(self) -> int:
-        """Of all messages, living or not."""
+        """The first sequence number of all messages, live or not."""
         return self.firsts[0]
 
     @property
     def last(self) -> int:
-        """Likewise."""
+        """The last sequence number of all messages, live or not."""
         return self.firsts[-1] + len(self.sizes) - self.starts[-1] - 1
 
     @property
     def full(self) -> bool:
-        """No room for more."""
+        """Whether the block has no room for more messages."""
         return len(self.sizes) >= BLOCK_MESSAGES_MAX or self.record_bytes >= BLOCK_BYTES_MAX
 
     @property
     def live_record_bytes(self) -> int:
-        """The share of the living in what the records took."""
+        """The approximate bytes of live messages' records."""
         return self.record_bytes * self.live // len(self.sizes)
 
     def add(self, first: int, sizes: "array[int]", expiry: float, offset: int) -> None:
-        """Append a span. What it took in the file the caller adds."""
+        """Append a span. The caller adds the size of its record to ``record_bytes``."""
         count = len(sizes)
         self.firsts.append(first)
         self.starts.append(len(self.sizes))
@@ -132,7 +132,7 @@ class Block:
     # --- finding messages
 
     def slices(self, positions: range) -> Iterator[slice]:
-        """Where in the tables those of the positions are that the block has."""
+        """Yield slices of the tables with the messages at these positions, as far as the block has them."""
         first, last = self.firsts[0], self.last
         if last - first + 1 == len(self.sizes):  # no gaps: one step suffices
             found = _overlap(positions, first, last)
@@ -151,7 +151,7 @@ class Block:
                 yield slice(start + found.start, start + found.stop, found.step)
 
     def index_from(self, sequence: int) -> int:
-        """The first message that is not before ``sequence``; the count of messages when there is none."""
+        """Return the index of the first message at or after ``sequence``; the count of messages if there is none."""
         number = bisect_right(self.firsts, sequence) - 1
         if number < 0:
             return 0
@@ -160,12 +160,12 @@ class Block:
         return min(start + sequence - self.firsts[number], stop)
 
     def sequence_at(self, index: int) -> int:
-        """The sequence number of a message."""
+        """Return the sequence number of the message at this index."""
         number = bisect_right(self.starts, index) - 1
         return self.firsts[number] + index - self.starts[number]
 
     def pieces(self, state: int, start: int = 0) -> Iterator[Piece]:
-        """The messages in this state, from ``start`` in the tables on."""
+        """Yield the messages in this state, from index ``start`` on."""
         states = self.states
         wanted = _READY_BYTE if state == READY else _DISCARDED_BYTE
         index = states.find(wanted, start)
@@ -179,7 +179,7 @@ class Block:
             index = states.find(wanted, end)
 
     def piece_at(self, index: int) -> Piece:
-        """One message."""
+        """Return the message at this index as a piece."""
         return self._piece(bisect_right(self.starts, index) - 1, index, index + 1)
 
     def _piece(self, number: int, start: int, stop: int) -> Piece:
@@ -199,7 +199,8 @@ class Block:
     # --- changing them
 
     def mark(self, where: slice, state: int) -> tuple[int, int]:
-        """Give messages a state. Returns how many of them died by that, and their bytes; the dead stay dead."""
+        """Set the state of messages. Messages that are GONE stay so. Returns how many became GONE, and the bytes of
+        their bodies."""
         states = self.states
         before = states[where]
         sizes = self.sizes[where]
@@ -217,7 +218,8 @@ class Block:
         return 0, 0
 
     def part(self, start: int, stop: int) -> "Block | None":
-        """The messages from ``start`` up to before ``stop`` in the tables; None when none of them lives."""
+        """Return a block of the messages from index ``start`` (inclusive) to ``stop`` (exclusive); None if none of them
+        is live."""
         if start >= stop:
             return None
         part = Block(self.file, self.attributes, self.route)
@@ -239,7 +241,7 @@ class Block:
 
 
 def packed(block: Block) -> list[object]:
-    """All of a block, in values that CBOR has. Bodies that are held are not in it: they are written by then."""
+    """Return a block as values for CBOR. Its bodies must have been written to the file."""
     assert block.held is None
     return [
         block.file,
@@ -256,7 +258,7 @@ def packed(block: Block) -> list[object]:
 
 
 def unpacked(values: "tuple[int, int, list[int], list[str] | None, bytes, bytes, bytes, bytes, bytes, bytes]") -> Block:
-    """The block of these values."""
+    """Return the block of these values."""
     file, record_bytes, attributes, route, firsts, starts, offsets, expiries, sizes, states = values
     block = Block(file, unpacked_attributes(attributes), unpacked_route(route))
     block.firsts = loaded(array("Q", firsts))
@@ -271,7 +273,8 @@ def unpacked(values: "tuple[int, int, list[int], list[str] | None, bytes, bytes,
 
 
 def _overlap(positions: range, first: int, last: int) -> slice | None:
-    """The positions between the two, as indexes from ``first``."""
+    """Return the positions between ``first`` and ``last`` as a slice of indexes counted from ``first``; None if there
+    are none."""
     step = positions.step
     low = positions.start
     if low < first:

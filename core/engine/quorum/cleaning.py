@@ -1,14 +1,15 @@
-"""Keeping the command log short: what still lives in its oldest file is carried to the end, then the file goes.
+"""Cleaning of the command log: live messages of its oldest file are copied to the end, then the file is removed.
 
-A file is carried when more than half of the whole log is garbage, or when nearly nothing lives in that file. Whatever
-lives there is written again as ``CARRIED`` commands, a block or about 1 MiB for each batch that the lane takes, so that
-publishers hardly notice. Then the queues whose counters stand in the file say them once more, and the lane removes it
-when all of that is synced. A crash at any point leaves a log that replays to the same state: before the removal the
-carried messages are there twice, which changes nothing.
+A file is *carried* when more than half of the whole log is garbage, or when nearly nothing in that file is live. Its
+live messages are written again as ``CARRIED`` commands: a block or about 1 MiB with each batch that the lane takes, so
+that publishers are hardly delayed. Then queues whose counters were last written in that file write them again, and the
+lane removes the file when all of this is synced. A crash at any point leaves a log that replays to the same state:
+until the removal the carried messages are in the log twice, which makes no difference.
 
-Carrying a whole log costs as much writing as what lives in it, and frees at least as much, since garbage was more.
+Carrying a whole log writes as many bytes as are live in it, and frees at least as many, because more than half was
+garbage.
 
-When to look is a matter of bytes that have died or were written besides messages, not of time.
+The cleaner checks the log after a certain number of bytes have become garbage, not at certain times.
 """
 
 from array import array
@@ -23,20 +24,20 @@ from core.store.command_log import CommandLog
 from core.store.record import HEADER_BYTES, record_bytes
 
 STEP_BYTES = 1 << 20
-"""What is carried with one batch: about the same as a batch under load."""
+"""Bytes carried with one batch: about as much as a batch under load."""
 FILES_MIN = 3
-"""A log of fewer files is left alone: at most two files of garbage."""
+"""A log of fewer files is not cleaned for its share of garbage: it has at most two files of garbage."""
 LITTLE_LIVE = 1 / 16
-"""The oldest file goes when less of it than this lives: 4 MiB of 64."""
+"""The oldest file is carried if its live share is below this: 4 MiB of 64."""
 RECORD_OVERHEAD = HEADER_BYTES + 64
-"""Bytes that a single message costs in the log besides its body; only for guessing how much has died."""
+"""Bytes of a single message in the log besides its body; only used to estimate garbage."""
 
 COUNTERS_BYTES = record_bytes(20)
-"""What the counters of one queue take in the log: they live, too."""
+"""Bytes of one queue's counters in the log; they count as live too."""
 
 
 class Cleaner:
-    """Watches the garbage of one log. A late writer of the log's lane."""
+    """Removes the garbage of one log. It is a ``LateWriter`` of the log's lane."""
 
     def __init__(
         self,
@@ -47,9 +48,9 @@ class Cleaner:
         garbage_fraction: float,
         look_bytes: int,
     ) -> None:
-        """``look_bytes``: how much may die before the next look."""
+        """``look_bytes``: how many bytes become garbage between two checks."""
         self.carried = 0
-        """Messages that were written again."""
+        """How many messages were carried."""
         self.files_removed = 0
         self._log = log
         self._machines = machines
@@ -58,23 +59,23 @@ class Cleaner:
         self._look_bytes = look_bytes
         self._turnover = 0
         self._waiting: list[tuple[QuorumMachine, Block]] = []
-        """Blocks of the file that is being carried; the next one last."""
+        """Blocks of the file that is being carried. The next one is the last of the list."""
         self._carrying: int | None = None
         self._held: list[Block] = []
-        """Carried with the last batch."""
+        """Blocks carried with the last batch."""
 
     def died(self, messages: int, body_bytes: int) -> None:
-        """Messages are gone."""
+        """Count settled messages as garbage."""
         self.appended(messages * RECORD_OVERHEAD + body_bytes)
 
     def appended(self, size: int) -> None:
-        """Bytes in the log are garbage, or will be before long."""
+        """Count bytes in the log that are garbage, or will be soon."""
         self._turnover += size
         if self._turnover >= self._look_bytes:
             self.look()
 
     def look(self) -> None:
-        """Have a look with the next batch."""
+        """Check the log with the next batch."""
         self._turnover = 0
         self._log.later(self)
 
@@ -90,7 +91,7 @@ class Cleaner:
             self._log.later(self)
 
     def release(self) -> None:
-        """The batch before this one is written, so that what it carried can be read from the file."""
+        """The last batch is written: drop the copies of bodies that it carried, because the file has them now."""
         for block in self._held:
             block.held = None
         self._held.clear()
@@ -98,7 +99,7 @@ class Cleaner:
     # --- inside
 
     def _choose(self) -> None:
-        """Remove files in which no message lives; find one to carry."""
+        """Remove files without live messages, and choose a file to carry."""
         live = self._live_bytes()
         current = max(self._log.files())
         oldest = min(live, default=current)
@@ -120,7 +121,7 @@ class Cleaner:
             ]
 
     def _live_bytes(self) -> Counter[int]:
-        """Of messages, in each file that has any."""
+        """The bytes of live messages in each file that has any."""
         live: Counter[int] = Counter()
         for machine in self._machines():
             for block in machine.blocks:
@@ -128,7 +129,7 @@ class Cleaner:
         return live
 
     def _remove_before(self, file: int) -> None:
-        """Forget files of which nothing is needed but counters."""
+        """Remove the files before this one, which have nothing live but counters; write those counters again first."""
         for machine in self._machines():
             if machine.counted_in < file:
                 payload = encode(machine.key, Counters(machine.next_sequence))
@@ -144,7 +145,7 @@ class Cleaner:
                 room -= self._carry(machine, block)
 
     def _carry(self, machine: QuorumMachine, block: Block) -> int:
-        """Returns how many bytes that took."""
+        """Carry a block. Returns how many bytes were written."""
         messages, head, bodies = carried(machine, block, self._log)
         payload_bytes = len(head) + sum(messages.sizes)
         _, file, offset = self._log.append((head, *bodies), payload_bytes, self._fence, prompt=False)
@@ -156,7 +157,8 @@ class Cleaner:
 
 
 def carried(machine: QuorumMachine, block: Block, log: CommandLog) -> tuple[Messages, bytes, list[bytes]]:
-    """What lives of a block as a command that repeats it: decoded, its payload up to the bodies, and the bodies."""
+    """Return a command that repeats the live messages of a block: decoded, its payload up to the bodies, and the
+    bodies."""
     pieces = sorted([*block.pieces(READY), *block.pieces(DISCARDED)], key=_first)
     bodies = [body for part in read_bodies(log, pieces) for body in part]
     messages = _carried(machine, block, pieces)
@@ -166,7 +168,7 @@ def carried(machine: QuorumMachine, block: Block, log: CommandLog) -> tuple[Mess
 
 
 def _carried(machine: QuorumMachine, block: Block, pieces: Sequence[Piece]) -> Messages:
-    """What lives of a block; its expiries and spans are joined where they adjoin."""
+    """Return the live messages of a block; adjoining spans with the same expiry are joined."""
     firsts, counts, expiries, sizes = array("Q"), array("I"), array("d"), array("I")
     for piece in pieces:
         first = piece.sequences[0]

@@ -1,20 +1,20 @@
-"""The commands of quorum queues, and how they are laid out in the command log.
+"""The commands of quorum queues, and their encoding in the command log.
 
-A queue's life is the sequence of its commands; each says what became of messages, by sequence number, so applying one
-again changes nothing. No command asks for the time: what has expired was found so by the writer of the command, which
-then says that the messages are settled or discarded.
+The state of a queue results from the sequence of its commands. Each command names messages by sequence number, so
+applying it again changes nothing. No command depends on the time: the broker decides which messages have expired, and
+writes that they are settled or discarded.
 
 All payloads begin with a type (u8), the priority level (u8) and the queue's number (u64); little-endian.
 
 ``ENQUEUE`` and ``CARRIED``: origin, flags (1 durable, 2 redelivered), priority (u8 each), time-to-live in ms (i64, -1:
 none), the counts of spans and messages and the bytes of the facts (u32 each); then of the spans the first sequence
 numbers (u64 each), the counts (u32 each) and the expiries (f64 each, wall-clock seconds, infinity: never); the bodies'
-sizes (u32 each); the facts (CBOR); the bodies. A span is consecutive messages with one expiry. ``ENQUEUE`` has one, new
-messages; ``CARRIED`` repeats messages that live, from a file that is to go, with what happened to them since.
+sizes (u32 each); the facts (CBOR); the bodies. A span is consecutive messages with one expiry. ``ENQUEUE`` has one span
+of new messages. ``CARRIED`` repeats live messages from a file that is to be removed, with their histories and discards.
 
 Every other type is followed by CBOR.
 
-Annotations are bytes here: only the protocol they came by can read them.
+Annotations are opaque bytes here: only the protocol of the message can decode them.
 """
 
 import sys
@@ -34,17 +34,17 @@ from core.message import Attributes, Origin, Route
 _LEAD = Struct("<BBQ")
 _HEAD = Struct("<BBQBBBqIII")
 _ONE_SPAN = Struct("<BBQBBBqIIIQId")
-"""The head, and one span's first sequence number, count and expiry: the way of nearly every message."""
+"""The head, and one span's first sequence number, count and expiry, as in nearly every command."""
 _BIG_ENDIAN = sys.byteorder == "big"
 TableT = TypeVar("TableT", int, float)
 _ORIGINS = (Origin.AMQP10, Origin.AMQP091)
-"""By their numbers on disk."""
+"""The index is the number on disk."""
 _DURABLE, _REDELIVERED = 1, 2
 
 
 @unique
 class CommandType(IntEnum):
-    """The numbers are on disk: none is changed or used again."""
+    """Types of commands. The numbers are on disk: none may be changed or used again."""
 
     ENQUEUE = 1
     CARRIED = 2
@@ -56,24 +56,24 @@ class CommandType(IntEnum):
 
 
 class QueueKey(NamedTuple):
-    """One priority level of a quorum queue. The queue's number is never given twice."""
+    """One priority level of a quorum queue. A queue's number is never used twice."""
 
     queue: int
     level: int = 0
 
 
 class History(NamedTuple):
-    """What has happened to a message that came back from a consumer."""
+    """The history of a message that a consumer returned."""
 
     delivery_count: int
     """Failed deliveries."""
     annotations: bytes = b""
-    """What consumers added, encoded; empty for nothing."""
+    """Encoded annotations that consumers have added; empty for none."""
 
 
 @dataclass(slots=True)
 class Messages:
-    """New messages, or such as were carried to another place in the log. They are alike but for what the spans say."""
+    """New messages, or messages carried to another place in the log. They have the same attributes and route."""
 
     attributes: Attributes
     route: Route | None
@@ -84,24 +84,24 @@ class Messages:
     sizes: "array[int]"
     """Bytes of each body, over all spans."""
     bodies_at: int = 0
-    """Where in the payload the bodies begin."""
+    """The offset of the bodies in the payload."""
     carried: bool = False
     histories: dict[int, History] = field(default_factory=dict)
-    """By sequence number, of those that have one; only for carried messages."""
+    """Histories by sequence number; only for carried messages."""
     discards: dict[int, str] = field(default_factory=dict)
-    """Why those were discarded that were; only for carried messages."""
+    """Reasons of discarded messages by sequence number; only for carried messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Messages are gone for good: accepted, dropped, purged, expired, or dead-lettered and confirmed there."""
+    """Messages are settled: accepted, dropped, purged, expired, or dead-lettered and confirmed by the target."""
 
     ranges: Sequence[range]
 
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Messages came back with this history, which replaces the one they had."""
+    """Messages were returned with this history, which replaces their earlier one."""
 
     ranges: Sequence[range]
     history: History
@@ -109,7 +109,7 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """Messages are being dead-lettered. They are kept, but never ready again, until they are settled."""
+    """Messages are being dead-lettered. They are kept until they are settled, but never become ready again."""
 
     ranges: Sequence[range]
     reason: str
@@ -117,15 +117,15 @@ class Discard:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """The queue is gone with everything in it."""
+    """The queue was deleted with all its messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What outlives the messages: written again before the file that says it last is removed."""
+    """Counters that outlive the messages. They are written again before the file with their latest value is removed."""
 
     next_sequence: int
-    """No sequence number below was not used before."""
+    """All sequence numbers below this may have been used."""
 
 
 Command: TypeAlias = Messages | Settle | Returned | Discard | Delete | Counters
@@ -134,7 +134,7 @@ Command: TypeAlias = Messages | Settle | Returned | Discard | Delete | Counters
 def enqueue_head(
     key: QueueKey, first: int, sizes: "array[int]", attributes: Attributes, expires_at: float | None, facts: bytes
 ) -> bytes:
-    """The payload of an ``ENQUEUE`` up to the bodies."""
+    """Encode the payload of an ``ENQUEUE`` up to the bodies."""
     ttl = attributes.ttl_ms
     count = len(sizes)
     head = _ONE_SPAN.pack(
@@ -147,7 +147,7 @@ def enqueue_head(
 
 
 def carried_head(key: QueueKey, messages: Messages) -> bytes:
-    """The payload of a ``CARRIED`` up to the bodies."""
+    """Encode the payload of a ``CARRIED`` up to the bodies."""
     facts = encode_facts(messages.route, messages.histories, messages.discards)
     head = _HEAD.pack(
         CommandType.CARRIED, key.level, key.queue, *packed_attributes(messages.attributes),
@@ -160,7 +160,7 @@ def carried_head(key: QueueKey, messages: Messages) -> bytes:
 def encode_facts(
     route: Route | None, histories: dict[int, History] | None = None, discards: dict[int, str] | None = None
 ) -> bytes:
-    """What only some messages have; nothing at all for plain ones."""
+    """Encode what only some messages have: route, histories and discards. Empty without any of them."""
     if route is None and not histories and not discards:
         return b""
     known = [[sequence, *history] for sequence, history in (histories or {}).items()]
@@ -168,7 +168,7 @@ def encode_facts(
 
 
 def encode(key: QueueKey, command: Settle | Returned | Discard | Delete | Counters) -> bytes:
-    """The payload of a command without bodies."""
+    """Encode the payload of a command without bodies."""
     match command:
         case Settle(ranges):
             kind, said = CommandType.SETTLE, cbor2.dumps(_bounds(ranges))
@@ -184,13 +184,13 @@ def encode(key: QueueKey, command: Settle | Returned | Discard | Delete | Counte
 
 
 def rekeyed(payload: bytes, queue: int) -> bytes:
-    """The payload as a command of another queue."""
+    """Return the payload as a command of another queue."""
     kind, level, _ = _LEAD.unpack_from(payload)
     return _LEAD.pack(kind, level, queue) + payload[_LEAD.size :]
 
 
 def decode(payload: bytes) -> tuple[QueueKey, Command]:
-    """What a payload says. It has passed its checksum, so one that makes no sense is a bug of its writer."""
+    """Decode a payload. Its checksum was verified, so a payload that cannot be decoded is a bug of the writer."""
     kind, level, queue = _LEAD.unpack_from(payload)
     return QueueKey(queue, level), _decoded(CommandType(kind), payload)
 
@@ -239,7 +239,7 @@ def _decode_facts(facts: bytes) -> tuple[Route | None, dict[int, History], dict[
 
 
 def as_ranges(positions: Sequence[int]) -> list[range]:
-    """Ascending positions as ranges of step 1 or more, few where they are regular."""
+    """Return ascending positions as ranges of step 1 or more: few ranges if the positions are regular."""
     if isinstance(positions, range):
         return [positions]
     ranges: list[range] = []
@@ -258,7 +258,7 @@ def as_ranges(positions: Sequence[int]) -> list[range]:
 
 
 def _bounds(ranges: Sequence[range]) -> list[int]:
-    """First, last and step of each, in one flat list."""
+    """Return first, last and step of each range, in one flat list."""
     return [bound for each in ranges for bound in (each[0], each[-1], each.step)]
 
 
@@ -268,13 +268,13 @@ def _ranges(bounds: list[int]) -> list[range]:
 
 
 def packed_attributes(attributes: Attributes) -> list[int]:
-    """Origin, flags, priority and time-to-live as numbers."""
+    """Return origin, flags, priority and time-to-live as numbers."""
     ttl = attributes.ttl_ms
     return [_ORIGINS.index(attributes.origin), _flags(attributes), attributes.priority, -1 if ttl is None else ttl]
 
 
 def unpacked_attributes(values: Sequence[int]) -> Attributes:
-    """The attributes of these numbers."""
+    """Return the attributes of these numbers."""
     origin, flags, priority, ttl = values
     durable, redelivered = bool(flags & _DURABLE), bool(flags & _REDELIVERED)
     return Attributes(_ORIGINS[origin], durable, priority, None if ttl < 0 else ttl, redelivered)
@@ -285,17 +285,17 @@ def _flags(attributes: Attributes) -> int:
 
 
 def packed_route(route: Route | None) -> list[str] | None:
-    """Exchange and routing keys, in one list."""
+    """Return exchange and routing keys in one list."""
     return None if route is None else [route.exchange, *route.routing_keys]
 
 
 def unpacked_route(names: Sequence[str] | None) -> Route | None:
-    """The route of these names."""
+    """Return the route of these names."""
     return None if names is None else Route(names[0], tuple(names[1:]))
 
 
 def stored(table: "array[TableT]") -> bytes:
-    """A table's bytes, little-endian."""
+    """Return a table's bytes, little-endian."""
     if _BIG_ENDIAN:
         table = table[:]
         table.byteswap()
@@ -303,7 +303,7 @@ def stored(table: "array[TableT]") -> bytes:
 
 
 def loaded(table: "array[TableT]") -> "array[TableT]":
-    """The table made of such bytes, in this machine's order."""
+    """Return a table that was made of such bytes, in this machine's byte order."""
     if _BIG_ENDIAN:
         table.byteswap()
     return table

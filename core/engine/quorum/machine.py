@@ -1,15 +1,15 @@
-"""One quorum queue as a state machine over its commands: the same commands, the same state, on every machine.
+"""One quorum queue as a state machine over its commands: the same commands lead to the same state on every computer.
 
-The state is the sequence number that comes next and, of each message that lives, where its body is in the log, what it
-was published with, and what happened to it since. Who holds which message is not in the log: deliveries are the
-broker's, and after it is gone every message that lives is ready again, or being dead-lettered still.
+The state is the next sequence number and, for each live message, the place of its body in the log, its attributes, and
+its history. The log does not record which consumer holds which message. After a restart every live message is ready
+again, or still being dead-lettered.
 
-Invariants: a sequence number is given to one message, ever. Messages below ``next_sequence`` that are in no block are
-gone. The spans from the first to the last message of two blocks do not overlap, and blocks are in ascending order.
-Applying a command again changes nothing: new messages below ``next_sequence`` are known, and what is said of messages
-that do not live is idle talk. One exception: carried messages are not repeated behind their settlement.
+Invariants: a sequence number is given to one message only. Messages below ``next_sequence`` that are in no block are
+gone. The ranges of sequence numbers of two blocks do not overlap, and blocks are in ascending order. Applying a command
+again changes nothing: new messages below ``next_sequence`` are known already, and commands about messages that are not
+live are ignored. One exception: the log must not repeat a ``CARRIED`` command after the messages in it were settled.
 
-The machine knows no log and no disk; where a command lies is told with it.
+The machine does not know the log or the disk; the caller passes the place of each command.
 """
 
 from array import array
@@ -31,6 +31,7 @@ from core.engine.quorum.commands import (
     Returned,
     Settle,
 )
+from core.engine.ready.remains import Objects
 from core.message import Attributes, Route
 from core.store.record import record_bytes
 
@@ -49,16 +50,16 @@ class QuorumMachine:
         self.key = key
         self.next_sequence = 0
         self.delivered_below = 0
-        """Messages below it may have been delivered before the last start. Not in the log: the start says so."""
+        """Messages below it may have been delivered before the last start. It is not in the log; the start sets it."""
         self.counted_in = 0
-        """The last file of the log that tells ``next_sequence``."""
+        """The last file of the log with a command from which ``next_sequence`` follows."""
         self.live = 0
         self.live_bytes = 0
-        """Of bodies."""
+        """Bytes of the bodies of live messages."""
         self.histories: dict[int, History] = {}
-        """Of the messages that came back as failed or annotated."""
+        """Histories of messages that were returned as failed or with annotations, by sequence number."""
         self.discards: dict[int, str] = {}
-        """Why those were discarded that are being dead-lettered."""
+        """Reasons of the messages that are being dead-lettered, by sequence number."""
         self._blocks: list[Block] = []
         self._firsts: list[int] = []
         """The first sequence number of each block."""
@@ -66,7 +67,7 @@ class QuorumMachine:
     # --- commands
 
     def apply(self, command: Command, file: int, offset: int) -> None:
-        """The next command of this queue; its payload lies at ``offset`` of a file of the log."""
+        """Apply the next command of this queue, whose payload is at ``offset`` in this file of the log."""
         match command:
             case Messages():
                 self._apply_messages(command, file, offset + command.bodies_at)
@@ -96,7 +97,8 @@ class QuorumMachine:
         self, first: int, sizes: "array[int]", attributes: Attributes, route: Route | None, *,
         expiry: float, file: int, offset: int, head_bytes: int, body_bytes: int,
     ) -> None:  # fmt: skip
-        """New messages, their bodies at ``offset`` of the file. ``expiry``: wall-clock seconds, infinity for never."""
+        """Add new messages, whose bodies are at ``offset`` in the file. ``expiry``: wall-clock seconds, infinity for
+        never."""
         if first < self.next_sequence:
             return  # known
         block = self._blocks[-1] if self._blocks else None
@@ -118,7 +120,8 @@ class QuorumMachine:
         self.live_bytes += body_bytes
 
     def carry(self, messages: Messages, file: int, offset: int) -> Block:
-        """Messages lie at another place from now on, and nothing else lives between the first and the last of them."""
+        """Apply that messages were carried to another place. No other message between the first and the last of them is
+        live."""
         block = Block(file, messages.attributes, messages.route)
         start = at = 0
         for first, count, expiry in zip(messages.firsts, messages.counts, messages.expiries, strict=True):
@@ -140,7 +143,7 @@ class QuorumMachine:
         return block
 
     def settle(self, ranges: Iterable[range]) -> None:
-        """Messages are gone for good."""
+        """Remove messages for good."""
         for positions in ranges:
             self._mark(positions, GONE)
             if self.histories:
@@ -149,43 +152,44 @@ class QuorumMachine:
                 _forget(self.discards, positions)
 
     def returned(self, ranges: Iterable[range], history: History) -> None:
-        """Messages came back: this is their history now."""
+        """Set the history of returned messages."""
         for positions in ranges:
             for piece in self._pieces_in(positions):
                 self.histories.update(dict.fromkeys(piece, history))
 
     def discard(self, ranges: Iterable[range], reason: str) -> None:
-        """Messages are being dead-lettered."""
+        """Mark messages as being dead-lettered."""
         for positions in ranges:
             for piece in self._pieces_in(positions):
                 self.discards.update(dict.fromkeys(piece, reason))
             self._mark(positions, DISCARDED)
 
-    def clear(self) -> None:
-        """No message lives any more."""
-        self._blocks.clear()
+    def clear(self) -> Objects:
+        """Remove all messages. Returns the objects that are to be freed."""
+        blocks, self._blocks = self._blocks, []
         self._firsts.clear()
         self.histories.clear()
         self.discards.clear()
         self.live = self.live_bytes = 0
+        return blocks
 
     # --- messages
 
     @property
     def blocks(self) -> Sequence[Block]:
-        """In ascending order."""
+        """All blocks, in ascending order."""
         return self._blocks
 
     def ready(self, start: int) -> Iterator[Piece]:
-        """What lives and is not being dead-lettered, from this sequence number on, ascending."""
+        """Iterate over live messages that are not being dead-lettered, from this sequence number on, ascending."""
         return self._pieces(READY, start)
 
     def discarded(self) -> Iterator[Piece]:
-        """What is being dead-lettered, ascending."""
+        """Iterate over messages that are being dead-lettered, ascending."""
         return self._pieces(DISCARDED, 0)
 
     def pieces_of(self, sequences: Sequence[int]) -> list[Piece]:
-        """Where single messages are, one piece for each that lives, ascending."""
+        """Return one piece for each of these messages that is live, ascending."""
         found = []
         for sequence in sequences:
             number = bisect_right(self._firsts, sequence) - 1
@@ -201,11 +205,11 @@ class QuorumMachine:
             yield from block.pieces(state, block.index_from(start))
 
     def _overlapping(self, first: int, last: int) -> range:
-        """Numbers of the blocks that may have messages between the two."""
+        """Return the indexes of the blocks that may have messages between the two."""
         return range(max(0, bisect_right(self._firsts, first) - 1), bisect_right(self._firsts, last))
 
     def _pieces_in(self, positions: range) -> Iterator[Iterator[int]]:
-        """Those of the positions that live, block by block."""
+        """Yield the positions of live messages, block by block."""
         for number in self._overlapping(positions[0], positions[-1]):
             block = self._blocks[number]
             for where in block.slices(positions):
@@ -225,13 +229,14 @@ class QuorumMachine:
         self._drop(dead)
 
     def _drop(self, numbers: Sequence[int]) -> None:
-        """Remove blocks in which nothing lives; the numbers adjoin nearly always."""
+        """Remove blocks without live messages. Their indexes nearly always adjoin."""
         for number in reversed(numbers):
             del self._blocks[number]
             del self._firsts[number]
 
     def _clear_between(self, first: int, last: int) -> None:
-        """Nothing lives from the first to the last, both included; blocks that reach out of it are cut."""
+        """Settle all messages from ``first`` to ``last`` (both inclusive), and cut blocks that extend beyond this
+        range."""
         self.settle((range(first, last + 1),))
         for number in reversed(self._overlapping(first, last)):
             block = self._blocks[number]
@@ -248,7 +253,7 @@ class QuorumMachine:
     # --- snapshots
 
     def snapshot(self) -> Iterator[bytes]:
-        """The state, in parts: one for the queue, one for each block."""
+        """Return the state in parts: one for the queue, one for each block."""
         histories = [[sequence, *history] for sequence, history in self.histories.items()]
         yield cbor2.dumps(
             [
@@ -265,7 +270,7 @@ class QuorumMachine:
 
     @staticmethod
     def restored(parts: Iterable[bytes]) -> "dict[QueueKey, QuorumMachine]":
-        """Machines from the parts of their snapshots."""
+        """Rebuild machines from the parts of their snapshots."""
         machines: dict[QueueKey, QuorumMachine] = {}
         for part in parts:
             queue, level, *rest = cbor2.loads(part)
@@ -288,7 +293,7 @@ class QuorumMachine:
 
 
 def _forget(known: dict[int, ValueT], positions: range) -> None:
-    """Drop what is known of these positions, by the shorter way."""
+    """Remove the entries of these positions, looping over the shorter of the two."""
     gone = [sequence for sequence in known if sequence in positions] if len(known) < len(positions) else positions
     for sequence in gone:
         known.pop(sequence, None)

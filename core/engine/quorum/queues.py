@@ -1,7 +1,7 @@
-"""All quorum queues on one command log: rebuilt from it at the start, cleaned as one, kept in a snapshot at the end.
+"""All quorum queues on one command log: rebuilt from it at the start, cleaned together, saved in a snapshot at the end.
 
-A machine for each queue and priority level applies what the log holds. What deliveries there were the log does not
-know: after an unclean stop every message may have been delivered before, after a clean one the snapshot knows better.
+For each queue and priority level a machine applies the commands of the log. The log does not record deliveries: after
+an unclean stop every message may have been delivered before; after a clean stop the snapshot says which.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -11,11 +11,12 @@ from core.engine.quorum.backing import QuorumBacking
 from core.engine.quorum.cleaning import Cleaner, carried
 from core.engine.quorum.commands import Counters, Delete, QueueKey, decode, encode
 from core.engine.quorum.machine import QuorumMachine
+from core.engine.ready.remains import Remains
 from core.store.command_log import CommandLog
 
 
 class QuorumQueues:
-    """The machines of one log, and the backings over them."""
+    """The machines of one log, and their backings."""
 
     def __init__(
         self,
@@ -25,9 +26,10 @@ class QuorumQueues:
         look_bytes: int = 16 << 20,
         annotations: AnnotationCodec | None = None,
     ) -> None:
-        """``look_bytes``: how much has to die before it is worth looking for files to remove; a quarter of a file.
+        """``look_bytes``: how many bytes become garbage before the cleaner checks for files to remove; a quarter of a
+        file.
 
-        ``annotations``: without it, annotations that consumers add may only have values of CBOR.
+        ``annotations``: without it, only annotations with CBOR values are kept over a restart.
         """
         self.log = log
         self._annotations = annotations or PlainAnnotations()
@@ -65,11 +67,11 @@ class QuorumQueues:
 
     @property
     def numbers(self) -> set[int]:
-        """The queues that the log holds something of."""
+        """The numbers of the queues that have commands in the log."""
         return {key.queue for key in self._machines}
 
     def commands_of(self, queue: int) -> Iterator[bytes]:
-        """Payloads that lead to the state of a queue. Raises StoreDamaged, StoreFailure."""
+        """Yield payloads of commands that lead to the current state of a queue. Raises StoreDamaged, StoreFailure."""
         for key, machine in self._machines.items():
             if key.queue == queue:
                 for block in machine.blocks:
@@ -79,24 +81,24 @@ class QuorumQueues:
                 yield encode(key, Counters(machine.next_sequence))
 
     def retain(self, queues: Collection[int]) -> None:
-        """These queues exist; what the log holds of others goes."""
+        """Delete the state of all queues but these, which still exist."""
         keys = list(self._machines)
         for queue in self.numbers.difference(queues):
             for key in keys:
                 if key.queue == queue:
-                    self.backing(*key).delete()
+                    self.backing(*key).delete(Remains().let_go)
             self.forget(queue)
         self.cleaner.look()
 
     @property
     def problems(self) -> Sequence[str]:
-        """What recovery found damaged."""
+        """Descriptions of damage that recovery found."""
         return self.log.problems
 
     # --- queues
 
     def backing(self, queue: int, level: int = 0) -> QuorumBacking:
-        """The backing of one priority level of a queue; there is one."""
+        """Return the one backing of a priority level of a queue."""
         key = QueueKey(queue, level)
         backing = self._backings.get(key)
         if backing is None:
@@ -106,11 +108,11 @@ class QuorumQueues:
         return backing
 
     def next_sequence(self, queue: int) -> int:
-        """Above every sequence number that the queue has ever used."""
+        """Return a sequence number above all that the queue has ever used."""
         return max((machine.next_sequence for key, machine in self._machines.items() if key.queue == queue), default=0)
 
     def forget(self, queue: int) -> None:
-        """The queue was deleted, and its backings have been told."""
+        """Forget a deleted queue, after ``delete`` was called on its backings."""
         for key in [key for key in self._machines if key.queue == queue]:
             del self._machines[key]
             self._backings.pop(key, None)
@@ -124,7 +126,7 @@ class QuorumQueues:
     # --- the end: blocks
 
     def put_snapshot(self) -> None:
-        """Keep the state for the next start. The lane has synced everything, and nothing follows."""
+        """Save the state for the next start. The lane must have synced everything, and no command may follow."""
         self.cleaner.release()
         for key, backing in self._backings.items():
             machine = self._machines[key]

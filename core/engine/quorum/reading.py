@@ -1,6 +1,6 @@
-"""Reading bodies back from the command log: neighbours in one read.
+"""Reads message bodies back from the command log, neighbouring bodies in one read.
 
-Single messages lie in records of their own, about a hundred bytes apart. Reading over such gaps is far cheaper than
+Single messages are in separate records, with gaps of about a hundred bytes. Reading the gaps too is far cheaper than
 another system call.
 """
 
@@ -10,13 +10,13 @@ from core.engine.quorum.block import Piece
 from core.store.command_log import CommandLog
 
 GAP_BYTES_MAX = 512
-"""The overhead of a record with a route, and more; 4 KiB of page cache are copied in the time of a system call."""
+"""More than the overhead of a record with a route. Copying 4 KiB from the page cache takes as long as a system call."""
 READ_BYTES_MAX = 1 << 20
-"""Bound on what one read joins; a single piece may be larger."""
+"""The most bytes joined into one read. A single piece may be larger."""
 
 
 def read_bodies(log: CommandLog, pieces: Sequence[Piece]) -> list[list[bytes]]:
-    """The bodies of each piece, in order. Raises StoreFailure."""
+    """Return the bodies of each piece, in order. Raises StoreFailure."""
     bodies: list[list[bytes]] = []
     start = 0
     while start < len(pieces):
@@ -33,7 +33,7 @@ def read_bodies(log: CommandLog, pieces: Sequence[Piece]) -> list[list[bytes]]:
 
 
 def _joined(pieces: Sequence[Piece], start: int) -> tuple[int, int]:
-    """Up to which piece, and to where in the file, one read from this piece on goes."""
+    """Return the end of one read from this piece on: the index after the last piece, and the offset in the file."""
     first = pieces[start]
     end = first.offset + sum(first.sizes)
     stop = start + 1

@@ -1,8 +1,8 @@
-"""Adding up: what happens on a link or stage within one interval becomes one record.
+"""Accounts: the events on a link or stage within one interval are added up into one record.
 
-An account is *open* from the first call until its interval is over. Then, with the next call or when somebody looks
-after what is due, its record is made. So an idle link costs nothing, a busy one a record per interval, and no timer
-runs. Sums are exact: nothing is in two records, and nothing in none.
+An account is *open* from the first call until its interval is over. Then the next call, or the regular check for due
+accounts, makes its record. So an idle link costs nothing, a busy one makes a record per interval, and there is no
+timer. Sums are exact: every event is in one record, and in no other.
 """
 
 from collections.abc import Callable
@@ -17,36 +17,36 @@ SERIAL_MASK = 0xFFFF_FFFF
 
 
 class Ledger(Protocol):
-    """Where records of one connection go."""
+    """Where the records of one connection go."""
 
     def now(self) -> Now:
-        """The time."""
+        """Return the time."""
 
     def record(self, kind: Kind, at: float, **fields: Value) -> None:
-        """A fact about this connection; wall-clock time."""
+        """Record a fact about this connection; ``at`` is wall-clock time, in seconds."""
 
     def opened(self, account: "Account") -> None:
-        """An account has something to tell, once its interval is over."""
+        """Note that an account is open: it makes a record once its interval is over."""
 
     def settled(self, account: "Account") -> None:
-        """It has told it."""
+        """Note that an account has made its record."""
 
 
 class Account(Protocol):
-    """Something that is added up."""
+    """Something whose events are added up."""
 
     @property
     def due(self) -> float:
         """The monotonic time at which its interval is over."""
 
     def tell(self) -> None:
-        """Make the record, whatever the time."""
+        """Make the record now, also before the interval is over."""
 
 
 class LinkAccount:
-    """One link. The only :class:`core.flow_facts.LinkRecorder`.
+    """The account of one link. The only implementation of :class:`core.flow_facts.LinkRecorder`.
 
-    What was granted follows from the link's own counters: delivery-count plus link credit changes by grants alone.
+    What was granted follows from the link's own counters: only grants change the sum of delivery-count and link credit.
     """
 
     __slots__ = (
@@ -75,7 +75,7 @@ class LinkAccount:
         interval_s: float,
         forget: Callable[["LinkAccount"], None],
     ) -> None:
-        """``forget`` is called when the link is over. What link credit it has now counts as granted."""
+        """``forget`` is called when the link has ended. The present link credit counts as granted."""
         self.link = link
         self.attached_at = ledger.now().wall
         self.due = 0.0
@@ -141,7 +141,7 @@ class LinkAccount:
         return counts
 
     def _granted(self) -> int:
-        """Since the last time."""
+        """The link credit granted since the last record."""
         if self._standing is None:
             return 0
         delivery_count, link_credit = self._standing()
@@ -152,7 +152,7 @@ class LinkAccount:
 
 
 class StageAccount:
-    """One stage of stage credit. The only :class:`core.flow_facts.StageRecorder`."""
+    """The account of one stage of stage credit. The only implementation of :class:`core.flow_facts.StageRecorder`."""
 
     __slots__ = ("_began", "_interval_s", "_kind", "_ledger", "_name", "_open", "_standing", "_told", "due")
 
@@ -199,7 +199,8 @@ class StageAccount:
 
 
 class WindowAccount:
-    """One incoming-window that is closed. Only when it was so for a whole interval it is told, and then its end too."""
+    """One incoming-window that is closed. It is recorded when it was closed for a whole interval; then its end is
+    too."""
 
     __slots__ = ("_began", "_ledger", "_session", "_side", "_told", "due")
 
@@ -220,7 +221,7 @@ class WindowAccount:
         self._ledger.record(Kind.WINDOW_CLOSED, self._began, session=self._session, side=self._side)
 
     def end(self, *, opened: bool) -> None:
-        """The window is open again, or gone."""
+        """Note that the window is open again, or gone."""
         now = self._ledger.now()
         if not self._told:
             if now.monotonic < self.due:

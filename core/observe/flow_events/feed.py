@@ -1,7 +1,7 @@
-"""The events of one connection for its own client: a small ring, and when it is time to send.
+"""The flow events of one connection for its own client: a small ring, and the time of the next message.
 
-Activity is sent ten times a second at most, so that a busy connection does not talk mostly of itself. That something
-stands still, or goes on, does not wait.
+Activity is sent ten times a second at most, so that a busy connection does not mostly send reports about itself. An
+event that a link is blocked, or is not any more, is sent at once.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ URGENT = frozenset({Kind.BLOCKED, Kind.UNBLOCKED})
 
 
 class Feed:
-    """The only :class:`core.flow_facts.FlowFeed`."""
+    """The only implementation of :class:`core.flow_facts.FlowFeed`."""
 
     __slots__ = ("_clock", "_closed", "_next_due", "_notify", "_packer", "_ready_at", "_tell_due", "_took_at", "ring")
 
@@ -33,7 +33,7 @@ class Feed:
         tell_due: Callable[[], None],
         closed: Callable[[], None],
     ) -> None:
-        """``next_due`` is when something that is added up becomes a record, ``tell_due`` makes those records."""
+        """``next_due`` returns when the next account is due, and ``tell_due`` makes the records of due accounts."""
         self.ring = Ring(records_max)
         self._packer = Packer(self.ring, node=node, interval_s=interval_s)
         self._clock = clock
@@ -45,7 +45,7 @@ class Feed:
         self._ready_at = inf
 
     def put(self, record: Record) -> None:
-        """The client is to have this one."""
+        """Add a record for the client."""
         now = self._clock().monotonic
         self.ring.put(record)
         if record.kind in URGENT:

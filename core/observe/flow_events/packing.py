@@ -1,4 +1,4 @@
-"""Many records to one packet, and packets with numbers: so that whoever reads them sees when one is missing."""
+"""Packs many records into one packet. Packets have numbers, so that a reader notices when one is missing."""
 
 from core.observe.flow_events.ring import Ring
 from core.observe.flow_events.schema import PACKET_BYTES_MAX, PACKET_RECORDS_MAX, encode_header, encode_record
@@ -16,7 +16,7 @@ class Packer:
         self._sequence = 0
 
     def take(self) -> bytes | None:
-        """The next packet, with what waits in the ring, as much as one packet may hold; None when nothing waits."""
+        """Return the next packet, with as many waiting records as it may hold; None when none wait."""
         encoded: list[bytes] = []
         size = 0
         while len(self._ring) and len(encoded) < PACKET_RECORDS_MAX and size < PACKET_BYTES_MAX:

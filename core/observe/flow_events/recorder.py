@@ -1,13 +1,13 @@
-"""Who records flow events: what front ends and the ledger of stalls tell becomes records, for the stream and for feeds.
+"""The recorder of flow events: it turns reports of front ends and of the ledger of stalls into records.
 
-There are two readers. The broker's own stream gets the events of all connections, if the setting is on: they wait in
-one ring. And a client may *follow* its own connection: then that connection is recorded for it, whatever the setting.
-With neither, front ends get no recorder, and of the ledger only a note is kept of who stands still.
+There are two kinds of readers. The broker's own stream gets the events of all connections, if the setting is on: they
+wait in one ring. And a client may *follow* its own connection: then that connection is recorded for it, whatever the
+setting. Without either, front ends get no recorder, and only the present stalls are remembered.
 
-A stall is recorded when its link is: so links to and from the stream itself, which front ends do not announce here,
-are in no record, and the stream does not feed on itself.
+A stall is recorded only when its link is. Front ends do not report links to and from the stream itself, so these are in
+no record, and the stream does not feed on itself.
 
-Bounds: the rings; an account for each link, each closed window, and each stage that a front end announces.
+Bounds: the rings; an account for each link, each closed window, and each stage that a front end reports.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,11 +23,12 @@ from core.observe.flow_events.schema import TEXT_MAX, Kind, Record, Value
 from core.observe.stalls import Stall
 
 SLICE = 64
-"""Connections looked at between two pauses: with a record each, 1 ms."""
+"""Connections visited between two pauses: 1 ms, with a record for each."""
 
 
 class FlowEvents:
-    """The only :class:`core.flow_facts.FlowRecorder`; and a :class:`core.observe.stalls.StallListener`."""
+    """The only implementation of :class:`core.flow_facts.FlowRecorder`; also a
+    :class:`core.observe.stalls.StallListener`."""
 
     def __init__(
         self,
@@ -38,19 +39,19 @@ class FlowEvents:
         feed_records_max: int,
         ring: Ring | None = None,
     ) -> None:
-        """``ring`` is what the broker's own stream is filled from; None while the setting is off."""
+        """``ring`` is the ring for the broker's own stream; None while the setting is off."""
         self.clock = clock
         self.node = node
         self.interval_s = interval_s
         self.feed_records_max = feed_records_max
         self.ring = ring
         self.busy: dict[ConnectionEvents, None] = {}
-        """Those with something that is being added up."""
+        """Connections with an open account."""
         self._connections: dict[str, ConnectionEvents] = {}
         self._stalls: dict[str, dict[StallSubject, Stall]] = {}
-        """Those that were told and are not over, by connection."""
+        """The current stalls that listeners were told of, by connection."""
         self.alarms: frozenset[str] = frozenset()
-        """Those that are on, as far as the stream's writer has heard."""
+        """The alarms that are on, as last reported by the stream's writer."""
         self._paging = False
 
     # --- for front ends --------------------------------------------------------------------------------------------
@@ -82,24 +83,24 @@ class FlowEvents:
             events.unblocked(stall, now)
 
     def look_failed(self, error: Exception) -> None:
-        """Somebody else's to tell."""
+        """Ignored: another listener logs it."""
 
-    # --- for who fills the stream ----------------------------------------------------------------------------------
+    # --- for the writer of the stream ------------------------------------------------------------------------------
 
     def alarms_changed(self, alarms: frozenset[str]) -> None:
-        """These alarms are on."""
+        """Note that these alarms are on now."""
         before, self.alarms = self.alarms, alarms
         for alarm in sorted(before ^ alarms):
             self._record(Kind.ALARM, alarm=alarm, on=alarm in alarms)
 
     def paging_changed(self, paging: bool) -> None:
-        """Whether queues have to move messages to disk; the same again is no change."""
+        """Note whether queues have to move messages to disk; the same value again is ignored."""
         if paging is not self._paging:
             self._paging = paging
             self._record(Kind.PAGING, on=paging)
 
     def tell_due(self) -> Iterator[None]:
-        """Make records of what has been added up for an interval; yields where others may go on."""
+        """Make the records of all due accounts; yields where other tasks may run."""
         for number, events in enumerate(list(self.busy), start=1):
             events.tell_due()
             if number % SLICE == 0:
@@ -109,21 +110,21 @@ class FlowEvents:
         if self.ring is not None:
             self.ring.put(Record(kind, self.clock().wall, fields))
 
-    # --- for its connections ----------------------------------------------------------------------------------------
+    # --- for the connections ----------------------------------------------------------------------------------------
 
     def stalls_of(self, connection: str) -> list[Stall]:
-        """What stands still, and was told."""
+        """The stalls of a connection that listeners were told of."""
         return list(self._stalls.get(connection, {}).values())
 
     def forget(self, events: "ConnectionEvents") -> None:
-        """It is over."""
+        """Forget a connection that is not recorded any more."""
         self.busy.pop(events, None)
         if self._connections.get(events.identity) is events:
             del self._connections[events.identity]
 
 
 class ConnectionEvents:
-    """One connection. The only :class:`core.flow_facts.ConnectionRecorder`."""
+    """The recorder of one connection. The only implementation of :class:`core.flow_facts.ConnectionRecorder`."""
 
     def __init__(self, events: FlowEvents, who: FlowConnection) -> None:
         self.identity = who.identity
@@ -132,9 +133,9 @@ class ConnectionEvents:
         self._who = who
         self._feed: Feed | None = None
         self._open: dict[Account, None] = {}
-        """Accounts with something to tell, those that are due first in front: all intervals are the same."""
+        """Open accounts, the first due first: all intervals are the same."""
         self._links: dict[tuple[str, str], LinkAccount] = {}
-        """By identity and direction: a 0.9.1 channel is two."""
+        """By identity and direction: a 0.9.1 channel has two."""
         self._windows: dict[tuple[str, str], WindowAccount] = {}
         self._opened_at = events.clock().wall
         self._put(self._opening())
@@ -211,7 +212,7 @@ class ConnectionEvents:
             self._events.busy.pop(self, None)
 
     def tell_due(self) -> None:
-        """Make records of what has been added up for an interval."""
+        """Make the records of this connection's due accounts."""
         now = self.now().monotonic
         for account in list(self._open):
             if account.due > now:
@@ -221,12 +222,13 @@ class ConnectionEvents:
     # --- for the ledger of stalls ------------------------------------------------------------------------------------
 
     def blocked(self, stall: Stall) -> None:
-        """One of the connection's links, or its reader, has stood still for long enough to be told."""
+        """Record that a link of the connection, or its reader, is blocked; it has been for long enough to be
+        reported."""
         if self._records(stall.who):
             self._put(Record(Kind.BLOCKED, self.now().wall, self._standing_still(stall)))
 
     def unblocked(self, stall: Stall, now: Now) -> None:
-        """It is over."""
+        """Record that it is not blocked any more."""
         if self._records(stall.who):
             fields = self._standing_still(stall) | {"seconds": round(stall.seconds(now), 3)}
             self._put(Record(Kind.UNBLOCKED, now.wall, fields))

@@ -1,7 +1,9 @@
-"""Records that wait to be packed. When there is no room the oldest go, are counted, and a record stands in their place.
+"""A bounded ring of records that wait to be packed.
 
-Invariant: records put = records taken out + records that wait + records that the ``dropped`` records taken out, and
-the one that is due, count.
+When it is full the oldest records are dropped and counted, and a ``dropped`` record takes their place.
+
+Invariant: records put = records taken + records waiting + records counted by the ``dropped`` records taken and by the
+one that is due.
 """
 
 from collections import deque
@@ -22,20 +24,20 @@ class Ring:
         self._dropped_from = 0.0
         self._dropped_until = 0.0
         self.dropped_ever = 0
-        """Records dropped since the start; whoever shows it reads it."""
+        """Records dropped since the start."""
 
     def __len__(self) -> int:
-        """What can be taken, the record about dropped ones included."""
+        """How many records can be taken, the ``dropped`` record included."""
         return len(self._records) + (1 if self._dropped else 0)
 
     def put(self, record: Record) -> None:
-        """Keep this one, if need be in place of the oldest."""
+        """Add a record, in place of the oldest if the ring is full."""
         if len(self._records) >= self._records_max:
             self._drop(self._records.popleft())
         self._records.append(record)
 
     def take(self) -> Record:
-        """The oldest. There must be one."""
+        """Return the oldest record. There must be one."""
         if not self._dropped:
             return self._records.popleft()
         fields = {"records": self._dropped, "until": self._dropped_until}
@@ -43,7 +45,7 @@ class Ring:
         return Record(Kind.DROPPED, self._dropped_from, fields)
 
     def clear(self) -> None:
-        """Nobody wants them."""
+        """Drop all records: they are not wanted any more."""
         self._records.clear()
         self._dropped = 0
 

@@ -1,12 +1,12 @@
-"""The schema of flow events: which kinds of records there are, what stands in them, and how they are encoded.
+"""The schema of flow events: the kinds of records, their fields, and their encoding.
 
 A *packet* is a CBOR sequence [RFC 8742]: one header, then records, oldest first. Each is a map with text keys and plain
 values: text, integers, floats, booleans. ``docs/flow-events.md`` has the tables of this module; a test compares them.
 
-Version rule: a new kind or a new field leaves :data:`VERSION` as it is, and readers pass over what they do not know. A
-field that goes, or means something else, makes it the next number, and readers of the old one refuse packets.
+Version rule: a new kind or a new field leaves :data:`VERSION` as it is, and readers ignore what they do not know. A
+field that is removed or changes its meaning makes it the next number, and readers of the old version refuse packets.
 
-Anybody who may publish into a stream may put anything there, so :func:`decode` trusts nothing.
+Any client that may publish into a stream may put any bytes there, so :func:`decode` trusts nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,23 +20,23 @@ import cbor2
 
 VERSION = 1
 VERSION_KEY = "headgate-flow"
-"""The first key of a header: how a packet is told from other CBOR."""
+"""The first key of a header; it tells a packet from other CBOR."""
 
 PACKET_BYTES_MAX = 65_536
-"""A packet is not begun to be made larger. It ends up larger by less than one record."""
+"""No further record is added to a packet of this size. So it is larger by less than one record."""
 PACKET_RECORDS_MAX = 1_000
 """Records of one packet: 5 ms to encode."""
 TEXT_MAX = 256
-"""Characters of a text. Identities, addresses and reasons are shorter; a container-id may be anything."""
+"""Characters of a text. Identities, addresses and reasons are shorter; a client may choose any container-id."""
 DECODED_BYTES_MAX = 2 * PACKET_BYTES_MAX
 DECODED_FIELDS_MAX = 32
-"""Fields of one record that :func:`decode` takes: twice what the largest has."""
+"""Fields of one record that :func:`decode` accepts: twice as many as the largest kind has."""
 
 Value: TypeAlias = str | int | float | bool
 
 
 class Kind(StrEnum):
-    """What a record tells."""
+    """The kinds of records."""
 
     CONNECTION_OPENED = "connection-opened"
     CONNECTION_CLOSED = "connection-closed"
@@ -62,12 +62,12 @@ class Field:
     unit: str
     what: str
     always: bool = True
-    """False: it may be absent."""
+    """False when the field may be absent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A kind of record."""
+    """A kind of record: its meaning and its fields."""
 
     what: str
     fields: tuple[Field, ...]
@@ -176,20 +176,20 @@ SHAPES: Mapping[Kind, Shape] = MappingProxyType(
     }
 )
 COMMON = (Field("kind", str, "", "what the record tells"), _AT)
-"""What every record begins with."""
+"""The fields with which every record begins."""
 
 
 class Record(NamedTuple):
-    """One fact. ``fields`` are those of its kind without the common ones."""
+    """One fact. ``fields`` are the fields of its kind without the common ones."""
 
     kind: str
-    """A :class:`Kind`; after decoding, also one of a later schema."""
+    """A :class:`Kind`; after decoding, possibly one of a later schema."""
     at: float
     fields: Mapping[str, Value]
 
 
 class Packet(NamedTuple):
-    """A header's figures and the records behind it."""
+    """The values of a header, and the records behind it."""
 
     node: str
     sequence: int
@@ -198,23 +198,23 @@ class Packet(NamedTuple):
 
 
 class SchemaError(ValueError):
-    """Bytes that are no packet, or one of another version. The text says what is wrong with them."""
+    """Bytes that are no packet, or one of another version. The text says what is wrong."""
 
 
 def encode_header(*, node: str, sequence: int, records: int, interval: float) -> bytes:
-    """The header of a packet."""
+    """Encode the header of a packet."""
     return cbor2.dumps(
         {VERSION_KEY: VERSION, "node": node, "sequence": sequence, "records": records, "interval": interval}
     )
 
 
 def encode_record(record: Record) -> bytes:
-    """One record. Its texts are cut to :data:`TEXT_MAX` already."""
+    """Encode one record. Its texts must be cut to :data:`TEXT_MAX` already."""
     return cbor2.dumps({"kind": str(record.kind), "at": record.at, **record.fields})
 
 
 def decode(data: bytes) -> Packet:
-    """Read a packet. Kinds and fields that are unknown here are kept. Raises SchemaError."""
+    """Decode a packet. Unknown kinds and fields are kept. Raises SchemaError."""
     if len(data) > DECODED_BYTES_MAX:
         raise SchemaError(f"a packet of {len(data)} bytes; at most {DECODED_BYTES_MAX} are read")
     stream = BytesIO(data)
@@ -250,7 +250,7 @@ def _check(expected: Sequence[Field], found: Mapping[str, Value], where: str) ->
 
 
 def _fits(value: Value, wanted: type[Value]) -> bool:
-    """A whole number is a float, too: encoders shorten them. A boolean is nothing else."""
+    """A whole number also fits where a float is wanted: encoders shorten floats. A boolean fits only a boolean."""
     if wanted is bool or isinstance(value, bool):
         return wanted is bool and isinstance(value, bool)
     if wanted is float and isinstance(value, int):
@@ -259,10 +259,10 @@ def _fits(value: Value, wanted: type[Value]) -> bool:
 
 
 def _next_map(stream: BytesIO) -> dict[str, Value]:
-    """The next item, which must be flat. Raises SchemaError for whatever else there is."""
+    """Decode the next item, which must be a flat map. Raises SchemaError for any other item."""
     try:
         item: object = cbor2.load(stream)
-    except Exception as error:  # the decoder raises many kinds, and all mean the same
+    except Exception as error:  # the decoder raises many kinds of errors, and all mean the same
         raise SchemaError(f"no CBOR: {type(error).__name__}") from None
     if not isinstance(item, dict) or len(item) > DECODED_FIELDS_MAX:
         raise SchemaError(f"a map of at most {DECODED_FIELDS_MAX} fields is expected")

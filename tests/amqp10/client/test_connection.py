@@ -15,8 +15,8 @@ from amqp10.client import (
 )
 from amqp10.errors import ConnectionFault, ErrorCondition
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.messaging import Accepted
 from amqp10.serve import connection_settings, refusal
+from amqp10.wire.messaging import Accepted
 from tests.kit.stream_broker import URL, connected, settle, stream_broker
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from amqp10.client import Message
 from amqp10.errors import DecodeError
-from amqp10.sections import AMQP_SEQUENCE, AMQP_VALUE, DATA, Header, Properties, encode_section
-from amqp10.types import Symbol, UInt, ULong
+from amqp10.wire.sections import AMQP_SEQUENCE, AMQP_VALUE, DATA, Header, Properties, encode_section
+from amqp10.wire.types import Symbol, UInt, ULong
 
 SCALARS = st.one_of(
     st.none(),

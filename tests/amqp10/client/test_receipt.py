@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from amqp10.client import FateRange, Receipt, Uncertain
 from amqp10.client.receipt import OpenReceipts, merged
-from amqp10.messaging import Accepted, Rejected, Released
+from amqp10.wire.messaging import Accepted, Rejected, Released
 
 FATES = [Accepted(), Released(), Rejected()]
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqp10.client import Backoff, Delivery, LinkClosed, Message, Receiver, ReceiverOptions, TimedOut
-from amqp10.messaging import Error
+from amqp10.wire.messaging import Error
 from tests.kit.stream_broker import StreamBroker, connected, settle
 from tests.kit.wire import numbered
 

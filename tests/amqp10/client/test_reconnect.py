@@ -13,7 +13,7 @@ from amqp10.client import (
     Uncertain,
     Unreachable,
 )
-from amqp10.messaging import Accepted
+from amqp10.wire.messaging import Accepted
 from tests.kit.stream_broker import PATIENT, connected, settle
 from tests.kit.wire import numbered
 

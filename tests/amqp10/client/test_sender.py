@@ -15,8 +15,8 @@ from amqp10.client import (
     Unsent,
 )
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.messaging import Accepted, Rejected, Released
-from amqp10.sections import Properties
+from amqp10.wire.messaging import Accepted, Rejected, Released
+from amqp10.wire.sections import Properties
 from tests.kit.stream_broker import URL, connect, connected, settle, stream_broker
 from tests.kit.wire import numbered
 

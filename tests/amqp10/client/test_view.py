@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from amqp10.client import Message, MessageView
 from amqp10.errors import DecodeError
-from amqp10.sections import AMQP_SEQUENCE, DATA, Properties, PropertyFields, encode_section
+from amqp10.wire.sections import AMQP_SEQUENCE, DATA, Properties, PropertyFields, encode_section
 from tests.kit.amqp10_frames import headers, properties
 from tests.kit.amqp10_values import names, scalars, texts, values
 from tests.kit.stream_broker import connected

@@ -9,14 +9,14 @@ import trio.testing
 
 from amqp10.client import ClientConnection, ClientSettings, LinkClosed, Message, SessionClosed, connect
 from amqp10.client.wire import Wire
-from amqp10.connection import Connection, ConnectionSettings
 from amqp10.errors import ErrorCondition, SessionFault
-from amqp10.events import ConnectionClosed, ConnectionOpened, Event, LinkDetached, SessionBegun, SessionEnded
+from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.frontend.authentication import Mechanism
-from amqp10.handshake import ClientHandshake, ServerHandshake
-from amqp10.lifecycle import SessionState
-from amqp10.link_credit import ReceiverCredit
-from amqp10.messaging import Accepted, Source, Target
+from amqp10.protocol.connection import Connection, ConnectionSettings
+from amqp10.protocol.events import ConnectionClosed, ConnectionOpened, Event, LinkDetached, SessionBegun, SessionEnded
+from amqp10.protocol.handshake import ClientHandshake, ServerHandshake
+from amqp10.protocol.lifecycle import SessionState
+from amqp10.wire.messaging import Accepted, Source, Target
 from core.access.mechanisms import Anonymous
 from tests.kit.logins import from_here, make_access
 from tests.kit.stream_broker import connected, settle

@@ -4,7 +4,7 @@ import pytest
 
 from amqp10.frontend.ages import NOTES_MAX, Ages
 from amqp10.frontend.session_watches import SessionWatches
-from amqp10.messaging import ACCEPTED
+from amqp10.wire.messaging import ACCEPTED
 from core.server.standing import StandingTimes
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 

@@ -3,8 +3,8 @@
 import pytest
 
 from amqp10.frontend.reasons import REASON_KEY
-from amqp10.performatives import Attach, Detach, Flow
-from amqp10.types import Symbol
+from amqp10.wire.performatives import Attach, Detach, Flow
+from amqp10.wire.types import Symbol
 from core.server.orders import PauseLink, ResumeLink
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 

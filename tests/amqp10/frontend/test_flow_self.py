@@ -3,9 +3,9 @@
 import pytest
 
 from amqp10.errors import ErrorCondition
-from amqp10.messaging import Source
-from amqp10.performatives import Detach, Flow, Transfer
-from amqp10.sections import DATA, decode_properties, scan
+from amqp10.wire.messaging import Source
+from amqp10.wire.performatives import Detach, Flow, Transfer
+from amqp10.wire.sections import DATA, decode_properties, scan
 from core.flow_facts import FLOW_STREAM, PACKET_CONTENT_TYPE, FlowConnection
 from core.observe.flow_events.feed import INTERVAL_S
 from core.observe.flow_events.ring import Ring

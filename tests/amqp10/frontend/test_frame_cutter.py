@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, encode_frame
 from amqp10.frontend.frame_cutter import KEPT_BYTES_MAX, FrameCutter
-from amqp10.messaging import Source, Target
-from amqp10.performatives import Attach, Begin, Flow, Open, Performative, Transfer, encode_performative
-from amqp10.sasl import SaslInit, encode_sasl_frame
+from amqp10.protocol.sasl import SaslInit, encode_sasl_frame
+from amqp10.wire.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, encode_frame
+from amqp10.wire.messaging import Source, Target
+from amqp10.wire.performatives import Attach, Begin, Flow, Open, Performative, Transfer, encode_performative
 
 SECRET = b"SECRET"
 HEADER_BYTES = 8

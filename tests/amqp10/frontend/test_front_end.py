@@ -2,10 +2,10 @@
 
 import pytest
 
-from amqp10.framing import encode_frame
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.messaging import Modified, Received, Source, Target
-from amqp10.performatives import Begin, Close, Detach, Disposition, End, Flow, Transfer, encode_performative
+from amqp10.wire.framing import encode_frame
+from amqp10.wire.messaging import Modified, Received, Source, Target
+from amqp10.wire.performatives import Begin, Close, Detach, Disposition, End, Flow, Transfer, encode_performative
 from core.clock import Now
 from core.interface import PublisherBlocked
 from tests.kit.client_frames import DURABLE

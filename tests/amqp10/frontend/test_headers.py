@@ -6,7 +6,7 @@ from hypothesis import given
 
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.frontend.headers import CACHED_MAX, AttributesByHeader, HeaderByAttributes
-from amqp10.sections import Header, decode_header, encode_header
+from amqp10.wire.sections import Header, decode_header, encode_header
 from core.interface import Delivered
 from core.message import Attributes, Origin
 from tests.kit.amqp10_frames import headers

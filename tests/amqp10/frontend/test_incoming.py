@@ -2,17 +2,17 @@
 
 import pytest
 
-from amqp10.codec.encode import encode_value
-from amqp10.messaging import ACCEPTED, RELEASED, Rejected, Source
-from amqp10.performatives import Disposition
-from amqp10.sections import (
+from amqp10.wire.codec.encode import encode_value
+from amqp10.wire.messaging import ACCEPTED, RELEASED, Rejected, Source
+from amqp10.wire.performatives import Disposition
+from amqp10.wire.sections import (
     DELIVERY_ANNOTATIONS,
     MESSAGE_ANNOTATIONS,
     Properties,
     encode_properties,
     encode_section,
 )
-from amqp10.types import Symbol
+from amqp10.wire.types import Symbol
 from core.interface import Binding, ExchangeDeclaration, ExchangeType
 from tests.kit.client_frames import DURABLE, EMPTY_HEADER
 from tests.kit.wire import InProcessBroker, WirePeer, data_message, numbered

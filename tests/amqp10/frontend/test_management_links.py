@@ -4,9 +4,9 @@ import pytest
 
 from amqp10.errors import LinkFault
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.messaging import ACCEPTED
-from amqp10.performatives import Detach, Disposition, Flow
-from amqp10.types import ULong
+from amqp10.wire.messaging import ACCEPTED
+from amqp10.wire.performatives import Detach, Disposition, Flow
+from amqp10.wire.types import ULong
 from tests.kit.link_pair import NODE, PAIRED, LinkPair
 from tests.kit.management import encode_request
 from tests.kit.wire import InProcessBroker, WirePeer

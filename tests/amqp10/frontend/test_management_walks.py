@@ -6,11 +6,11 @@ import pytest
 
 from amqp10.frontend.management_links import REQUEST_WORK, STEP_WORK
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.management_message import Response, decode_request, encode_response
-from amqp10.messaging import ACCEPTED, RELEASED
-from amqp10.performatives import Detach, Disposition, End, Flow
-from amqp10.receiver_link import ReceiverLink
-from amqp10.types import ULong
+from amqp10.management.message import Response, decode_request, encode_response
+from amqp10.protocol.receiver_link import ReceiverLink
+from amqp10.wire.messaging import ACCEPTED, RELEASED
+from amqp10.wire.performatives import Detach, Disposition, End, Flow
+from amqp10.wire.types import ULong
 from core.slices import Walk
 from tests.kit.link_pair import NODE, PAIRED, LinkPair
 from tests.kit.management import encode_request

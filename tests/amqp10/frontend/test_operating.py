@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from amqp10.frontend.reasons import REASON_KEY
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.performatives import Detach, Flow
-from amqp10.types import Symbol
-from core.engine.policies import PolicyDeclaration
+from amqp10.wire.performatives import Detach, Flow
+from amqp10.wire.types import Symbol
+from core.engine.options.policies import PolicyDeclaration
 from core.errors import Invalid, NotFound
 from core.server.orders import BoundLink, CloseLink, CloseSession, Order, PauseLink, ResumeLink
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered

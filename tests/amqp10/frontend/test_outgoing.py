@@ -4,10 +4,10 @@ import pytest
 
 from amqp10.frontend.outgoing import ADDED_ANNOTATIONS_BYTES_MAX, check_added_annotations, disposal_of
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.messaging import ACCEPTED, RELEASED, Modified, Received, Rejected
-from amqp10.performatives import Disposition, Flow
-from amqp10.sections import decode_header, decode_map_section, scan
-from amqp10.types import Described, Symbol, ULong
+from amqp10.wire.messaging import ACCEPTED, RELEASED, Modified, Received, Rejected
+from amqp10.wire.performatives import Disposition, Flow
+from amqp10.wire.sections import decode_header, decode_map_section, scan
+from amqp10.wire.types import Described, Symbol, ULong
 from core.interface import Disposal, TakenBack
 from core.message import Return
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered

@@ -1,9 +1,9 @@
 """What a connection shows of itself, its sessions and links: plain values that agree with what happened."""
 
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.messaging import ACCEPTED
-from amqp10.performatives import End
-from amqp10.session import SessionLimits
+from amqp10.protocol.session import SessionLimits
+from amqp10.wire.messaging import ACCEPTED
+from amqp10.wire.performatives import End
 from core.interface import Snapshot
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 

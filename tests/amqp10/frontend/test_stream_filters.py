@@ -11,7 +11,7 @@ from amqp10.frontend.stream_filters import (
     check_unfiltered,
     stream_filters,
 )
-from amqp10.types import Array, Described, Int, Symbol, Timestamp, UInt, ULong
+from amqp10.wire.types import Array, Described, Int, Symbol, Timestamp, UInt, ULong
 from core.interface import StreamOptions, StreamPosition
 
 WALL = 1_700_000_000.0

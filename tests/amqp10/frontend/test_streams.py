@@ -2,10 +2,10 @@
 
 import pytest
 
-from amqp10.converter import MessageConverter
-from amqp10.messaging import ACCEPTED, RELEASED, Modified, Rejected, Source
-from amqp10.performatives import Detach, Disposition, Flow
-from amqp10.sections import (
+from amqp10.conversion.converter import MessageConverter
+from amqp10.wire.messaging import ACCEPTED, RELEASED, Modified, Rejected, Source
+from amqp10.wire.performatives import Detach, Disposition, Flow
+from amqp10.wire.sections import (
     MESSAGE_ANNOTATIONS,
     Header,
     decode_header,
@@ -14,7 +14,7 @@ from amqp10.sections import (
     encode_section,
     scan,
 )
-from amqp10.types import Described, Symbol, Timestamp, ULong
+from amqp10.wire.types import Described, Symbol, Timestamp, ULong
 from tests.kit.stored_broker import StoredBroker
 from tests.kit.wire import WirePeer, body_of, data_message, numbered
 

@@ -5,10 +5,10 @@ import pytest
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.frontend import termini
 from amqp10.frontend.stream_filters import stream_filters
-from amqp10.link import RECEIVER, SENDER
-from amqp10.messaging import ACCEPTED, RELEASED, Coordinator, Source, Target
-from amqp10.performatives import Attach
-from amqp10.types import Byte, Described, Int, Symbol, ULong
+from amqp10.protocol.link import RECEIVER, SENDER
+from amqp10.wire.messaging import ACCEPTED, RELEASED, Coordinator, Source, Target
+from amqp10.wire.performatives import Attach
+from amqp10.wire.types import Byte, Described, Int, Symbol, ULong
 from core.interface import ExchangeTarget, QueueTarget
 
 

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from amqp10.client import Message
 from amqp10.errors import DecodeError
-from amqp10.sections import APPLICATION_PROPERTIES, Header, Properties, encode_header, encode_section
 from amqp10.services.envelope import (
     CACHED_MAX,
     IDENTITY_CHARACTERS,
@@ -16,7 +15,8 @@ from amqp10.services.envelope import (
     encode_answer,
     request_template,
 )
-from amqp10.types import ULong
+from amqp10.wire.sections import APPLICATION_PROPERTIES, Header, Properties, encode_header, encode_section
+from amqp10.wire.types import ULong
 
 IDENTITY = b"0123456789ab000000000001"
 BODIES = st.one_of(

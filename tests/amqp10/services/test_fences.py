@@ -4,10 +4,10 @@ import pytest
 import trio
 
 from amqp10.client import Message
-from amqp10.sections import Properties
 from amqp10.services import Answer, Uncertain
 from amqp10.services.envelope import as_resent
 from amqp10.services.fences import Fence
+from amqp10.wire.sections import Properties
 from tests.kit.services import Executed, Slow, Together, together
 from tests.kit.stream_broker import settle
 

@@ -7,8 +7,8 @@ import trio
 
 from amqp10.client import Message, connect
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.sections import Properties
 from amqp10.services import Answer, Busy, NotSent, ServiceOptions, Unroutable
+from amqp10.wire.sections import Properties
 from tests.kit.services import Executed, Slow, Together, together
 from tests.kit.stream_broker import PATIENT, URL, settle, stream_broker
 

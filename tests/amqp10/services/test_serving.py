@@ -6,8 +6,8 @@ import pytest
 import trio
 
 from amqp10.client import Message, connect
-from amqp10.sections import Header, Properties
 from amqp10.services import Answer, Busy, Commands, RemoteError, Request, Uncertain
+from amqp10.wire.sections import Header, Properties
 from tests.kit.services import Executed, Slow, Together, together
 from tests.kit.stream_broker import URL, settle
 

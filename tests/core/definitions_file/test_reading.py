@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from core.definitions_file import read
 from core.definitions_file.entries import KEYS_WITHOUT_MEANING, known_fields
 from core.definitions_file.reading import LEFT_OUT, SECTIONS
-from core.engine.policies import KEYS
+from core.engine.options.policies import KEYS
 from core.interface import ExchangeType
 from core.store.definitions import PolicyDeclaration
 from tests.kit.engine import binding, exchange, queue

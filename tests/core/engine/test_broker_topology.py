@@ -16,6 +16,7 @@ from core.errors import (
     PreconditionFailed,
 )
 from core.interface import Binding, Cancelled, ExchangeTarget, ExchangeType
+from core.slices import at_a_stretch
 from core.store.definitions import PolicyDeclaration
 from tests.kit.engine import NOW, Peer, binding, bodies, confirms, entries_for, exchange, make_broker, queue
 
@@ -136,7 +137,7 @@ def test_deleting_and_purging():
     peer = Peer(broker)
     peer.publish("q", bodies(3))
     peer.turn()
-    assert broker.purge_queue("q", ME) == 3
+    assert at_a_stretch(broker.purge_queue("q", ME)) == 3
     peer.publish("q", bodies(2))
     peer.turn()
     assert broker.delete_queue("q", ME) == 2

@@ -5,9 +5,9 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.engine.edges import Node
 from core.engine.enforcement import SEARCH_WORK, Enforcement
-from core.engine.policies import Policies
+from core.engine.options.policies import Policies
+from core.engine.routing.edges import Node
 from core.errors import NotFound
 from core.store.definitions import PolicyDeclaration
 from core.work import Work

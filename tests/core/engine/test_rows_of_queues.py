@@ -5,14 +5,16 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from core.engine.backing import Backing, MemoryBacking
+from core.engine.classic.variable_queue import VariableQueue
 from core.engine.confirms import Confirms, Submission
-from core.engine.consumers import Attachment
-from core.engine.options import QueueOptions
-from core.engine.queue import Queue
-from core.engine.variable_queue import VariableQueue
+from core.engine.options.in_force import QueueOptions
+from core.engine.queue.consumers import Attachment
+from core.engine.queue.queue import Queue
+from core.engine.ready.backing import Backing, MemoryBacking
+from core.engine.ready.remains import Remains
 from core.interface import ConsumeOptions, Delivered, Disposal, Mailbox, Publisher
 from core.message import Attributes, Return, Run
+from core.slices import at_a_stretch
 from tests.kit.engine import NOW, bodies, entries_for, later, queue
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.kept_broker import KeptBroker
@@ -198,7 +200,7 @@ def scenario(one: OneQueue) -> list[object]:
     told.append((one.queue.ready, one.queue.ready_bytes, one.queue.unacknowledged))
     one.queue.settle(second, 0, 10**6, Disposal.ACCEPTED)
     one.publish(3)
-    told.append(one.queue.purge())
+    told.append(at_a_stretch(one.queue.purge(Remains().let_go)))
     one.publish(2)
     told += one.deliver(second, 10)
     told.append((one.queue.ready, one.queue.unacknowledged, one.queue.counters))

@@ -3,7 +3,7 @@
 import pytest
 
 from core.credit_flow.flow import GENERAL, TO_STORE, CreditFlow, FlowState
-from core.engine.store_stage import STORE
+from core.engine.queue.store_stage import STORE
 from core.interface import ExchangeTarget, Publisher, QueueTarget, Target
 from core.message import Attributes, Run
 from tests.kit.engine import NOW, Peer, binding, bodies, later, make_broker, queue

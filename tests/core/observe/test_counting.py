@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqp10.messaging import ACCEPTED, RELEASED
+from amqp10.wire.messaging import ACCEPTED, RELEASED
 from core.amqp091.methods import BasicAck, BasicGet, BasicNack, ChannelClose, ChannelCloseOk, QueueDelete, QueueDeleteOk
 from core.engine.broker import Broker
 from core.observe.buckets import cumulative

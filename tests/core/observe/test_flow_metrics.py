@@ -3,9 +3,9 @@
 import pytest
 
 from amqp10.frontend.settings import FrontEndSettings
-from amqp10.messaging import ACCEPTED
-from amqp10.performatives import End
-from amqp10.session import SessionLimits
+from amqp10.protocol.session import SessionLimits
+from amqp10.wire.messaging import ACCEPTED
+from amqp10.wire.performatives import End
 from core.amqp091.properties import BasicProperties
 from core.observe.metric_families import OTHER
 from core.observe.stalls import Stalls

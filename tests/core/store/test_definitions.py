@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.engine.arguments import frozen
-from core.engine.topology import numbered_identities
+from core.engine.options.arguments import frozen
+from core.engine.routing.topology import numbered_identities
 from core.errors import PreconditionFailed
 from core.interface import ExchangeType, QueueDeclaration
 from core.store.definitions import (

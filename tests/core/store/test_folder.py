@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from core.engine.topology import numbered_identities
+from core.engine.routing.topology import numbered_identities
 from core.message import Origin
 from core.store.definitions import COPY_FILE, DEFINITIONS_FILE, open_definitions
 from core.store.errors import StoreRefused

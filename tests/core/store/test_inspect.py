@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.engine.topology import numbered_identities
+from core.engine.routing.topology import numbered_identities
 from core.store.definitions import COPY_FILE, DEFINITIONS_FILE, Definitions, open_definitions
 from core.store.disk import FolderDisk
 from core.store.inspect import LANE_FOLDERS, Verdict, entries, entries_of_file, read_definitions

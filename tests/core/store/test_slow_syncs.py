@@ -5,7 +5,7 @@ import structlog
 from core.clock import Now
 from core.config.store import StoreSettings
 from core.engine.quorum.annotations import PlainAnnotations
-from core.engine.topology import numbered_identities
+from core.engine.routing.topology import numbered_identities
 from core.server.data import OpenData
 from core.store.lane import Lane
 from core.store.record import Kind

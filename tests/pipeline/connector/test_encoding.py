@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10.client.message import Message
-from amqp10.sections import Header, Properties
-from amqp10.types import ULong
+from amqp10.wire.sections import Header, Properties
+from amqp10.wire.types import ULong
 from pipeline.connector.encoding import BATCH_ANNOTATION, PRIORITY, ROW_ANNOTATION, RowEncoder
 from pipeline.connector.errors import BadMessage
 

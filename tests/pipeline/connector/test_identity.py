@@ -9,7 +9,7 @@ import pytest
 
 from amqp10.cli.exits import Exit
 from amqp10.cli.main import run as headgate
-from amqp10.sections import DATA, encode_section
+from amqp10.wire.sections import DATA, encode_section
 from pipeline.connector.errors import BadOffset, DataLost, LinkRefused
 from pipeline.connector.links import ReceivingLink, SendingLink
 from pipeline.connector.login import Login

@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from amqp10.messaging import Rejected, Released
+from amqp10.wire.messaging import Rejected, Released
 from pipeline.connector.errors import ConnectionLost, LinkRefused, NotLetIn, RequestRefused, TimedOut, Unreachable
 from pipeline.connector.links import ReceivingLink, SendingLink
 from pipeline.connector.login import Login

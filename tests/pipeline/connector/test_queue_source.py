@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from amqp10.client import Message
-from amqp10.sections import DATA, encode_section
+from amqp10.wire.sections import DATA, encode_section
 from pipeline.connector.errors import BadMessage, BadOffset, BadOption, DataLost, LinkRefused
 from pipeline.connector.links import ReceivingLink, SendingLink
 from pipeline.connector.login import Login

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10.errors import DecodeError
-from amqp10.sections import (
+from amqp10.wire.sections import (
     AMQP_SEQUENCE,
     AMQP_VALUE,
     APPLICATION_PROPERTIES,
@@ -23,7 +23,7 @@ from amqp10.sections import (
     encode_properties,
     encode_section,
 )
-from amqp10.types import Int, Symbol, Timestamp, ULong
+from amqp10.wire.types import Int, Symbol, Timestamp, ULong
 from pipeline.connector.rows import SCHEMA, BadRow, Rows, number_in, read_message
 from tests.kit.amqp10_values import values
 

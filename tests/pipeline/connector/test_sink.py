@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from amqp10.client import Message
-from amqp10.sections import Properties
-from amqp10.types import ULong
+from amqp10.wire.sections import Properties
+from amqp10.wire.types import ULong
 from pipeline.connector.encoding import BATCH_ANNOTATION, ROW_ANNOTATION
 from pipeline.connector.errors import (
     BadColumn,

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
-from amqp10.sections import DATA, encode_section
+from amqp10.wire.sections import DATA, encode_section
 from pipeline.connector.data_source import SPARK_SCHEMA
 from pipeline.connector.lag_gauges import LagGauges, lags_of
 from pipeline.connector.links import ReceivingLink, SendingLink

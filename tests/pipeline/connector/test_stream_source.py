@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from amqp10.client import Message
-from amqp10.sections import APPLICATION_PROPERTIES, DATA, encode_section
+from amqp10.wire.sections import APPLICATION_PROPERTIES, DATA, encode_section
 from pipeline.connector.errors import BadMessage, BadOffset, BadOption, DataLost, LinkRefused
 from pipeline.connector.links import SendingLink
 from pipeline.connector.login import Login

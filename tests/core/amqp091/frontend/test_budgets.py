@@ -36,7 +36,7 @@ from core.amqp091.methods import (
     TxSelectOk,
 )
 from core.amqp091.properties import BasicProperties
-from core.engine.consumers import Attachment
+from core.engine.queue.consumers import Attachment
 from core.errors import NotFound
 from core.interface import ConsumeOptions, Delivered, Mailbox
 from core.work import AMPLE

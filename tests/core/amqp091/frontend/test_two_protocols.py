@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqp10.messaging import ACCEPTED, RELEASED
+from amqp10.wire.messaging import ACCEPTED, RELEASED
 from core.amqp091.methods import BasicGet, BasicNack
 from core.amqp091.properties import BasicProperties
 from tests.kit.wire import InProcessBroker, WirePeer, numbered

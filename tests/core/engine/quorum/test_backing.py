@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from core.engine.quorum.backing import BATCH_MESSAGES_MAX, RESIDENT_BYTES_MAX, RESIDENT_MESSAGES_MAX
+from core.engine.ready.remains import Remains
 from core.message import Attributes, Portion, Route, Run
 from tests.kit.engine import NOW, bodies
 from tests.kit.quorum_log import QuorumNode
@@ -176,7 +177,7 @@ def test_after_a_clean_stop_only_what_was_delivered_is_flagged(filled):
 
 def test_sequence_numbers_go_on_after_everything_is_gone(filled):
     filled.filled(bodies(6))
-    filled.backing.purge()
+    filled.backing.purge(Remains().let_go)
     filled.node.commit()
     assert filled.restart().next == 6
     assert filled.restart(clean=True).next == 6
@@ -262,8 +263,8 @@ def test_purge_drops_everything_that_was_not_handed_out(filled):
     filled.filled(bodies(3000))
     held = filled.backing.fetch(2)
     filled.publish(bodies(1, 3000))
-    assert filled.backing.purge() == 2999
-    assert (filled.backing.depth, filled.backing.ready_bytes, filled.backing.purge()) == (0, 0, 0)
+    assert filled.backing.purge(Remains().let_go) == 2999
+    assert (filled.backing.depth, filled.backing.ready_bytes, filled.backing.purge(Remains().let_go)) == (0, 0, 0)
     filled.publish(bodies(1, 3001))
     filled.node.commit()
     assert filled.backing.depth == 1
@@ -275,7 +276,7 @@ def test_purge_leaves_messages_that_are_being_dead_lettered(filled):
     filled.backing.discard(filled.backing.fetch(3).part(1, 2), "rejected")
     filled.node.commit()
     again = filled.restart()
-    assert again.backing.purge() == 4
+    assert again.backing.purge(Remains().let_go) == 4
     again.node.commit()
     assert [s.sequences for s, _ in again.restart().backing.discards()] == [range(1, 2)]
 
@@ -283,7 +284,7 @@ def test_purge_leaves_messages_that_are_being_dead_lettered(filled):
 def test_a_deleted_queue_leaves_nothing(filled):
     filled.filled(bodies(5))
     filled.publish(bodies(5))
-    filled.backing.delete()
+    filled.backing.delete(Remains().let_go)
     filled.node.queues.forget(QUEUE)
     filled.node.commit()
     again = filled.restart()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from core.engine.ready.remains import Remains
 from core.message import Attributes, Portion, Route, Run
 from tests.kit.engine import NOW
 from tests.kit.quorum_log import QuorumNode
@@ -145,7 +146,7 @@ def test_what_is_not_written_yet_is_not_carried():
     traffic.publish(2, committed=False)
     for _ in range(100):
         traffic.publish(3, committed=False)
-    traffic.node.queues.backing(3).delete()
+    traffic.node.queues.backing(3).delete(Remains().let_go)
     traffic.node.queues.forget(3)
     traffic.cleaner.look()
     traffic.node.write()
@@ -197,7 +198,7 @@ def test_a_queue_that_is_deleted_while_it_is_carried_stays_deleted(traffic):
         if traffic.cleaner.carried:
             break
     assert traffic.cleaner.carried
-    traffic.node.queues.backing(2).delete()
+    traffic.node.queues.backing(2).delete(Remains().let_go)
     traffic.node.queues.forget(2)
     traffic.pass_through(1, 5)
     again = traffic.restart()

@@ -1,0 +1,160 @@
+"""Unsettled deliveries by delivery-id, in ranges, and outgoing dispositions, coalesced [2.6.12].
+
+Delivery-ids belong to a session, deliveries to a link: a disposition names a range of ids that may cover several
+links, gaps, and ids that were never used. A range is therefore intersected with the deliveries that exist, and no code
+loops over the range. Ids here are extended (unbounded), so ordinary arithmetic holds.
+
+Consecutive deliveries of one link are one record, whatever their number. With one link on a session the map has one
+record, and settling in order is constant work for any number of messages.
+"""
+
+from bisect import bisect_right
+from typing import Generic, NamedTuple, TypeVar
+
+Owner = TypeVar("Owner")
+State = TypeVar("State")
+
+
+class Settled(NamedTuple, Generic[Owner]):
+    """A range taken out of the map: ids ``first`` to ``last``, which have the owner's numbers from ``number`` up."""
+
+    owner: Owner
+    first: int
+    last: int
+    number: int
+
+    @property
+    def last_number(self) -> int:
+        """The owner's number of the last delivery."""
+        return self.number + self.last - self.first
+
+
+class UnsettledMap(Generic[Owner]):
+    """Which deliveries of a session are unsettled in one direction.
+
+    Each delivery has an extended delivery-id and a number that its owner chose; numbers count up with the ids inside a
+    record. Invariant: records are sorted by id and do not overlap.
+    """
+
+    __slots__ = ("_firsts", "_owned", "_records", "count")
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []
+        self._records: list[Settled[Owner]] = []
+        self._owned: dict[Owner, int] = {}
+        """How many deliveries of the map each owner has; an owner without any is absent."""
+        self.count = 0
+        """Deliveries in the map."""
+
+    def add(self, first: int, n: int, owner: Owner, number: int) -> None:
+        """Add ``n`` deliveries from id ``first`` up; ids only grow."""
+        self.count += n
+        self._owned[owner] = self._owned.get(owner, 0) + n
+        records = self._records
+        if records:
+            tail = records[-1]
+            assert first > tail.last
+            if tail.last + 1 == first and tail.owner is owner and tail.last_number + 1 == number:
+                records[-1] = Settled(owner, tail.first, first + n - 1, tail.number)
+                return
+        self._firsts.append(first)
+        records.append(Settled(owner, first, first + n - 1, number))
+
+    def settle(self, first: int, last: int) -> list[Settled[Owner]]:
+        """Take out the deliveries with ids in a range, both inclusive, in order of their ids."""
+        if not self._records or first > last:
+            return []
+        begin = max(0, bisect_right(self._firsts, first) - 1)
+        end = bisect_right(self._firsts, last)
+        taken: list[Settled[Owner]] = []
+        kept: list[Settled[Owner]] = []
+        for record in self._records[begin:end]:
+            if record.last < first:
+                kept.append(record)
+                continue
+            low, high = max(first, record.first), min(last, record.last)
+            taken.append(Settled(record.owner, low, high, record.number + low - record.first))
+            if record.first < low:
+                kept.append(Settled(record.owner, record.first, low - 1, record.number))
+            if high < record.last:
+                kept.append(Settled(record.owner, high + 1, record.last, record.number + high + 1 - record.first))
+        self._records[begin:end] = kept
+        self._firsts[begin:end] = [record.first for record in kept]
+        for piece in taken:
+            self._took(piece.owner, piece.last - piece.first + 1)
+        return taken
+
+    def overlap(self, first: int, last: int) -> list[Settled[Owner]]:
+        """The deliveries with ids in a range, both inclusive, in order; they stay in the map."""
+        begin = max(0, bisect_right(self._firsts, first) - 1)
+        end = bisect_right(self._firsts, last)
+        pieces = []
+        for record in self._records[begin:end]:
+            low, high = max(first, record.first), min(last, record.last)
+            if low <= high:
+                pieces.append(Settled(record.owner, low, high, record.number + low - record.first))
+        return pieces
+
+    def forget(self, owner: Owner) -> list[Settled[Owner]]:
+        """Take out all deliveries of one owner, in order. Takes constant time for an owner without any."""
+        if owner not in self._owned:
+            return []
+        taken = [record for record in self._records if record.owner is owner]
+        self._records = [record for record in self._records if record.owner is not owner]
+        self._firsts = [record.first for record in self._records]
+        self._took(owner, self._owned[owner])
+        return taken
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._records.clear()
+        self._firsts.clear()
+        self._owned.clear()
+        self.count = 0
+
+    def _took(self, owner: Owner, n: int) -> None:
+        self.count -= n
+        left = self._owned[owner] - n
+        if left:
+            self._owned[owner] = left
+        else:
+            del self._owned[owner]
+
+    def ranges(self) -> list[Settled[Owner]]:
+        """All records, in order of their ids."""
+        return list(self._records)
+
+
+class PendingDisposition(NamedTuple, Generic[State]):
+    """A disposition frame that will be sent: extended ids, both inclusive."""
+
+    first: int
+    last: int
+    settled: bool
+    state: State
+
+
+class DispositionBatch(Generic[State]):
+    """Dispositions of one direction in the order they were made; adjoining ones with the same state are merged."""
+
+    __slots__ = ("_pending",)
+
+    def __init__(self) -> None:
+        self._pending: list[PendingDisposition[State]] = []
+
+    def add(self, first: int, last: int, state: State, *, settled: bool) -> None:
+        """Add a disposition for a range; it extends the previous one if that adjoins and has the same state."""
+        if self._pending:
+            tail = self._pending[-1]
+            if tail.last + 1 == first and tail.settled == settled and tail.state == state:
+                self._pending[-1] = PendingDisposition(tail.first, last, settled, state)
+                return
+        self._pending.append(PendingDisposition(first, last, settled, state))
+
+    def take(self) -> list[PendingDisposition[State]]:
+        """All of them, oldest first; the batch is empty afterwards."""
+        pending, self._pending = self._pending, []
+        return pending
+
+    def __bool__(self) -> bool:
+        return bool(self._pending)

@@ -1,0 +1,230 @@
+"""The management node: the engine's control plane behind ``/management``, as RabbitMQ 4's clients use it.
+
+========================================  =================================================================
+request                                   answer
+========================================  =================================================================
+``PUT /queues/:queue``                    201 made, 200 exists and is the same; the queue
+``GET /queues/:queue``                    200 the queue
+``DELETE /queues/:queue/messages``        200 ``message_count``: how many were purged
+``DELETE /queues/:queue``                 200 ``message_count``: how many were deleted; 0 when there is no queue
+``PUT /exchanges/:exchange``              204 made, or exists and is the same
+``DELETE /exchanges/:exchange``           204; also when there is none
+``/bindings``                             see :mod:`amqp10.management.bindings`
+``PUT /auth/tokens``                      403: this broker has no tokens
+``/headgate/…``                           see :mod:`amqp10.management.control`
+========================================  =================================================================
+
+A refused request is answered with a status and a text; see :data:`STATUSES`. Only a message that cannot be answered
+ends its link.
+
+Requests are served one by one, each as a walk (:mod:`core.slices`); no state is kept between them. The node is sans-IO
+and knows neither links nor sessions: it takes the bytes of a request and returns the bytes of its response.
+"""
+
+from collections.abc import Mapping
+
+from amqp10.errors import quote
+from amqp10.management.bindings import bind, listed, unbind
+from amqp10.management.control import ControlPlane, control_operations
+from amqp10.management.message import (
+    BodyFields,
+    Operation,
+    Refusal,
+    Request,
+    Response,
+    decode_request,
+    encode_response,
+    segment_text,
+)
+from amqp10.management.message import RequestError as RequestError
+from amqp10.wire.codec import format_codes as code
+from amqp10.wire.types import Array, UInt, ULong
+from core.declaring import once_gone
+from core.errors import (
+    EngineError,
+    Forbidden,
+    Inequivalent,
+    Invalid,
+    LimitReached,
+    Locked,
+    NotFound,
+    PreconditionFailed,
+    ResourceDeleted,
+    StillGoing,
+)
+from core.interface import ExchangeDeclaration, ExchangeType, QueueDeclaration, QueueInfo, Topology
+from core.slices import Walk
+
+STATUSES: Mapping[type[EngineError], int] = {
+    NotFound: 404,
+    Locked: 400,
+    Inequivalent: 409,
+    PreconditionFailed: 409,
+    StillGoing: 409,
+    Invalid: 400,
+    Forbidden: 403,
+    LimitReached: 403,
+    ResourceDeleted: 404,
+}
+"""The status that RabbitMQ's clients expect for each kind of engine error."""
+
+VIRTUAL_HOST = "/"
+NODE_NAME = "headgate"
+"""Clients ask for the node that leads a queue and for its replicas. This broker is a single node."""
+
+_QUEUE_FIELDS = ("durable", "exclusive", "auto_delete", "arguments")
+_EXCHANGE_FIELDS = ("type", "durable", "auto_delete", "internal", "arguments")
+_METHODS_WITHOUT_BODY = ("GET", "DELETE")
+
+
+class ManagementNode:
+    """Answers requests by way of the control plane of one virtual host."""
+
+    def __init__(self, topology: Topology, control: ControlPlane) -> None:
+        self._topology = topology
+        self._control = control
+
+    def respond(self, request: bytes, owner: object) -> Walk[bytes]:
+        """The response to a request, both as whole messages. ``owner`` is the connection whose exclusive queues it may
+        use.
+
+        Each request makes its changes in one step of the walk; what it lists may change between two steps. Raises only
+        RequestError, for a message that cannot be answered.
+        """
+        answerable = decode_request(request)
+        message_id = answerable.properties.message_id
+        try:
+            response = yield from self._serve(answerable, owner)
+            return (yield from encode_response(response, message_id))
+        except Refusal as refusal:
+            refused = Response(refusal.status, refusal.text)
+        except EngineError as error:
+            refused = Response(STATUSES[type(error)], str(error))
+        return (yield from encode_response(refused, message_id))
+
+    def _serve(self, request: Request, owner: object) -> Walk[Response]:
+        method = request.method
+        segments, query = request.target()
+        body = request.body()
+        operations = self._operations(segments, query, body, owner)
+        if not operations:
+            raise Refusal(404, f"there is no resource {quote(request.properties.to)}")
+        operation = operations.get(method)
+        if operation is None:
+            allowed = ", ".join(operations)
+            raise Refusal(405, f"{quote(method)} on {quote(request.properties.to)}: only {allowed} can be done")
+        if body is not None and method in _METHODS_WITHOUT_BODY:
+            raise Refusal(400, f"a {method} has no body; it must be null, not {quote(body)}")
+        answer = operation()
+        return answer if isinstance(answer, Response) else (yield from answer)
+
+    def _operations(
+        self, segments: list[str], query: Mapping[str, str], body: object, owner: object
+    ) -> Mapping[str, Operation]:
+        """What can be done to the resource at this path, by method; empty for a resource that does not exist."""
+        topology = self._topology
+        match segments:
+            case ["queues", segment]:
+                queue = segment_text(segment)
+                return {
+                    "PUT": lambda: _declare_queue(topology, queue, body, owner),
+                    "GET": lambda: Response(200, _show_queue(topology.queue_info(queue, owner))),
+                    "DELETE": lambda: _message_count(topology.delete_queue(queue, owner)),
+                }
+            case ["queues", segment, "messages"]:
+                queue = segment_text(segment)
+                return {"DELETE": lambda: _purge_queue(topology, queue, owner)}
+            case ["exchanges", segment]:
+                exchange = segment_text(segment)
+                return {
+                    "PUT": lambda: _declare_exchange(topology, exchange, body),
+                    "DELETE": lambda: _delete_exchange(topology, exchange),
+                }
+            case ["bindings"]:
+                return {
+                    "POST": lambda: bind(topology, body, owner),
+                    "GET": lambda: listed(topology, query),
+                }
+            case ["bindings", segment]:
+                return {"DELETE": lambda: unbind(topology, segment, owner)}
+            case ["auth", "tokens"]:
+                return {"PUT": lambda: _renew_token(body)}
+            case ["headgate", *rest]:
+                return control_operations(self._control, rest, query, body)
+        return {}
+
+
+def _declare_queue(topology: Topology, name: str, body: object, owner: object) -> Walk[Response]:
+    fields = BodyFields(body, what="queue", names=_QUEUE_FIELDS)
+    declaration = QueueDeclaration(
+        name=name,
+        durable=fields.boolean("durable", default=True),
+        exclusive=fields.boolean("exclusive", default=False),
+        auto_delete=fields.boolean("auto_delete", default=False),
+        arguments=fields.arguments(),
+    )
+    try:
+        info, made = yield from once_gone(lambda: topology.declare_queue(declaration, owner))
+    except Inequivalent as error:
+        if topology.queue_info(name, owner).declaration.exclusive != declaration.exclusive:
+            # Clients of RabbitMQ expect the status of a lock here, as for another connection's exclusive queue.
+            raise Refusal(STATUSES[Locked], str(error)) from None
+        raise
+    return Response(201 if made else 200, _show_queue(info))
+
+
+def _show_queue(info: QueueInfo) -> dict[str, object]:
+    """The map of a queue. Clients check these types, and some rely on the order."""
+    declaration = info.declaration
+    return {
+        "leader": NODE_NAME,
+        "replicas": Array(code.STRING_8, (NODE_NAME,)),
+        "message_count": ULong(info.ready),
+        "consumer_count": UInt(info.consumers),
+        "name": declaration.name,
+        "vhost": VIRTUAL_HOST,
+        "durable": declaration.durable,
+        "auto_delete": declaration.auto_delete,
+        "exclusive": declaration.exclusive,
+        "type": info.type,
+        "arguments": declaration.arguments,
+    }
+
+
+def _purge_queue(topology: Topology, name: str, owner: object) -> Walk[Response]:
+    return _message_count((yield from topology.purge_queue(name, owner)))
+
+
+def _message_count(count: int) -> Response:
+    return Response(200, {"message_count": ULong(count)})
+
+
+def _declare_exchange(topology: Topology, name: str, body: object) -> Walk[Response]:
+    fields = BodyFields(body, what="exchange", names=_EXCHANGE_FIELDS)
+    kind = fields.text("type", default=ExchangeType.DIRECT.value)
+    try:
+        exchange_type = ExchangeType(kind)
+    except ValueError:
+        types = ", ".join(known.value for known in ExchangeType)
+        raise Refusal(400, f"unknown exchange type {quote(kind)}; there are {types}") from None
+    declaration = ExchangeDeclaration(
+        name=name,
+        type=exchange_type,
+        durable=fields.boolean("durable", default=True),
+        auto_delete=fields.boolean("auto_delete", default=False),
+        internal=fields.boolean("internal", default=False),
+        arguments=fields.arguments(),
+    )
+    yield from once_gone(lambda: topology.declare_exchange(declaration))
+    return Response(204)
+
+
+def _delete_exchange(topology: Topology, name: str) -> Response:
+    topology.delete_exchange(name)
+    return Response(204)
+
+
+def _renew_token(body: object) -> Response:
+    if not isinstance(body, bytes):
+        raise Refusal(400, f"a token must be binary, not {quote(body)}")
+    raise Refusal(403, "this broker has no tokens; its users are in the configuration")

@@ -1,0 +1,556 @@
+"""One connection, sans-IO: bytes and the time go in, events and bytes come out [2.4].
+
+A broker and a client use it in the same way. Call ``receive_data`` with the bytes of a read from the socket. Then call
+``next_event`` until it returns None, and answer each event by calling methods of the object that it names. Then call
+``data_to_send``. Parsing is lazy: the bytes behind an event are parsed only by the next call of ``next_event``, so the
+answer to an attach applies to the transfers pipelined behind it. ``deadline`` and ``tick`` are for heartbeats and
+time-outs.
+
+The methods for the owner raise no error for anything that a peer does. A peer's fault ends the link, the session or the
+connection to which it belongs, with a detach, end or close that names the fault, and is reported as an event.
+
+This module must not know messages, addresses, the engine, or the clock.
+"""
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from amqp10.errors import AmqpError, ConnectionFault, DecodeError, ErrorCondition, LinkFault, SessionFault
+from amqp10.protocol.events import ConnectionClosed, ConnectionOpened, Event
+from amqp10.protocol.handshake import Handshake
+from amqp10.protocol.lifecycle import CONNECTION, ConnectionState, IllegalTransition, Input, step
+from amqp10.protocol.link import error_from
+from amqp10.protocol.link_names import LinkNames
+from amqp10.protocol.session import IncomingChannel, OutgoingChannel, Session, SessionLimits
+from amqp10.wire.codec.decode import DEPTH_BEFORE_OPEN, DEPTH_MAX
+from amqp10.wire.disposition_run import DispositionRun, DispositionRunParser
+from amqp10.wire.framing import AMQP_FRAME, EMPTY_FRAME, MIN_MAX_FRAME_SIZE, ReceiveBuffer, encode_frame
+from amqp10.wire.messaging import Error
+from amqp10.wire.performatives import (
+    Begin,
+    Close,
+    End,
+    Open,
+    Performative,
+    decode_performative,
+    encode_performative,
+)
+from amqp10.wire.transfer_run import TransferRun, TransferRunParser
+
+_TRANSFER, _DISPOSITION = 0x14, 0x15
+"""Descriptors that the fast path looks for [2.7.5, 2.7.6], at the third byte of the frame body."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionSettings:
+    """What one side of a connection announces and allows."""
+
+    container_id: str
+    hostname: str | None = None
+    max_frame_size: int = 131_072
+    """Bytes of the largest frame we take. 128 KiB, as other brokers announce."""
+    channel_max: int = 63
+    """64 sessions a connection."""
+    idle_time_out_ms: int | None = 30_000
+    """Announced to the peer; a peer that sends nothing for twice as long is considered gone [2.4.5]. None: never."""
+    idle_time_out_min_ms: int = 100
+    """The shortest idle-time-out that we accept from a peer. Clients use 500 ms."""
+    close_time_out_ms: int = 5_000
+    """How long we wait for the answer to our close."""
+    pre_open_frame_size_max: int = 8_192
+    """Bytes of the largest frame before the open: enough for a SASL token, and a small bound on the memory that an
+    unauthenticated peer can fill."""
+    partial_delivery_bytes_max: int = 64 * 1024 * 1024
+    """Bytes of deliveries that are not complete yet, over all links."""
+    unsent_bytes_max: int = 1024 * 1024
+    """Bytes that may wait for the socket before deliveries are held back."""
+    run_frames_max: int = 256
+    """Frames that the fast path takes as one run: a bound on the work between two checks of the time."""
+    frames_per_turn_max: int = 2**31
+    """Frames (a run counts as one) that are taken in one turn, before the owner serves its other connections. An owner
+    of a single connection needs no limit."""
+    session: SessionLimits = field(default_factory=SessionLimits)
+    properties: Mapping[str, object] = field(default_factory=dict)
+    offered_capabilities: tuple[str, ...] = ()
+    desired_capabilities: tuple[str, ...] = ()
+
+
+class Connection:
+    """One side of an AMQP 1.0 connection, with its sessions."""
+
+    def __init__(self, settings: ConnectionSettings, handshake: Handshake) -> None:
+        self.settings = settings
+        self.handshake = handshake
+        self.state = ConnectionState.START
+        self.remote: Open | None = None
+        self.error: Error | None = None
+        """Why the connection was closed, by either side."""
+        self.frame_size_max = MIN_MAX_FRAME_SIZE
+        self.link_names = LinkNames()
+        self.backlog_bytes = 0
+        """Bytes that the socket has not taken; the owner of the socket keeps it up to date."""
+        self.frames_received = 0
+        self.frames_sent = 0
+        self.flow_frames: Counter[tuple[str, str]] = Counter()
+        """Flow frames sent and received, by direction and kind; many connections may share one counter."""
+        self._frames_left = settings.frames_per_turn_max
+        self._buffer = ReceiveBuffer()
+        self._events: deque[Event] = deque()
+        self._output: list[bytes] = []
+        self._output_bytes = 0
+        self._by_incoming: dict[int, Session] = {}
+        self._by_outgoing: dict[int, Session] = {}
+        self._to_flush: dict[Session, None] = {}
+        self._partial_bytes = 0
+        self._transfer_runs = TransferRunParser(max_frame_size=settings.max_frame_size)
+        self._disposition_runs = DispositionRunParser(max_frame_size=settings.max_frame_size)
+        self._heard_at: float | None = None
+        self._spoke_at = 0.0
+        self._close_by: float | None = None
+        self._close_written = False
+        self._finished = False
+
+    # --- the owner's side --------------------------------------------------------------------------------------------
+
+    def receive_data(self, data: bytes, monotonic: float) -> None:
+        """Take bytes from the peer. Ask for events next."""
+        self._heard_at = monotonic
+        self._frames_left = self.settings.frames_per_turn_max
+        if not self._finished and self.handshake.refuse_at is None:  # else no byte will be parsed any more
+            self._buffer.feed(data)
+
+    @property
+    def input_left(self) -> bool:
+        """The turn ended before all bytes were parsed. Call ``go_on``, and receive no more before this is False."""
+        return self._frames_left == 0 and not self._finished
+
+    def end_turn(self) -> None:
+        """Stop parsing until ``go_on``. Events of frames that have been taken already still come."""
+        self._frames_left = 0
+
+    def go_on(self) -> None:
+        """A new turn for the bytes that are left. Ask for events next."""
+        self._frames_left = self.settings.frames_per_turn_max
+
+    def receive_eof(self) -> None:
+        """The peer will send nothing more, with or without a close. Events of what it sent before have been taken."""
+        if self.state is not ConnectionState.END and not self._finished:
+            self._over(self.error, by_peer=True)
+        self._finished = True
+
+    def next_event(self) -> Event | None:
+        """The next event, or None when the bytes so far hold no more, or the turn is over."""
+        while not self._events:
+            if self._finished or self._frames_left == 0 or not self._advance():
+                return None
+            self._frames_left -= 1
+        return self._events.popleft()
+
+    def data_to_send(self, monotonic: float) -> bytes:
+        """The pending output as bytes for the socket, up to about ``unsent_bytes_max``; b"" when there is none.
+
+        Call it again until it returns b"", as long as the socket accepts bytes.
+        """
+        while self._to_flush:
+            sessions, self._to_flush = self._to_flush, {}
+            for session in sessions:
+                session.flush()
+        output = self.handshake.take_output()
+        if self._output_bytes and self.output_room() <= 0:
+            self._flush_blocked()
+        if self._output:
+            output += b"".join(self._output)
+            self._output.clear()
+            self._output_bytes = 0
+        if output:
+            self._spoke_at = monotonic
+        return output
+
+    def unread(self) -> bytes:
+        """The bytes that have been received and not parsed. The first of them begins a frame."""
+        return self._buffer.rest()
+
+    def output_backlog(self, waiting_bytes: int) -> None:
+        """Note how many bytes of the output the socket has not taken yet. When they get fewer, deliveries go on."""
+        shrunk = waiting_bytes < self.backlog_bytes
+        self.backlog_bytes = waiting_bytes
+        if shrunk:
+            self._flush_blocked()
+
+    def deadline(self) -> float | None:
+        """The monotonic time at which ``tick`` has something to do."""
+        if self._finished:
+            return None
+        times = [self.handshake.refuse_at, self._close_by]
+        if self.settings.idle_time_out_ms and self._heard_at is not None:
+            times.append(self._heard_at + 2 * self.settings.idle_time_out_ms / 1000)
+        if self._heartbeat_s is not None:
+            times.append(self._spoke_at + self._heartbeat_s)
+        return min((time for time in times if time is not None), default=None)
+
+    def tick(self, monotonic: float) -> None:
+        """A deadline has come: send an empty frame, or fail the connection of a silent peer [2.4.5]."""
+        self.handshake.tick(monotonic)
+        if self.handshake.refused:
+            self._finished = True
+        if self._close_by is not None and monotonic >= self._close_by:
+            self._finished = True
+        idle_ms = self.settings.idle_time_out_ms
+        if self.input_left:
+            self._heard_at = monotonic  # bytes of the peer wait to be parsed, so it is not silent
+        if idle_ms and self._heard_at is not None and monotonic >= self._heard_at + 2 * idle_ms / 1000:
+            self._fail(
+                ConnectionFault(
+                    ErrorCondition.RESOURCE_LIMIT_EXCEEDED,
+                    f"no frame for {2 * idle_ms} ms; the idle-time-out announced was {idle_ms} ms",
+                )
+            )
+        if self._heartbeat_s is not None and monotonic >= self._spoke_at + self._heartbeat_s:
+            self._spoke_at = monotonic
+            if not self.backlog_bytes:  # else the bytes that wait for the socket serve as the heartbeat
+                self.write_frames(EMPTY_FRAME)
+
+    @property
+    def finished(self) -> bool:
+        """Nothing more will be read; the owner can close the socket once the output has been sent."""
+        return self._finished
+
+    @property
+    def overdue(self) -> bool:
+        """The peer asks for answers and does not read them. The owner should not read from it until it does.
+
+        Deliveries stop at half of this many bytes. So a consumer that does not read can always settle its deliveries,
+        and only answers to the peer's own attaches, begins and the like fill the second half.
+        """
+        return self.backlog_bytes + self._output_bytes > 2 * self.settings.unsent_bytes_max
+
+    @property
+    def opened(self) -> bool:
+        """Both opens have been exchanged and no close has gone or come."""
+        return self.state is ConnectionState.OPENED
+
+    @property
+    def all_sessions(self) -> list[Session]:
+        """Every session that has a channel of ours, whatever its state."""
+        return list(self._by_outgoing.values())
+
+    @property
+    def sessions(self) -> list[Session]:
+        """The sessions that are mapped, in order of beginning."""
+        return [session for session in self._by_outgoing.values() if session.mapped]
+
+    # --- what the owner decides --------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Send our open, as the opening or as the answer [2.7.1]."""
+        self._step(Input.OPENING_SENT)
+        settings = self.settings
+        self._write(
+            Open(
+                container_id=settings.container_id,
+                hostname=settings.hostname,
+                max_frame_size=settings.max_frame_size,
+                channel_max=settings.channel_max,
+                idle_time_out=settings.idle_time_out_ms,
+                offered_capabilities=settings.offered_capabilities,
+                desired_capabilities=settings.desired_capabilities,
+                properties=dict(settings.properties) or None,
+            )
+        )
+
+    def close(self, fault: AmqpError | None = None, *, monotonic: float) -> None:
+        """Close the connection from our side, with a reason if there is one [2.4.3]. An unopened one is opened first.
+
+        Before the end of the handshake no close can be sent: the connection just ends.
+        """
+        if not self.handshake.complete:
+            self._finished = True
+            self._over(None if fault is None else error_from(fault), by_peer=False)
+            return
+        if self.state in (ConnectionState.START, ConnectionState.OPEN_RCVD):
+            self.open()
+        if self.state not in (ConnectionState.OPENED, ConnectionState.OPEN_SENT):
+            return
+        for session in self.sessions:
+            session.flush()
+        self._step(Input.CLOSING_SENT)
+        self._close_by = monotonic + self.settings.close_time_out_ms / 1000
+        self.error = None if fault is None else error_from(fault)
+        self._write_close(self.error)
+
+    def close_for_a_bug(self) -> bytes:
+        """A close with amqp:internal-error, for any state that a bug of ours has left. b"" where the peer expects
+        none."""
+        if self.state is not ConnectionState.OPENED:
+            return b""
+        error = Error(condition=ErrorCondition.INTERNAL_ERROR, description="the broker has failed; its log says how")
+        return encode_frame(0, encode_performative(Close(error=error)))
+
+    def new_session(self, limits: SessionLimits | None = None) -> Session:
+        """Make a session of our own; call its ``begin``."""
+        channel = self._free_channel(None)
+        session = Session(self, channel, limits or self.settings.session)
+        self._by_outgoing[channel] = session
+        return session
+
+    def forget_sessions(self) -> None:
+        """Drop all sessions once the connection is over and its user has dropped all links.
+
+        This breaks the reference cycles, so all objects are freed at once, without the garbage collector.
+        """
+        for session in self._by_outgoing.values():
+            session.forget()
+        self._by_incoming.clear()
+        self._by_outgoing.clear()
+        self.link_names.clear()
+
+    # --- what sessions ask of their connection -----------------------------------------------------------------------
+
+    def write(self, channel: int, performative: Performative, payload: bytes) -> None:
+        self.write_frames(encode_frame(channel, encode_performative(performative), payload))
+
+    def write_frames(self, frames: bytes) -> None:
+        if self._close_written:
+            return  # nothing may follow a close [2.4.3]
+        self.frames_sent += 1
+        self._output.append(frames)
+        self._output_bytes += len(frames)
+
+    def report(self, event: Event) -> None:
+        self._events.append(event)
+
+    def hold_partial(self, change_bytes: int) -> None:
+        held = self._partial_bytes + change_bytes
+        if change_bytes > 0 and held > self.settings.partial_delivery_bytes_max:
+            raise LinkFault(
+                ErrorCondition.RESOURCE_LIMIT_EXCEEDED,
+                f"more than {self.settings.partial_delivery_bytes_max} bytes of deliveries that are not complete",
+            )
+        self._partial_bytes = held
+
+    def output_room(self) -> int:
+        return self.settings.unsent_bytes_max - self.backlog_bytes - self._output_bytes
+
+    def flush_later(self, session: Session) -> None:
+        self._to_flush[session] = None
+
+    def _flush_blocked(self) -> None:
+        """Flush sessions whose deliveries were held back: there is, or will be, room for them in the output."""
+        for session in self._by_outgoing.values():
+            if session.blocked:
+                self._to_flush[session] = None
+
+    # --- input -----------------------------------------------------------------------------------------------------
+
+    def _advance(self) -> bool:
+        """Take the next header, run or frame from the buffer. False: it holds no whole one."""
+        try:
+            if not self.handshake.complete:
+                return self._advance_handshake()
+            if self.state is ConnectionState.OPENED and self._take_run():
+                return True
+            limit = self.settings.max_frame_size if self.remote else self.settings.pre_open_frame_size_max
+            frame = self._buffer.next_frame(limit)
+            if frame is None:
+                return False
+            self.frames_received += 1
+            if frame.frame_type != AMQP_FRAME:
+                raise ConnectionFault(
+                    ErrorCondition.FRAMING_ERROR, f"frame of type {frame.frame_type}, expected 0 (AMQP)"
+                )
+            if frame.body_start != frame.body_end:
+                self._take_frame(frame.channel, self._buffer.data, frame.body_start, frame.body_end)
+        except ConnectionFault as fault:
+            self._fail(fault)
+        except DecodeError as error:
+            self._fail(ConnectionFault(error.condition, error.description))
+        return True
+
+    def _advance_handshake(self) -> bool:
+        advanced = self.handshake.advance(self._buffer, self._heard_at or 0.0)
+        if self.handshake.refused:
+            self._finished = True
+        return advanced
+
+    def _take_run(self) -> bool:
+        """Take a run of similar frames at the head of the buffer by the fast path, if it understands them."""
+        data, position = self._buffer.data, self._buffer.position
+        if len(data) - position < 12:
+            return False
+        descriptor = data[position + 10]
+        run: TransferRun | DispositionRun | None
+        if descriptor == _TRANSFER:
+            run = self._transfer_runs.parse(data, position, limit=self.settings.run_frames_max)
+        elif descriptor == _DISPOSITION:
+            run = self._disposition_runs.parse(data, position, limit=self.settings.run_frames_max)
+        else:
+            return False
+        if run is None:
+            return False
+        session = self._session(run.channel)
+        if isinstance(run, TransferRun) and session.amid_delivery(run.handle):
+            return False  # the first frame may be the last one of the delivery that is incomplete
+        self.frames_received += run.frame_count
+        self._buffer.position = run.end_position
+        try:
+            if isinstance(run, TransferRun):
+                session.run_received(run)
+            else:
+                session.disposition_received(
+                    role=run.role, first=run.first, last=run.last, settled=run.settled, state=run.state
+                )
+        except SessionFault as fault:
+            session.fail(fault)
+        return True
+
+    def _take_frame(self, channel: int, data: bytes, start: int, end: int) -> None:
+        depth = DEPTH_BEFORE_OPEN if self.remote is None else DEPTH_MAX
+        performative, payload_start = decode_performative(data, start, end, depth)
+        if self._close_written and not isinstance(performative, Close):
+            return  # the peer sent it before our close arrived [2.4.6]
+        if self.remote is None and not self._close_written:
+            self._take_open(channel, performative)
+            return
+        if channel > self.settings.channel_max:
+            raise self._channel_fault(channel)
+        match performative:
+            case Open():
+                raise ConnectionFault(ErrorCondition.ILLEGAL_STATE, "a second open")
+            case Close():
+                self._close_received(performative)
+            case Begin():
+                self._begin_received(channel, performative)
+            case End():
+                session = self._session(channel)
+                del self._by_incoming[channel]
+                session.end_received(performative)
+                del self._by_outgoing[session.outgoing_channel]
+            case _:
+                session = self._session(channel)
+                try:
+                    session.frame_received(performative, data[payload_start:end])
+                except SessionFault as fault:
+                    session.fail(fault)
+
+    def _take_open(self, channel: int, performative: Performative) -> None:
+        if not isinstance(performative, Open):
+            raise ConnectionFault(ErrorCondition.ILLEGAL_STATE, f"{type(performative).__name__.lower()} before open")
+        if channel != 0:
+            raise ConnectionFault(ErrorCondition.FRAMING_ERROR, f"open on channel {channel}; it belongs on channel 0")
+        if performative.max_frame_size < MIN_MAX_FRAME_SIZE:
+            raise ConnectionFault(
+                ErrorCondition.FRAMING_ERROR,
+                f"max-frame-size {performative.max_frame_size} is below the minimum of {MIN_MAX_FRAME_SIZE}",
+            )
+        idle = performative.idle_time_out
+        if idle and idle < self.settings.idle_time_out_min_ms:
+            raise ConnectionFault(
+                ErrorCondition.NOT_ALLOWED,
+                f"idle-time-out {idle} ms is below the minimum of {self.settings.idle_time_out_min_ms} ms",
+            )
+        self._step(Input.OPENING_RECEIVED)
+        self.remote = performative
+        self.frame_size_max = performative.max_frame_size
+        self._spoke_at = self._heard_at or 0.0
+        self.report(ConnectionOpened(performative))
+
+    def _begin_received(self, channel: int, begin: Begin) -> None:
+        if channel in self._by_incoming:
+            raise ConnectionFault(ErrorCondition.ILLEGAL_STATE, f"begin on channel {channel}, which has a session")
+        if begin.remote_channel is not None:
+            session = self._by_outgoing.get(begin.remote_channel)
+            if session is None or session.incoming_channel is not None:
+                raise ConnectionFault(
+                    ErrorCondition.INVALID_FIELD, f"begin answers channel {begin.remote_channel}, where none was begun"
+                )
+        else:
+            outgoing = self._free_channel(channel)
+            session = Session(self, outgoing, self.settings.session)
+            self._by_outgoing[outgoing] = session
+        self._by_incoming[channel] = session
+        session.begin_received(begin, IncomingChannel(channel))
+
+    def _close_received(self, close: Close) -> None:
+        self._step(Input.CLOSING_RECEIVED)
+        if self.state is ConnectionState.CLOSE_RCVD:
+            self._over(close.error, by_peer=True)
+            if self.frames_sent == 0:
+                self.open()
+            self._step(Input.CLOSING_SENT)
+            self._write_close(None)
+        else:
+            self._over(self.error, by_peer=False)
+        self._finished = True
+
+    def _session(self, channel: int) -> Session:
+        session = self._by_incoming.get(channel)
+        if session is None:
+            if channel > self.settings.channel_max:
+                raise self._channel_fault(channel)
+            raise ConnectionFault(ErrorCondition.NOT_ALLOWED, f"frame on channel {channel}, where no session was begun")
+        return session
+
+    # --- ending ----------------------------------------------------------------------------------------------------
+
+    def _fail(self, fault: ConnectionFault) -> None:
+        """The peer broke a rule of the connection: send a close that says so, and read no more."""
+        if self._finished:
+            return
+        if self.handshake.complete and self.state not in (ConnectionState.DISCARDING, ConnectionState.END):
+            if self.state in (ConnectionState.START, ConnectionState.OPEN_RCVD):
+                self.open()
+            for session in self.sessions:
+                session.flush()
+            if self.state in (ConnectionState.OPENED, ConnectionState.OPEN_SENT):
+                self._step(Input.FAULT)
+                self._write_close(error_from(fault))
+        self._finished = True
+        self._over(error_from(fault), by_peer=False)
+
+    def _over(self, error: Error | None, *, by_peer: bool) -> None:
+        self.error = error
+        self._to_flush.clear()
+        self.report(ConnectionClosed(error, by_peer))
+
+    def _write(self, performative: Performative) -> None:
+        self.write(0, performative, b"")
+
+    def _write_close(self, error: Error | None) -> None:
+        """Our last frame."""
+        self._write(Close(error=error))
+        self._close_written = True
+
+    def _channel_fault(self, channel: int) -> ConnectionFault:
+        return ConnectionFault(
+            ErrorCondition.FRAMING_ERROR, f"channel {channel} is above the channel-max {self.settings.channel_max}"
+        )
+
+    def _free_channel(self, wanted: int | None) -> OutgoingChannel:
+        """A channel that the peer takes [2.7.1]: the wanted one if possible, else the lowest."""
+        limit = min(self.settings.channel_max, self.remote.channel_max if self.remote else 0xFFFF)
+        if wanted is not None and wanted <= limit and wanted not in self._by_outgoing:
+            return OutgoingChannel(wanted)
+        channel = 0
+        while channel in self._by_outgoing:
+            channel += 1
+        if channel > limit:
+            raise ConnectionFault(
+                ErrorCondition.RESOURCE_LIMIT_EXCEEDED, f"no channel is free: {limit + 1} sessions are begun"
+            )
+        return OutgoingChannel(channel)
+
+    @property
+    def _heartbeat_s(self) -> float | None:
+        """How often the peer wants to hear from us: twice within its idle-time-out."""
+        if self.remote is None or not self.remote.idle_time_out or self._finished:
+            return None
+        return self.remote.idle_time_out / 2000
+
+    def _step(self, happened: Input) -> None:
+        try:
+            self.state = step(CONNECTION, self.state, happened)
+        except IllegalTransition as illegal:
+            if happened in (Input.OPENING_RECEIVED, Input.CLOSING_RECEIVED):
+                raise ConnectionFault(ErrorCondition.ILLEGAL_STATE, f"connection: {illegal}") from illegal
+            raise

@@ -1,0 +1,164 @@
+"""The events that a connection reports to its owner through ``Connection.next_event``.
+
+Messages come only as runs (:class:`DeliveriesReceived`); every other event is rare. When an event is reported, the
+protocol state includes it already. The front end acts on an event by calling methods of the object that the event
+names.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from amqp10.wire.messaging import DeliveryState, Error
+from amqp10.wire.performatives import Attach, Begin, Flow, Open
+
+if TYPE_CHECKING:
+    from amqp10.protocol.receiver_link import ReceiverLink
+    from amqp10.protocol.sender_link import SenderLink
+    from amqp10.protocol.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionOpened:
+    """The peer's open has come; ours has not been sent unless we opened first [2.4.1]."""
+
+    open: Open
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionClosed:
+    """The connection is over, for this reason if there is one. All its sessions and links are over too."""
+
+    error: Error | None
+    by_peer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SessionBegun:
+    """The peer began a session, or answered our begin [2.5.1]."""
+
+    session: "Session"
+    begin: Begin
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnded:
+    """The session and its links are over, ended by either side [2.5.5]."""
+
+    session: "Session"
+    error: Error | None
+
+
+@dataclass(frozen=True, slots=True)
+class SenderAttached:
+    """The peer attached a receiver: we are the sender. Answer with ``link.accept`` or ``link.refuse`` [2.6.3]."""
+
+    link: "SenderLink"
+    attach: Attach
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverAttached:
+    """The peer attached a sender: we are the receiver. Answer with ``link.accept`` or ``link.refuse`` [2.6.3]."""
+
+    link: "ReceiverLink"
+    attach: Attach
+
+
+@dataclass(frozen=True, slots=True)
+class LinkDetached:
+    """The link is over on both sides or on the peer's. Its unsettled deliveries must be given back [2.6.4]."""
+
+    link: "SenderLink | ReceiverLink"
+    error: Error | None
+    closed: bool
+    """False for a mere detach, after which the peer may attach again."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveriesReceived:
+    """A run: whole messages of one link with consecutive delivery-ids, alike in settled flag and header bytes."""
+
+    link: "ReceiverLink"
+    first: int
+    """Extended delivery-id of the first entry; the others count up."""
+    entries: list[bytes]
+    """Encoded messages without their header section. When ``checked`` is False they are whole, header included."""
+    header: bytes
+    """The header section as it came, b"" when there was none; meaningless unless ``checked``."""
+    settled: bool
+    checked: bool
+    """True when the fast path has proven each entry to be one opaque body section and nothing else."""
+    delivery_tag: Callable[[int], bytes]
+    """Gives the tag of the entry with this index. Tags are seldom needed, so they are not kept for every message."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreditReceived:
+    """The peer's flow set the link credit of our sending link; the new state is in ``link.credit`` [2.6.7]."""
+
+    link: "SenderLink"
+    flow: Flow
+
+
+@dataclass(frozen=True, slots=True)
+class SenderFlowReceived:
+    """A flow of the sending peer on our receiving link: its available count, and the link credit that it drained."""
+
+    link: "ReceiverLink"
+    flow: Flow
+    drained: int
+    """By how much the peer advanced the delivery-count to use up the link credit."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveriesSettled:
+    """The receiving peer disposed of deliveries that we sent, between the numbers ``first`` and ``last`` of this link.
+
+    Each delivery is reported once with a terminal state; ``state`` is None when the peer settled without one, which
+    means the source's default outcome [3.4].
+    """
+
+    link: "SenderLink"
+    first: int
+    last: int
+    state: DeliveryState | None
+    ranges: Sequence[tuple[int, int]]
+    """The exact deliveries, in order, both ends inclusive. Numbers between the ranges were settled before; a reader
+    that skips settled numbers anyway needs only ``first`` and ``last``."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveriesSent:
+    """Whole deliveries of a link were written to the output (their numbers, both inclusive)."""
+
+    link: "SenderLink"
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingSettled:
+    """The sending peer disposed of deliveries that it sent (extended ids, both inclusive) [2.6.12]."""
+
+    link: "ReceiverLink"
+    first: int
+    last: int
+    state: DeliveryState | None
+
+
+Event = (
+    ConnectionOpened
+    | ConnectionClosed
+    | SessionBegun
+    | SessionEnded
+    | SenderAttached
+    | ReceiverAttached
+    | LinkDetached
+    | DeliveriesReceived
+    | CreditReceived
+    | SenderFlowReceived
+    | DeliveriesSettled
+    | DeliveriesSent
+    | IncomingSettled
+)

@@ -1,0 +1,348 @@
+"""A link on which we receive: it assembles deliveries, counts link credit, and enforces the rules for the peer.
+
+Whole single-frame deliveries come in runs from the fast path. All other deliveries come frame by frame and are reported
+as a run of one. A delivery takes its id at its first frame and uses link credit at its last, and it may not begin
+without link credit. An aborted delivery is discarded and thereby settled [2.6.14]; it uses up one link credit, as it
+does on the sender's side.
+
+Every breach here is a LinkFault: this link is detached, and the session and its other links go on.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from amqp10.errors import ErrorCondition, LinkFault
+from amqp10.flow.link_credit import ReceiverCredit
+from amqp10.flow.unsettled import DispositionBatch, UnsettledMap
+from amqp10.protocol.events import DeliveriesReceived
+from amqp10.protocol.link import LinkChannel, LinkEnd
+from amqp10.wire.messaging import Coordinator, DeliveryState, Received, Source, Target
+from amqp10.wire.performatives import Transfer
+from amqp10.wire.transfer_run import TransferRun
+from amqp10.wire.types import Described
+
+UNSETTLED, SETTLED, MIXED = 0, 1, 2
+"""Values of snd-settle-mode [2.8.2]."""
+SECOND = 1
+"""rcv-settle-mode: the receiver settles after the sender [2.8.3]."""
+FRAMES_PER_DELIVERY_MAX = 262_144
+"""More frames than this for one delivery count as an attack: a maximum message in frames of 64 bytes."""
+EMPTY_FRAMES_PER_DELIVERY_MAX = 1024
+"""More frames without payload than this for one delivery count as an attack, too. They transport nothing, and no peer
+has a reason to send more than one."""
+FRAME_OVERHEAD_BYTES = 64
+"""The memory that one kept frame costs besides its payload, counted so that many small frames cannot exceed the limit
+unseen: an object of 33 bytes, rounded up to 48, and its place in a list that has room to grow."""
+
+
+class ReceivingChannel(LinkChannel, Protocol):
+    """The part of a session that receiving links use besides what all links use."""
+
+    incoming: "UnsettledMap[ReceiverLink]"
+    dispositions: "DispositionBatch[DeliveryState | None]"
+
+    def extend_delivery_id(self, delivery_id: int, n: int) -> int:
+        """Take ``n`` consecutive delivery-ids of the peer's; returns the first, extended."""
+
+    def hold_partial(self, change_bytes: int) -> None:
+        """Count bytes of incomplete deliveries; raises LinkFault resource-limit-exceeded above the limit."""
+
+    def refill_later(self, link: "ReceiverLink") -> None:
+        """Look at this link's link credit again before the next output."""
+
+
+class PartialDelivery:
+    """A delivery whose last frame has not come yet."""
+
+    __slots__ = (
+        "chunks",
+        "delivery_id",
+        "delivery_tag",
+        "empty_frames",
+        "frames",
+        "held",
+        "message_format",
+        "settled",
+        "size",
+        "wire_id",
+    )
+
+    def __init__(self, transfer: Transfer, delivery_id: int) -> None:
+        self.delivery_id = delivery_id
+        self.wire_id = transfer.delivery_id
+        self.delivery_tag = transfer.delivery_tag
+        self.message_format = transfer.message_format
+        self.settled = False
+        self.chunks: list[bytes] = []
+        self.size = 0
+        self.frames = 0
+        self.empty_frames = 0
+        self.held = 0
+        """Bytes of memory that have been counted for it."""
+
+
+class ReceiverLink:
+    """Our receiving end of a link."""
+
+    __slots__ = (
+        "_partial",
+        "channel",
+        "credit",
+        "end",
+        "max_message_size",
+        "rcv_settle_mode",
+        "reference",
+        "snd_settle_mode",
+    )
+
+    def __init__(self, channel: ReceivingChannel, end: LinkEnd) -> None:
+        self.channel = channel
+        self.end = end
+        self.credit = ReceiverCredit()
+        self.max_message_size = 0
+        self.snd_settle_mode = MIXED
+        self.rcv_settle_mode = 0
+        self.reference: object = None
+        """For the user of the link; this class does not read it."""
+        self._partial: PartialDelivery | None = None
+
+    def attach(
+        self,
+        *,
+        source: Source | Described | None,
+        target: Target | Coordinator,
+        snd_settle_mode: int,
+        rcv_settle_mode: int,
+        credit: ReceiverCredit,
+        max_message_size: int = 0,
+        offered_capabilities: tuple[str, ...] = (),
+        properties: Mapping[str, object] | None = None,
+    ) -> None:
+        """Attach, or accept the peer's attach [2.6.3]. ``credit`` holds the rule by which the peer gets link credit;
+        ``max_message_size`` is in bytes, 0 for no limit."""
+        self.snd_settle_mode = snd_settle_mode
+        self.rcv_settle_mode = rcv_settle_mode
+        self.max_message_size = max_message_size
+        self.credit = credit
+        self._adopt_initial_delivery_count()
+        self.end.send_attach(
+            source=source,
+            target=target,
+            snd_settle_mode=snd_settle_mode,
+            rcv_settle_mode=rcv_settle_mode,
+            max_message_size=max_message_size or None,
+            offered_capabilities=offered_capabilities,
+            properties=properties,
+        )
+        self.refill()  # now, so that a transfer pipelined behind the peer's attach has link credit
+
+    def attach_received(self) -> None:
+        """The peer attached, or answered our attach."""
+        self._adopt_initial_delivery_count()
+        self.channel.refill_later(self)
+
+    def grant(self, link_credit: int, *, drain: bool = False, echo: bool = False) -> None:
+        """Set the link credit without the rule, and tell the peer."""
+        self.credit.grant(link_credit, drain=drain)
+        self.write_flow(echo=echo)
+
+    def write_flow(self, *, echo: bool = False, properties: Mapping[str, object] | None = None) -> None:
+        """Send the peer a flow with the current link credit, and with properties if there are any [2.7.4]."""
+        self.channel.write_link_flow(
+            handle=self.end.handle,
+            delivery_count=self.credit.delivery_count,
+            link_credit=self.credit.link_credit,
+            drain=self.credit.drain,
+            echo=echo,
+            properties=properties,
+        )
+
+    @property
+    def amid_delivery(self) -> bool:
+        """The first frames of a delivery have come, and not the last."""
+        return self._partial is not None
+
+    def run_received(self, run: TransferRun, first: int, begin: int, end: int) -> None:
+        """Take the deliveries of a run from index ``begin`` to before ``end``; ``first`` is the id of the one at 0."""
+        assert self._partial is None
+        settled = bool(run.settled)
+        self._check_settled(settled)
+        entries = run.entries if end - begin == len(run.entries) else run.entries[begin:end]
+        if self.max_message_size and max(map(len, entries)) > self.max_message_size:
+            raise self._too_large(max(map(len, entries)))
+        room = self.credit.room
+        if 0 < room < len(entries):  # those with link credit are taken, as if they had come alone
+            self.run_received(run, first, begin, begin + room)
+            self.run_received(run, first, begin + room, end)
+            return
+        self.credit.received(len(entries))
+        if not settled:
+            self.channel.incoming.add(first + begin, len(entries), self, first + begin)
+        tag = run.delivery_tag if begin == 0 else lambda index: run.delivery_tag(begin + index)
+        self.channel.report(DeliveriesReceived(self, first + begin, entries, run.header, settled, run.checked, tag))
+        self.channel.refill_later(self)
+
+    def transfer_received(self, transfer: Transfer, payload: bytes) -> None:
+        """Take one transfer frame [2.7.5]."""
+        if not transfer.aborted:
+            self._check_served(transfer)
+        partial = self._partial
+        if partial is None:
+            partial = self._begin(transfer)
+        else:
+            self._check_continues(partial, transfer)
+        if transfer.aborted:
+            self._abort(partial)
+            return
+        partial.frames += 1
+        if transfer.settled and not partial.settled:
+            partial.settled = True
+            self.channel.incoming.settle(partial.delivery_id, partial.delivery_id)
+        if payload:
+            self._keep(partial, payload, complete=not transfer.more)
+        else:
+            partial.empty_frames += 1
+        if self.max_message_size and partial.size > self.max_message_size:
+            raise self._too_large(partial.size)
+        if partial.frames > FRAMES_PER_DELIVERY_MAX or partial.empty_frames > EMPTY_FRAMES_PER_DELIVERY_MAX:
+            raise LinkFault(
+                ErrorCondition.TRANSFER_LIMIT_EXCEEDED,
+                f"a delivery of more than {FRAMES_PER_DELIVERY_MAX} frames, or more than"
+                f" {EMPTY_FRAMES_PER_DELIVERY_MAX} empty ones; send larger frames",
+            )
+        if not transfer.more:
+            self._complete(partial)
+
+    def settle(self, first: int, last: int, state: DeliveryState) -> None:
+        """Give deliveries (extended ids, both inclusive) their outcome; those that came settled are skipped.
+
+        With rcv-settle-mode second they stay unsettled until the sender has settled them [2.6.12].
+        """
+        if self.rcv_settle_mode == SECOND:
+            for piece in self.channel.incoming.overlap(first, last):
+                self.channel.dispositions.add(piece.first, piece.last, state, settled=False)
+        else:
+            for piece in self.channel.incoming.settle(first, last):
+                self.channel.dispositions.add(piece.first, piece.last, state, settled=True)
+        self.channel.refill_later(self)
+
+    def confirmed(self, n: int) -> None:
+        """The engine has answered for ``n`` deliveries, settled or not."""
+        self.credit.confirmed(n)
+        self.channel.refill_later(self)
+
+    def refill(self) -> None:
+        """Give the peer more link credit if the rule says so."""
+        if self.end.attached and self.credit.refill():
+            self.write_flow()
+
+    def abandon(self) -> None:
+        """The link is being detached: drop the incomplete delivery."""
+        self._drop_partial()
+
+    def _check_served(self, transfer: Transfer) -> None:
+        """Raises LinkFault for fields that would change the delivery's meaning and are not supported."""
+        if transfer.resume:
+            raise LinkFault(ErrorCondition.NOT_IMPLEMENTED, "deliveries are not resumed; send it as a new one")
+        if transfer.state is not None and not isinstance(transfer.state, Received):
+            raise LinkFault(
+                ErrorCondition.NOT_IMPLEMENTED, "a transfer with a delivery state; there are no transactions"
+            )
+        mode = transfer.rcv_settle_mode
+        if mode == SECOND and self.rcv_settle_mode != SECOND:
+            raise self._fault("rcv-settle-mode second on a transfer of a link whose rcv-settle-mode is first")
+        if mode is not None and mode != SECOND and self.rcv_settle_mode == SECOND:
+            raise LinkFault(
+                ErrorCondition.NOT_IMPLEMENTED,
+                "rcv-settle-mode first on a transfer of a link whose rcv-settle-mode is second; attach a link for it",
+            )
+
+    def _begin(self, transfer: Transfer) -> PartialDelivery:
+        if transfer.delivery_id is None:
+            raise self._fault("the first transfer of a delivery has no delivery-id")
+        if transfer.delivery_tag is None:
+            raise self._fault("the first transfer of a delivery has no delivery-tag")
+        if self.credit.room == 0:
+            self.credit.received(1)  # raises: a delivery may not begin without link credit
+        partial = PartialDelivery(transfer, self.channel.extend_delivery_id(transfer.delivery_id, 1))
+        self._partial = partial
+        if not transfer.settled:
+            self.channel.incoming.add(partial.delivery_id, 1, self, partial.delivery_id)
+        else:
+            partial.settled = True
+        return partial
+
+    def _check_continues(self, partial: PartialDelivery, transfer: Transfer) -> None:
+        if transfer.delivery_id is not None and transfer.delivery_id != partial.wire_id:
+            raise self._fault(
+                f"delivery-id {transfer.delivery_id} inside delivery-id {partial.wire_id}: deliveries of one link may "
+                "not be interleaved"
+            )
+        if transfer.delivery_tag is not None and transfer.delivery_tag != partial.delivery_tag:
+            raise self._fault("the delivery-tag changed inside a delivery")
+        if transfer.message_format is not None and transfer.message_format != (partial.message_format or 0):
+            raise self._fault("the message-format changed inside a delivery")
+        if transfer.settled is False and partial.settled:
+            raise self._fault("settled changed from true to false inside a delivery")
+
+    def _check_settled(self, settled: bool) -> None:
+        if self.snd_settle_mode == SETTLED and not settled:
+            raise self._fault("an unsettled delivery on a link whose snd-settle-mode is settled")
+        if self.snd_settle_mode == UNSETTLED and settled:
+            raise self._fault("a settled delivery on a link whose snd-settle-mode is unsettled")
+
+    def _complete(self, partial: PartialDelivery) -> None:
+        self._check_settled(partial.settled)
+        if partial.message_format:
+            raise LinkFault(
+                ErrorCondition.NOT_IMPLEMENTED,
+                f"message-format {partial.message_format}; only 0 is known [3.2.16]",
+            )
+        message = partial.chunks[0] if len(partial.chunks) == 1 else b"".join(partial.chunks)
+        self._drop_partial()
+        self.credit.received(1)
+        self.channel.report(
+            DeliveriesReceived(
+                self,
+                partial.delivery_id,
+                [message],
+                b"",
+                partial.settled,
+                checked=False,
+                delivery_tag=lambda _: partial.delivery_tag or b"",
+            )
+        )
+        self.channel.refill_later(self)
+
+    def _abort(self, partial: PartialDelivery) -> None:
+        self.channel.incoming.settle(partial.delivery_id, partial.delivery_id)
+        self._drop_partial()
+        self.credit.received(1)
+        self.credit.confirmed(1)
+        self.channel.refill_later(self)
+
+    def _keep(self, partial: PartialDelivery, payload: bytes, *, complete: bool) -> None:
+        if not complete:
+            cost = len(payload) + FRAME_OVERHEAD_BYTES
+            self.channel.hold_partial(cost)
+            partial.held += cost
+        partial.chunks.append(payload)
+        partial.size += len(payload)
+
+    def _drop_partial(self) -> None:
+        if self._partial is not None:
+            self.channel.hold_partial(-self._partial.held)
+            self._partial = None
+
+    def _adopt_initial_delivery_count(self) -> None:
+        if self.end.remote is not None:
+            self.credit.delivery_count = self.end.remote.initial_delivery_count or 0
+
+    def _fault(self, description: str) -> LinkFault:
+        return LinkFault(ErrorCondition.INVALID_FIELD, f"link {self.end.name!r}: {description}")
+
+    def _too_large(self, size: int) -> LinkFault:
+        return LinkFault(
+            ErrorCondition.MESSAGE_SIZE_EXCEEDED,
+            f"a message of {size} bytes or more; this link takes at most {self.max_message_size}",
+        )

@@ -1,0 +1,390 @@
+"""A link on which we send: deliveries that wait for the session window, fragmentation, and flows that answer in order.
+
+Deliveries arrive in runs and wait here, as references, until the session allows frames. ``waiting`` counts the
+deliveries whose first frame has not been sent. They can still be taken back when the receiver lowers its link credit,
+so the link never sends more than the link credit allows. A message larger than a frame is sent in pieces, and may stop
+in the middle when the window closes. A flow that answers the receiver (echo, or a finished drain) goes out behind all
+waiting deliveries. Invariant: ``waiting <= credit.link_credit`` whenever frames may be sent.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from amqp10.errors import ErrorCondition, LinkFault
+from amqp10.flow.link_credit import QueueGrant, SenderCredit
+from amqp10.flow.session_window import SessionWindow
+from amqp10.flow.unsettled import UnsettledMap
+from amqp10.protocol.events import DeliveriesSent
+from amqp10.protocol.link import SENDER, LinkChannel, LinkEnd
+from amqp10.wire import serial
+from amqp10.wire.framing import FRAME_HEADER_BYTES
+from amqp10.wire.messaging import RELEASED, Coordinator, Source, Target
+from amqp10.wire.performatives import Disposition, Transfer, encode_performative
+from amqp10.wire.transfer_run import encode_run, frame_overhead
+from amqp10.wire.types import Described
+
+SETTLED = 1
+"""snd-settle-mode: every delivery is sent settled [2.8.2]."""
+
+
+class SendingChannel(LinkChannel, Protocol):
+    """The part of a session that sending links use besides what all links use."""
+
+    window: SessionWindow
+    outgoing: "UnsettledMap[SenderLink]"
+    outgoing_channel: int
+
+    @property
+    def frame_size_max(self) -> int:
+        """The largest frame that the peer takes, in bytes."""
+
+    def write_disposition(self, disposition: Disposition) -> None:
+        """Send the disposition at once."""
+
+    def take_delivery_ids(self, n: int) -> int:
+        """Reserve ``n`` delivery-ids; returns the first, extended."""
+
+    def wants_to_send(self, link: "SenderLink") -> None:
+        """Give the link its turn when the session window and the output allow it."""
+
+
+class WaitingRun:
+    """Deliveries with consecutive numbers that wait to be sent; those before ``position`` have been sent."""
+
+    __slots__ = ("entries", "first", "header", "longest", "position")
+
+    def __init__(self, first: int, entries: list[bytes], header: bytes) -> None:
+        self.first = first
+        self.entries = entries
+        self.header = header
+        self.position = 0
+        self.longest = max(map(len, entries))
+
+    @property
+    def next_number(self) -> int:
+        """The delivery number of the first delivery that has not been sent."""
+        return self.first + self.position
+
+    @property
+    def last_number(self) -> int:
+        """The delivery number of the last delivery."""
+        return self.first + len(self.entries) - 1
+
+    def __len__(self) -> int:
+        return len(self.entries) - self.position
+
+    def without(self, first: int, last: int) -> list["WaitingRun"]:
+        """The waiting deliveries without the numbers from ``first`` to ``last``, both inclusive: up to two runs."""
+        if first > self.last_number or last < self.next_number:
+            return [self]
+        numbers = ((self.next_number, first - 1), (last + 1, self.last_number))
+        return [
+            WaitingRun(low, self.entries[low - self.first : high + 1 - self.first], self.header)
+            for low, high in numbers
+            if low <= high
+        ]
+
+
+class Fragment(NamedTuple):
+    """A delivery of which some frames have been sent."""
+
+    number: int
+    delivery_id: int
+    body: bytes
+    sent_bytes: int
+    middle: bytes
+    """The encoded transfer performative with more=true, the same in every frame except the last."""
+    last: bytes
+
+
+class Answer(NamedTuple):
+    """A flow owed to the receiver, sent when no delivery waits any more."""
+
+    available: int
+    drained: bool
+
+
+class SenderLink:
+    """Our sending end of a link."""
+
+    __slots__ = (
+        "_answer",
+        "_fragment",
+        "_runs",
+        "channel",
+        "credit",
+        "end",
+        "grant",
+        "reference",
+        "settled",
+        "unsent",
+        "waiting",
+    )
+
+    def __init__(self, channel: SendingChannel, end: LinkEnd, *, initial_delivery_count: int = 0) -> None:
+        self.channel = channel
+        self.end = end
+        self.credit = SenderCredit(initial_delivery_count)
+        self.grant: QueueGrant | None = None
+        self.settled = False
+        self.waiting = 0
+        self.unsent: list[tuple[int, int]] = []
+        """Ranges of delivery numbers that still waited when the link was detached."""
+        self.reference: object = None
+        """For the user of the link; this class does not read it."""
+        self._runs: deque[WaitingRun] = deque()
+        self._fragment: Fragment | None = None
+        self._answer: Answer | None = None
+
+    def attach(
+        self,
+        *,
+        source: Source,
+        target: Target | Coordinator | Described | None,
+        snd_settle_mode: int,
+        rcv_settle_mode: int,
+        max_message_size: int | None = None,
+        offered_capabilities: tuple[str, ...] = (),
+        properties: Mapping[str, object] | None = None,
+    ) -> None:
+        """Attach, or accept the peer's attach [2.6.3]."""
+        self.settled = snd_settle_mode == SETTLED
+        self.end.send_attach(
+            source=source,
+            target=target,
+            snd_settle_mode=snd_settle_mode,
+            rcv_settle_mode=rcv_settle_mode,
+            initial_delivery_count=self.credit.initial_delivery_count,
+            max_message_size=max_message_size,
+            offered_capabilities=offered_capabilities,
+            properties=properties,
+        )
+
+    @property
+    def pending(self) -> bool:
+        """A delivery or an answer waits for the session window, for the socket, or for the link's turn."""
+        return bool(self._runs) or self._fragment is not None or self._answer is not None
+
+    @property
+    def idle(self) -> bool:
+        """No delivery waits, whole or in part."""
+        return not self._runs and self._fragment is None
+
+    def send_run(self, first: int, entries: list[bytes], header: bytes) -> None:
+        """Send messages with delivery numbers from ``first`` up; ``header`` is the header section of each, or b"".
+
+        Raises LinkFault message-size-exceeded when one is larger than the receiver takes; nothing is sent then.
+        """
+        run = WaitingRun(first, entries, header)
+        limit = self.end.remote.max_message_size if self.end.remote is not None else None
+        if limit and run.longest + len(header) > limit:
+            raise LinkFault(
+                ErrorCondition.MESSAGE_SIZE_EXCEEDED,
+                f"a message of {run.longest + len(header)} bytes waits, but this receiver takes at most {limit}",
+            )
+        self._runs.append(run)
+        self.waiting += len(entries)
+        self.channel.wants_to_send(self)
+
+    def take_back(self, most: int | None = None) -> list[tuple[int, int]]:
+        """Withdraw the newest waiting deliveries, so that at most ``most`` of them remain, or as many as the link
+        credit allows if ``most`` is None. Returns the ranges of their numbers."""
+        ranges: list[tuple[int, int]] = []
+        excess = self.waiting - (self.credit.link_credit if most is None else most)
+        while excess > 0:
+            run = self._runs[-1]
+            n = min(excess, len(run))
+            last = run.last_number
+            ranges.append((last - n + 1, last))
+            if n == len(run):
+                self._runs.pop()
+            else:
+                del run.entries[-n:]
+            self._left(n)
+            excess -= n
+        return ranges
+
+    def release(self, first: int, last: int) -> None:
+        """Take deliveries back although the receiver has, or will have, them: the range of numbers, both inclusive.
+
+        Deliveries that still wait are not sent. For the others a disposition tells the receiver that they are released;
+        they stay unsettled until the receiver has settled them [2.6.12].
+        """
+        runs, self._runs = self._runs, deque()
+        for run in runs:
+            kept = run.without(first, last)
+            self._runs += kept
+            self._left(len(run) - sum(map(len, kept)))
+        for piece in self.channel.outgoing.ranges():
+            low, high = max(first, piece.number), min(last, piece.last_number)
+            if piece.owner is self and low <= high:
+                self._tell_released(piece.first + low - piece.number, piece.first + high - piece.number)
+
+    def _tell_released(self, first: int, last: int) -> None:
+        self.channel.write_disposition(
+            Disposition(
+                role=SENDER,
+                first=first & serial.MASK,
+                last=None if last == first else last & serial.MASK,
+                settled=False,
+                state=RELEASED,
+            )
+        )
+
+    def answer_flow(self, *, available: int, drained: bool) -> None:
+        """Send a flow behind all waiting deliveries; with ``drained`` the link credit is used up first."""
+        self._answer = Answer(available, drained or (self._answer is not None and self._answer.drained))
+        self.channel.wants_to_send(self)
+
+    def cancel_drained(self) -> None:
+        """The receiver left drain mode before the answer was sent: the answer then reports the link credit
+        unchanged."""
+        if self._answer is not None:
+            self._answer = Answer(self._answer.available, drained=False)
+
+    def write_flow(self, *, available: int | None = None, properties: Mapping[str, object] | None = None) -> None:
+        """Send the state of this end, with properties for the receiver [2.7.4]."""
+        self.channel.write_link_flow(
+            handle=self.end.handle,
+            delivery_count=self.credit.delivery_count,
+            link_credit=self.credit.link_credit,
+            available=available,
+            drain=self.credit.drain,
+            properties=properties,
+        )
+
+    def transmit(self, frames_max: int, bytes_max: int) -> int:
+        """Send waiting deliveries, in at most so many frames and about so many bytes. Returns the frames used."""
+        used = 0
+        while used < frames_max and bytes_max > 0 and not self.idle:
+            if self._fragment is None:
+                run = self._runs[0]
+                n, size = self._send_whole(run, frames_max - used, bytes_max)
+                if n == 0:
+                    self._begin_fragments(run)
+                    continue
+            else:
+                n, size = self._send_fragment(self._fragment)
+            used += n
+            bytes_max -= size
+        if self._answer is not None and self.idle:
+            self._write_answer(self._answer)
+        return used
+
+    def abandon(self) -> None:
+        """The link is being detached: drop the waiting deliveries, and abort a message that is partly sent [2.6.14].
+
+        The ranges of the dropped deliveries are in ``unsent`` afterwards, so that their queue gets them back as never
+        sent.
+        """
+        self.unsent = [(run.next_number, run.last_number) for run in self._runs]
+        if self._fragment is not None and self.channel.window.remote_incoming_window > 0:
+            self.channel.window.sent(1)
+            self.channel.write(
+                Transfer(handle=self.end.handle, delivery_id=self._fragment.delivery_id & serial.MASK, aborted=True)
+            )
+        self._fragment = None
+        self._runs.clear()
+        self._answer = None
+        self.waiting = 0
+
+    def _send_whole(self, run: WaitingRun, frames_max: int, bytes_max: int) -> tuple[int, int]:
+        """Send the deliveries at the head of a run that fit into one frame each; returns their number and size."""
+        overhead = frame_overhead(
+            handle=self.end.handle, last_number=run.last_number, header=run.header, settled=self.settled
+        )
+        room = self.channel.frame_size_max - overhead
+        n = min(len(run), frames_max)
+        if run.longest > room:
+            n = self._fitting(run, n, room)
+        n = min(n, max(1, bytes_max // (run.longest + overhead)))
+        if n == 0:
+            return 0, 0
+        first_number, first_id = run.next_number, self._begin(run.next_number, n)
+        entries = run.entries
+        if n < len(entries):
+            entries = entries[run.position : run.position + n]
+        frames = encode_run(
+            channel=self.channel.outgoing_channel,
+            handle=self.end.handle,
+            first_delivery_id=first_id & serial.MASK,
+            first_number=first_number,
+            entries=entries,
+            header=run.header,
+            settled=self.settled,
+        )
+        self.channel.window.sent(n)
+        self.channel.write_frames(frames)
+        self._advance(run, n)
+        self.channel.report(DeliveriesSent(self, first_number, first_number + n - 1))
+        return n, len(frames)
+
+    @staticmethod
+    def _fitting(run: WaitingRun, n: int, room: int) -> int:
+        for index in range(run.position, run.position + n):
+            if len(run.entries[index]) > room:
+                return index - run.position
+        return n
+
+    def _begin(self, number: int, n: int) -> int:
+        """Count deliveries whose first frame is sent now. Returns the first one's extended delivery-id."""
+        first_id = self.channel.take_delivery_ids(n)
+        self.credit.sent(n)
+        self._left(n)
+        if not self.settled:
+            self.channel.outgoing.add(first_id, n, self, number)
+        return first_id
+
+    def _left(self, n: int) -> None:
+        self.waiting -= n
+        if self.grant is not None:
+            self.grant.begun(n)
+
+    def _advance(self, run: WaitingRun, n: int) -> None:
+        run.position += n
+        if not len(run):
+            self._runs.popleft()
+
+    def _begin_fragments(self, run: WaitingRun) -> None:
+        number = run.next_number
+        body = run.header + run.entries[run.position]
+        delivery_id = self._begin(number, 1)
+        self._advance(run, 1)
+        tag = b"" if self.settled else number.to_bytes(4 if number <= serial.MASK else 8, "big")
+        performative = Transfer(
+            handle=self.end.handle,
+            delivery_id=delivery_id & serial.MASK,
+            delivery_tag=tag,
+            message_format=0,
+            settled=self.settled,
+            more=True,
+        )
+        middle = encode_performative(performative)
+        performative.more = False
+        self._fragment = Fragment(number, delivery_id, body, 0, middle, encode_performative(performative))
+
+    def _send_fragment(self, fragment: Fragment) -> tuple[int, int]:
+        """Send the next frame of the delivery that is partly sent; returns 1 and the frame's size."""
+        room = self.channel.frame_size_max - FRAME_HEADER_BYTES - len(fragment.middle)
+        assert room > 0  # max-frame-size is at least 512 [2.7.1]
+        end = fragment.sent_bytes + room
+        more = end < len(fragment.body)
+        performative = fragment.middle if more else fragment.last
+        payload = fragment.body[fragment.sent_bytes : end]
+        size = FRAME_HEADER_BYTES + len(performative) + len(payload)
+        header = size.to_bytes(4, "big") + b"\x02\x00" + self.channel.outgoing_channel.to_bytes(2, "big")
+        self.channel.window.sent(1)
+        self.channel.write_frames(b"".join((header, performative, payload)))
+        if more:
+            self._fragment = fragment._replace(sent_bytes=end)
+        else:
+            self._fragment = None
+            self.channel.report(DeliveriesSent(self, fragment.number, fragment.number))
+        return 1, size
+
+    def _write_answer(self, answer: Answer) -> None:
+        self._answer = None
+        if answer.drained:
+            self.credit.drained()
+        self.write_flow(available=answer.available)

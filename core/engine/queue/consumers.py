@@ -1,0 +1,256 @@
+"""The consumers of one queue, and which of them is served next.
+
+Consumers with a queue grant are served by priority, highest first; consumers of equal priority get one message each in
+turn. A level holds the consumers of one priority that can take a message now, in the order of their turns. A consumer
+that was served goes to the end, one that has used up its grant leaves the level, and one with a new grant enters at the
+end. So finding the next consumer takes constant time, however many consumers have no grant.
+
+Single active consumer [x-single-active-consumer]: only one consumer, the active one, is on a level. The first consumer
+to attach is active. When it leaves, the next one by priority, then by age, becomes active. When a consumer of higher
+priority attaches, the active one gets no more messages, and the new one takes over as soon as the active one has
+nothing unsettled. Consumers that are not active keep their grants.
+
+This module does not know where messages come from.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from core.engine.queue.expiry import Marks
+from core.engine.ready.stretch import Stretch
+from core.engine.ready.unsettled import Unsettled
+from core.interface import ActivityChanged, ConsumeOptions, Delivered, GrantReply, Mailbox
+
+
+@dataclass(eq=False, slots=True)
+class Attachment:
+    """A consumer or getter inside the engine; front ends see it as ``core.interface.Consumer``."""
+
+    identity: int
+    """Unique in the engine and ascending, so it also orders consumers by age."""
+    queue_name: str
+    mailbox: Mailbox
+    options: ConsumeOptions
+    reference: object
+    active: bool = True
+    detached: bool = False
+    """It was cancelled and gets no more messages."""
+    gone: bool = False
+    """It was cancelled and holds no messages: settling its deliveries has no effect."""
+    in_turn: bool = False
+    """Whether it is in the turns of its level."""
+    grant: int = 0
+    drain: bool = False
+    replies_due: int = 0
+    """How many grants are not answered yet."""
+    next_number: int = 0
+    """The delivery number of the next message."""
+    unsettled: Unsettled = field(default_factory=Unsettled)
+    link_credit_max: int | None = None
+    sequence_key: str = ""
+    """The name of the annotation that carries the sequence number in deliveries; empty for no such annotation."""
+    marks: Marks | None = None
+    """When its deliveries were made; None if they have no time-out."""
+
+    def deliver(self, stretch: Stretch) -> None:
+        """Put a ``Delivered`` action with these messages into the mailbox. There are at most as many messages as the
+        grant allows."""
+        count = len(stretch.entries)
+        assert 0 < count <= self.grant
+        number = self.next_number
+        self.grant -= count
+        self.next_number = number + count
+        self.mailbox.put(
+            Delivered(
+                self,
+                number,
+                stretch.entries.copy(),
+                stretch.attributes,
+                stretch.delivery_count,
+                stretch.first_acquirer and not stretch.attributes.redelivered,
+                stretch.annotations,
+                stretch.sequences if self.sequence_key else None,
+                self.sequence_key,
+                stretch.route,
+            )
+        )
+        self.unsettled.append(number, stretch)
+
+    def reply(self, available: int) -> None:
+        """Answer every grant since the last reply. The newest grant decides whether the rest is drained."""
+        for _ in range(self.replies_due - 1):
+            self.mailbox.put(GrantReply(self, available, 0))
+        drained = 0
+        if self.drain:
+            drained, self.grant, self.drain = self.grant, 0, False
+        self.mailbox.put(GrantReply(self, available, drained))
+        self.replies_due = 0
+
+
+class Level:
+    """The consumers of one priority that can take a message now, in the order of their turns."""
+
+    __slots__ = ("_turns", "attached")
+
+    def __init__(self) -> None:
+        self.attached: OrderedDict[int, Attachment] = OrderedDict()
+        """All consumers of this priority, in order of age."""
+        self._turns: deque[Attachment] = deque()
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    @property
+    def next(self) -> Attachment:
+        """The consumer whose turn it is."""
+        return self._turns[0]
+
+    def enter(self, consumer: Attachment) -> None:
+        """Take a place at the end, unless the consumer has one."""
+        if not consumer.in_turn:
+            consumer.in_turn = True
+            self._turns.append(consumer)
+
+    def leave(self, consumer: Attachment) -> None:
+        """Give up the place, if any."""
+        if consumer.in_turn:
+            consumer.in_turn = False
+            self._turns.remove(consumer)
+
+    def skip(self) -> None:
+        """Move the consumer whose turn it is to the end: it may take none of the ready messages."""
+        self._turns.rotate(-1)
+
+    def room(self, ready: int) -> int:
+        """Return how many of ``ready`` messages one ``deal`` can hand out, one to each in turn, within every grant."""
+        count = len(self._turns)
+        if count > 1 and ready <= count:
+            return ready  # every consumer on a level has a grant; no need to look at all of them for a few messages
+        return count * min(consumer.grant for consumer in self._turns)
+
+    def deal(self, stretch: Stretch) -> None:
+        """Hand out messages, one to each consumer in turn; there are at most ``room`` of them."""
+        turns = self._turns
+        total = len(stretch)
+        if len(turns) == 1:
+            served = [turns.popleft()]
+            served[0].deliver(stretch)
+        else:
+            count = min(total, len(turns))
+            served = [turns.popleft() for _ in range(count)]
+            for place, consumer in enumerate(served):
+                consumer.deliver(stretch.part(place, total, count))
+            next_place = total % count
+            served = served[next_place:] + served[:next_place]
+        for consumer in served:
+            if consumer.grant:
+                turns.append(consumer)
+            else:
+                consumer.in_turn = False
+
+
+class Consumers:
+    """All consumers attached to a queue, in order of age."""
+
+    __slots__ = ("_active", "_attached", "_levels", "_single_active")
+
+    def __init__(self, *, single_active: bool) -> None:
+        self._single_active = single_active
+        self._attached: dict[int, Attachment] = {}
+        self._active: Attachment | None = None
+        """The active consumer of a queue with a single active consumer; else None."""
+        self._levels: dict[int, Level] = {}
+        """By priority, highest first; only priorities of attached consumers."""
+
+    def __len__(self) -> int:
+        return len(self._attached)
+
+    def __iter__(self) -> Iterator[Attachment]:
+        return iter(self._attached.values())
+
+    def levels(self) -> Iterator[Level]:
+        """Iterate over the levels that can take a message, highest priority first. The iterator reads a level only
+        after the caller has served the one above it."""
+        return (level for level in self._levels.values() if level)
+
+    def first_level(self) -> Level | None:
+        """The highest level on which a consumer can take a message now."""
+        for level in self._levels.values():
+            if level:
+                return level
+        return None
+
+    def attach(self, consumer: Attachment) -> None:
+        """Add a consumer; it has no grant yet."""
+        self._attached[consumer.identity] = consumer
+        priority = consumer.options.priority
+        if priority not in self._levels:
+            self._levels[priority] = Level()
+            self._levels = dict(sorted(self._levels.items(), reverse=True))
+        self._levels[priority].attached[consumer.identity] = consumer
+        if self._single_active:
+            consumer.active = False
+            self._choose_active(newcomer=consumer)
+
+    def detach(self, consumer: Attachment) -> None:
+        """Remove a consumer; if it was the active one, the next becomes active."""
+        priority = consumer.options.priority
+        level = self._levels[priority]
+        level.leave(consumer)
+        del level.attached[consumer.identity]
+        del self._attached[consumer.identity]
+        consumer.detached = True
+        if not level.attached:
+            del self._levels[priority]
+        if consumer is self._active:
+            self._active = None
+        if self._single_active:
+            self._choose_active()
+
+    def granted(self, consumer: Attachment) -> None:
+        """The consumer's grant was set or drained: it enters the turns of its level, or leaves them."""
+        level = self._levels[consumer.options.priority]
+        if consumer.grant and consumer.active and not self._yields(consumer):
+            level.enter(consumer)
+        else:
+            level.leave(consumer)
+
+    def vacated(self, consumer: Attachment) -> bool:
+        """The consumer has nothing unsettled any more. If it is active and must hand over, another becomes active:
+        return True."""
+        if consumer is not self._active or not self._yields(consumer):
+            return False
+        self._choose_active()
+        return True
+
+    def _choose_active(self, newcomer: Attachment | None = None) -> None:
+        """Make the right consumer active, and tell the consumers that change. The newcomer is not told: its caller
+        reads ``active``."""
+        best = self._best()
+        active = self._active
+        if best is None or best is active:
+            pass
+        elif active is None or (self._yields(active) and not active.unsettled.count):
+            if active is not None:
+                active.active = False
+                active.mailbox.put(ActivityChanged(active, False))
+                self.granted(active)
+            self._active = best
+            best.active = True
+            if best is not newcomer:
+                best.mailbox.put(ActivityChanged(best, True))
+        if self._active is not None:
+            self.granted(self._active)
+
+    def _best(self) -> Attachment | None:
+        """The consumer that should be active: highest priority, then oldest; None without consumers."""
+        first = next(iter(self._levels.values()), None)
+        return None if first is None else next(iter(first.attached.values()))
+
+    def _yields(self, active: Attachment) -> bool:
+        """Return whether the active consumer must hand over to one of higher priority as soon as it has settled
+        everything."""
+        if not self._single_active:
+            return False
+        return next(iter(self._levels)) > active.options.priority

@@ -1,0 +1,272 @@
+"""Dead-lettering: what a queue does with messages that were rejected, expired, pushed out by the length limit, or
+returned too often.
+
+Without a dead-letter exchange such messages are dropped. With one they are published to it. Each message records this
+death in its list of deaths. The queue keeps its copy until the target queues have answered:
+
+- at-most-once: the copy is dropped whatever the answer is. A message without a route, or rejected by its target, is
+  lost, and counted;
+- at-least-once: a message that was not accepted is kept and tried again later; few messages are under way at a time.
+  Messages pushed out by the length limit are not kept, because then the limit would have no effect. A backing that
+  implements ``KeepsDiscards`` records the kept messages on disk, so that they survive a restart.
+
+A dead letter keeps the annotations that consumers have added, and counts as redelivered.
+
+A message is not published to a queue in which it has died before, unless a consumer has rejected it since: nothing
+would end that cycle. A cycle with a rejection is allowed, because each rejection is a consumer's decision.
+
+The number of messages kept here is bounded. While there is no ``room``, the queue dead-letters nothing more and
+delivers nothing, so only messages that consumers already hold can be added.
+
+This module knows neither where the copies are kept nor how a message is encoded.
+"""
+
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate, groupby
+from math import inf
+
+from core.clock import Now
+from core.engine.options.in_force import QueueOptions
+from core.engine.queue.courier import Courier, Roads
+from core.engine.queue.kinds import AnyQueue
+from core.engine.ready.stretch import Stretch
+from core.interface import Death, DeathReason, Outcome
+from core.message import Route, Run
+
+UNDER_WAY_MAX = 4096
+"""At-most-once: messages under way at a time. Enough to keep the stages of the targets busy."""
+
+LETTER_WORK = 70
+"""The cost of encoding a message with its death and routing it, in units of :mod:`core.work`."""
+
+SENT_AT_ONCE = 64
+"""Messages sent in one dispatch of the queue, which takes 5 ms at most then. The others are sent in the next turns."""
+
+SENT_BYTES_AT_ONCE = 2**20
+"""Bytes sent in one dispatch, because each message is copied. A larger message is sent alone."""
+
+KEPT_UNDER_WAY_MAX = 32
+"""At-least-once: messages under way at a time, the default prefetch of RabbitMQ's dead-letter worker."""
+
+HERE_MAX = 16_384
+"""There is no room at this many messages, waiting and under way. It is more than one turn of a queue adds."""
+
+RETRY_SECONDS = 5.0
+"""How long a message that was not accepted waits before it is tried again."""
+
+Letter = tuple[Stretch, DeathReason]
+
+
+class DeadLetters:
+    """The messages of one queue that are being dead-lettered."""
+
+    __slots__ = (
+        "_couriers", "_failed", "_queue", "_retry_at", "_roads", "_waiting",
+        "dead_lettered", "dropped", "here", "room", "sends_more", "sent",
+    )  # fmt: skip
+
+    def __init__(self, queue: AnyQueue, roads: Roads | None) -> None:
+        self._queue = queue
+        self._roads = roads
+        self._couriers: dict[DeathReason, Courier] = {}
+        self._waiting: deque[Letter] = deque()
+        self._failed: list[Letter] = []
+        """Messages that were not accepted and are to be tried again."""
+        self._retry_at = inf
+        self.sends_more = False
+        """Whether waiting messages that could be sent now were left to the next turn."""
+        self.sent = 0
+        """How many messages the last call of ``send`` published."""
+        self.here = 0
+        """How many messages are waiting, failed or under way."""
+        self.room = True
+        """Whether the queue may dead-letter more messages."""
+        self.dead_lettered: Counter[str] = Counter()
+        """How many messages a target has accepted, by the reason of their death."""
+        self.dropped: Counter[str] = Counter()
+        """How many messages were dropped: by the reason of their death if there is no dead-letter exchange, else by
+        ``no route``, ``refused`` or ``cycle``."""
+
+    @property
+    def deadline(self) -> float:
+        """When to try again (monotonic seconds); infinity for never."""
+        return self._retry_at
+
+    def counts(self) -> Mapping[str, object]:
+        """Counters for the queue's snapshot."""
+        return {
+            "dead_letters_waiting": self.here,
+            "dead_lettered": dict(self.dead_lettered),
+            "dropped": dict(self.dropped),
+        }
+
+    def stretches(self) -> Iterator[Stretch]:
+        """All messages kept here, in no order. The caller must not change them."""
+        for stretch, _ in (*self._waiting, *self._failed):
+            yield stretch
+        for courier in self._couriers.values():
+            yield from courier.stretches()
+
+    def post(self, stretch: Stretch, reason: DeathReason, options: QueueOptions) -> bool:
+        """Take messages that the queue gives up. Returns False if the queue has no dead-letter exchange: then they are
+        counted as dropped and the caller drops them."""
+        if options.dead_letter_exchange is None or self._roads is None:
+            self.dropped[reason.value] += len(stretch)
+            return False
+        self._waiting.append((stretch, reason))
+        self._count(len(stretch))
+        return True
+
+    def collect(self, options: QueueOptions, now: Now) -> list[Stretch]:
+        """Process the answers of the targets. Returns the messages whose copies the queue may now drop."""
+        done: list[Stretch] = []
+        for reason, courier in self._couriers.items():
+            for outcome, stretches in courier.answers():
+                if outcome is Outcome.ACCEPTED:
+                    self.dead_lettered[reason.value] += _total(stretches)
+                elif keeps(options, reason):
+                    self._failed += ((stretch, reason) for stretch in stretches)
+                    self._retry_at = min(self._retry_at, now.monotonic + RETRY_SECONDS)
+                    continue
+                else:
+                    self.dropped["no route" if outcome is Outcome.RELEASED else "refused"] += _total(stretches)
+                done += stretches
+        self._count(-_total(done))
+        return done
+
+    def send(self, options: QueueOptions, restore: Callable[[Stretch], None], now: Now) -> list[Stretch]:
+        """Publish waiting messages, within the limits per dispatch and under way. Returns the messages that are not
+        sent after all, and whose copies the queue may now drop.
+
+        ``restore`` reads the entries of a paged-out stretch back from disk.
+        """
+        if self._retry_at <= now.monotonic:
+            self._waiting.extendleft(sorted(self._failed, key=_position, reverse=True))
+            self._failed.clear()
+            self._retry_at = inf
+        done: list[Stretch] = []
+        limit = KEPT_UNDER_WAY_MAX if options.at_least_once else UNDER_WAY_MAX
+        room = limit - sum(courier.under_way for courier in self._couriers.values())
+        free = min(room, SENT_AT_ONCE)
+        size = 0
+        self.sent = 0
+        while self._waiting and self.sent < free and size < SENT_BYTES_AT_ONCE:
+            stretch, reason = self._waiting.popleft()
+            if options.dead_letter_exchange is None:
+                self.dropped[reason.value] += len(stretch)
+                done.append(stretch)
+                continue
+            stretch = self._cut(stretch, reason, free - self.sent)
+            restore(stretch)
+            sizes = list(accumulate(map(len, stretch.entries), initial=size))
+            stretch = self._cut(stretch, reason, max(1, bisect_left(sizes, SENT_BYTES_AT_ONCE)))
+            size = sizes[len(stretch)]
+            self.sent += len(stretch)
+            done += self._publish(stretch, reason, options.dead_letter_exchange, options.dead_letter_routing_key, now)
+        self.sends_more = bool(self._waiting) and self.sent < room
+        self._count(-_total(done))
+        return done
+
+    def retire(self) -> None:
+        """The queue is deleted."""
+        for courier in self._couriers.values():
+            courier.retire()
+        self._couriers.clear()  # breaks their reference cycle with the queue
+        del self._queue
+        self._waiting.clear()
+        self._failed.clear()
+        self._retry_at = inf
+        self.here = 0
+
+    def _cut(self, stretch: Stretch, reason: DeathReason, n: int) -> Stretch:
+        """Return the first ``n`` messages, and put the others back at the front of the waiting ones."""
+        if n >= len(stretch):
+            return stretch
+        self._waiting.appendleft((stretch.part(n, len(stretch)), reason))
+        return stretch.part(0, n)
+
+    def _publish(
+        self, stretch: Stretch, reason: DeathReason, exchange: str, key: str | None, now: Now
+    ) -> list[Stretch]:
+        """Publish messages to the dead-letter exchange. Returns those that would only go round in a cycle, which are
+        dropped."""
+        assert self._roads is not None
+        if reason not in self._couriers:
+            self._couriers[reason] = Courier(self._roads, self._queue)
+        courier = self._couriers[reason]
+        came_by = stretch.route or Route("", (self._queue.name,))
+        keys = came_by.routing_keys if key is None else (key,)
+        attributes = replace(stretch.attributes, ttl_ms=None, redelivered=True)
+        entries = self._with_death(stretch, reason, came_by, now)
+        run = Run(courier.load(stretch), entries, attributes, keys[1:])
+        cycled: list[Stretch] = []
+        for part, queues in self._roads.route(exchange, keys, run):
+            for piece, deaths in self._by_deaths(part, reason):
+                acyclic = [queue for queue in queues if not is_cycle(queue.name, deaths)]
+                if queues and not acyclic:
+                    cycled += courier.unload(piece.first, piece.first + len(piece.entries) - 1)
+                else:
+                    courier.submit(piece, tuple(acyclic), Route(exchange, keys))
+        if cycled:
+            self.dropped["cycle"] += _total(cycled)
+        return cycled
+
+    def _count(self, change: int) -> None:
+        self.here += change
+        self.room = self.here < HERE_MAX
+
+    def _with_death(self, stretch: Stretch, reason: DeathReason, came_by: Route, now: Now) -> list[bytes]:
+        assert self._roads is not None
+        entries = self._roads.entries(stretch)
+        converter = self._roads.converter
+        if converter is None:
+            return entries
+        death = Death(
+            queue=self._queue.name,
+            reason=reason,
+            at=now.wall,
+            exchange=came_by.exchange,
+            routing_keys=came_by.routing_keys,
+            ttl_ms=stretch.attributes.ttl_ms,
+        )
+        origin = stretch.attributes.origin
+        return [converter.dead_lettered(entry, origin, death) for entry in entries]
+
+    def _by_deaths(self, run: Run, reason: DeathReason) -> Iterator[tuple[Run, Sequence[tuple[str, DeathReason]]]]:
+        """Cut the run into pieces whose messages have the same list of deaths: newest first, this one included."""
+        converter = self._roads.converter if self._roads else None
+        if converter is None:
+            yield run, [(self._queue.name, reason)]
+            return
+        origin = run.attributes.origin
+        start = 0
+        for deaths, alike in groupby(tuple(converter.deaths(entry, origin)) for entry in run.entries):
+            stop = start + len(list(alike))
+            yield Run(run.first + start, run.entries[start:stop], run.attributes, run.routing_keys), deaths
+            start = stop
+
+
+def keeps(options: QueueOptions, reason: DeathReason) -> bool:
+    """Return whether a message with this reason of death is kept until a target has accepted it."""
+    return options.at_least_once and reason is not DeathReason.MAXLEN
+
+
+def is_cycle(queue: str, deaths: Sequence[tuple[str, DeathReason]]) -> bool:
+    """Return whether a message with these deaths, newest first, has died in the queue and was not rejected since."""
+    for died_in, reason in deaths:
+        if reason is DeathReason.REJECTED:
+            return False
+        if died_in == queue:
+            return True
+    return False
+
+
+def _total(stretches: Iterable[Stretch]) -> int:
+    return sum(map(len, stretches))
+
+
+def _position(letter: Letter) -> int:
+    return letter[0].sequences[0]

@@ -1,0 +1,243 @@
+"""Where a queue's ready messages are kept, and the backing that keeps them in memory.
+
+A backing is a first-in first-out list of runs. It hands out each message once. A message that comes back from a
+consumer is kept by the queue (``returned.py``), because it goes back in front of everything that is still in the
+backing.
+
+The memory backing keeps the encoded entries and, beside them, one record for each run: first sequence number,
+arrival time, attributes. Single publishes that follow each other closely share a record, so that a backlog of
+them costs no more than a backlog of runs: the ``bytes`` object and one pointer, about 63 bytes for a 12-byte
+message.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from core.clock import Now
+from core.engine.ready.remains import LetGo
+from core.engine.ready.stretch import Stretch
+from core.message import Attributes, Portion, Route
+
+ARRIVAL_GRAIN = 0.010
+"""Seconds. Messages that arrive within this time may share one arrival time: far finer than any
+time-to-live."""
+
+RECORD_ENTRIES_MAX = 1024
+"""Entries in one record. Removing entries from the front moves the rest of the list: 8 KiB at most, 0.2 µs."""
+
+
+class Backing(Protocol):
+    """A queue's ready messages in order of publication, in runs.
+
+    The queue assigns the sequence numbers, in ascending order. A position is a position of the backing's lane: when the
+    lane has reached it, the message is as safe as its queue type promises.
+    """
+
+    @property
+    def depth(self) -> int:
+        """How many messages the backing holds."""
+
+    @property
+    def ready_bytes(self) -> int:
+        """How many bytes the entries of these messages have."""
+
+    @property
+    def head_sequence(self) -> int | None:
+        """The sequence number of the oldest message, or a number a little lower; None if the backing is empty."""
+
+    @property
+    def head_expires_at(self) -> float | None:
+        """When the oldest message expires (wall-clock seconds); None if never, and if the backing is empty."""
+
+    def publish_run(self, portion: Portion, first: int, now: Now) -> int | None:
+        """Append the portion's messages, with sequence numbers from ``first`` up.
+
+        Returns the position of the lane to wait for, or None if there is no need to wait.
+        """
+
+    @property
+    def passes(self) -> bool:
+        """Whether messages may go straight to a consumer, before they are as safe as the queue promises."""
+
+    def pass_run(self, portion: Portion, first: int, now: Now) -> tuple[Stretch, int | None]:
+        """Pass messages straight to a waiting consumer without storing them as ready. Allowed only while the backing is
+        empty. Returns the messages, and the position as for ``publish_run``."""
+
+    def fetch(self, n: int) -> Stretch | None:
+        """Take up to ``n`` (at least 1) of the oldest messages, as far as they are alike. Returns None if the backing
+        is empty."""
+
+    def settle(self, stretch: Stretch) -> None:
+        """Forget messages that were fetched or passed: they were accepted, dropped, expired or dead-lettered."""
+
+    def give_back(self, stretch: Stretch) -> None:
+        """Count messages that were handed out as returned: they now wait among the queue's returned messages."""
+
+    def restore(self, stretch: Stretch) -> None:
+        """Read the entries of a paged stretch back into it."""
+
+    def purge(self, let_go: LetGo) -> int:
+        """Drop all messages; returns how many. See ``write_now``."""
+
+    def write_now(self) -> None:
+        """Ask for a write of everything that was dropped or settled so far, before the next answers go out."""
+
+    def delete(self, let_go: LetGo) -> None:
+        """The queue is deleted: forget all its messages, also those that were handed out."""
+
+    def counts(self) -> Mapping[str, int]:
+        """Counters for the queue's snapshot: messages and bytes by state, and the cost of reading."""
+
+
+@runtime_checkable
+class Pages(Protocol):
+    """The further methods of a backing that pages messages out to disk."""
+
+    @property
+    def acks_to_page(self) -> int:
+        """How many messages that were handed out are to be paged out; 0 most of the time."""
+
+    def page_out(self, stretches: Iterable[Stretch]) -> int:
+        """Page out as many messages as ``acks_to_page`` asks for. ``stretches`` are, in any order, all that were handed
+        out and not settled, and all that were returned. Returns how many messages were paged out."""
+
+    def reduce_memory_use(self, now: Now) -> bool:
+        """Page out one batch, if memory has to be freed. Returns True if there is more to page out: touch the queue
+        again."""
+
+    def set_lazy(self, lazy: bool) -> None:
+        """Set the queue mode: lazy or default."""
+
+    def conclude(self, next_sequence: int) -> None:
+        """The broker shuts down cleanly: write what the next start needs."""
+
+
+@runtime_checkable
+class KeepsDiscards(Protocol):
+    """The further methods of a backing that records on disk which messages are being dead-lettered."""
+
+    def discard(self, stretch: Stretch, reason: str) -> None:
+        """Record that messages that were fetched are being dead-lettered. The caller settles them later, like any
+        others."""
+
+    def discards(self) -> Iterable[tuple[Stretch, str]]:
+        """Hand out, after a start, the paged-out messages whose dead-lettering was recorded and that are not
+        settled."""
+
+
+@dataclass(eq=False, slots=True)
+class _Record:
+    first: int
+    arrival: float
+    attributes: Attributes
+    entries: list[bytes]
+    expires_at: float | None
+    route: Route | None
+
+
+class MemoryBacking:
+    """A backing in memory: its messages are lost when the process ends."""
+
+    __slots__ = ("_records", "depth", "ready_bytes")
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.ready_bytes = 0
+        self._records: deque[_Record] = deque()
+
+    @property
+    def passes(self) -> bool:
+        """See :class:`Backing`, also for the methods below."""
+        return True
+
+    @property
+    def head_sequence(self) -> int | None:
+        return self._records[0].first if self._records else None
+
+    @property
+    def head_expires_at(self) -> float | None:
+        return self._records[0].expires_at if self._records else None
+
+    def publish_run(self, portion: Portion, first: int, now: Now) -> None:
+        entries = portion.entries
+        if not self._extend_last(entries, portion, first, now):
+            attributes = portion.run.attributes
+            for start in range(0, len(entries), RECORD_ENTRIES_MAX):
+                part = entries[start : start + RECORD_ENTRIES_MAX]
+                record = _Record(first + start, now.monotonic, attributes, part, portion.expires_at, portion.route)
+                self._records.append(record)
+        self.depth += len(entries)
+        self.ready_bytes += sum(map(len, entries))
+
+    def pass_run(self, portion: Portion, first: int, now: Now) -> tuple[Stretch, None]:
+        assert not self.depth
+        entries = portion.entries.copy()
+        return self._stretch(
+            first, entries, portion.run.attributes, expires_at=portion.expires_at, route=portion.route
+        ), None
+
+    def fetch(self, n: int) -> Stretch | None:
+        if not self._records:
+            return None
+        record = self._records[0]
+        first = record.first
+        entries = record.entries
+        if n >= len(entries):
+            self._records.popleft()
+        else:
+            entries = entries[:n]
+            del record.entries[:n]
+            record.first += n
+        self.depth -= len(entries)
+        self.ready_bytes -= sum(map(len, entries))
+        return self._stretch(first, entries, record.attributes, expires_at=record.expires_at, route=record.route)
+
+    def settle(self, stretch: Stretch) -> None:
+        pass
+
+    def give_back(self, stretch: Stretch) -> None:
+        pass
+
+    def restore(self, stretch: Stretch) -> None:
+        raise AssertionError("nothing is paged out of a memory backing")
+
+    def purge(self, let_go: LetGo) -> int:
+        dropped = self.depth
+        let_go(self._records)
+        self._records = deque()
+        self.depth = self.ready_bytes = 0
+        return dropped
+
+    def write_now(self) -> None:
+        pass
+
+    def delete(self, let_go: LetGo) -> None:
+        self.purge(let_go)
+
+    def counts(self) -> Mapping[str, int]:
+        return {"alpha": self.depth, "ram_messages": self.depth, "ram_bytes": self.ready_bytes}
+
+    @staticmethod
+    def _stretch(
+        first: int, entries: list[bytes], attributes: Attributes, *, expires_at: float | None, route: Route | None
+    ) -> Stretch:
+        return Stretch(range(first, first + len(entries)), entries, attributes, expires_at=expires_at, route=route)
+
+    def _extend_last(self, entries: list[bytes], portion: Portion, first: int, now: Now) -> bool:
+        if not self._records:
+            return False
+        last = self._records[-1]
+        attributes = portion.run.attributes
+        if (
+            len(last.entries) + len(entries) > RECORD_ENTRIES_MAX
+            or now.monotonic - last.arrival > ARRIVAL_GRAIN
+            or last.first + len(last.entries) != first
+            or last.expires_at != portion.expires_at
+            or (last.attributes is not attributes and last.attributes != attributes)
+            or (last.route is not portion.route and last.route != portion.route)
+        ):
+            return False
+        last.entries.extend(entries)
+        return True

@@ -1,0 +1,110 @@
+"""A stretch: messages of one queue that have equal attributes and equal history, with their positions.
+
+Inside a queue messages move as stretches: from the backing to a consumer, into the consumer's unsettled deliveries, and
+back to the queue. Positions are the queue's sequence numbers, which are ascending and never used twice.
+
+A stretch is divided among consumers that are served in turn by slicing with a step, so that a range of positions with
+step 1 becomes ranges with step 2, 3 and so on. Slicing a ``range`` takes constant time. Only a stretch that was joined
+from unrelated positions has a list of positions.
+
+A stretch owns its list of entries. Front ends get a copy of the list (not of the entries), which they may change.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from core.message import Attributes, Route
+
+NOWHERE = -1
+"""The level of copies that are in no backing."""
+
+ANNOTATIONS_MAX = 256
+"""The most annotation keys that consumers can add to one message."""
+
+
+@dataclass(eq=False, slots=True)
+class Stretch:
+    """Messages in ascending positions with the same attributes and the same history."""
+
+    sequences: Sequence[int]
+    entries: list[bytes]
+    attributes: Attributes
+    delivery_count: int = 0
+    first_acquirer: bool = True
+    annotations: Mapping[object, object] | None = None
+    """Annotations that consumers added with the modified outcome, shared by all messages and never changed in place."""
+    barred: frozenset[object] = frozenset()
+    """The consumers that called these messages undeliverable and must not get them again."""
+    expires_at: float | None = None
+    """Wall-clock seconds; None if the messages never expire."""
+    route: Route | None = None
+    """The exchange and routing keys of the messages; None if they were published straight to the queue."""
+    level: int = 0
+    """The priority level of the messages in the queue; 0 if it has only one, ``NOWHERE`` for copies."""
+    stored: bool = False
+    """Whether the backing has them on disk, and so has to be told when they are settled."""
+    paged: bool = False
+    """Whether the entries are on disk only (the list is empty). ``Backing.restore`` reads them back."""
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+    def part(self, start: int, stop: int, step: int = 1) -> "Stretch":
+        """Return the messages selected by a slice with these bounds."""
+        return Stretch(
+            self.sequences[start:stop:step],
+            self.entries[start:stop:step],
+            self.attributes,
+            self.delivery_count,
+            self.first_acquirer,
+            self.annotations,
+            self.barred,
+            self.expires_at,
+            self.route,
+            self.level,
+            self.stored,
+            self.paged,
+        )
+
+    def like(self, other: "Stretch") -> bool:
+        """Return whether both may be joined into one stretch, in this order."""
+        return (
+            self.sequences[-1] < other.sequences[0]
+            and (self.attributes is other.attributes or self.attributes == other.attributes)
+            and self.delivery_count == other.delivery_count
+            and self.first_acquirer == other.first_acquirer
+            and self.annotations is None
+            and other.annotations is None
+            and self.barred == other.barred
+            and self.expires_at == other.expires_at
+            and (self.route is other.route or self.route == other.route)
+            and self.level == other.level
+            and self.stored is other.stored
+            and self.paged is other.paged
+        )
+
+    def annotate(self, annotations: Mapping[object, object]) -> None:
+        """Merge annotations over those that consumers have added already.
+
+        If there are more than ``ANNOTATIONS_MAX`` keys, the oldest are dropped, because a consumer that returns a
+        message again and again could add keys without end.
+        """
+        merged = {**(self.annotations or {}), **annotations}
+        self.annotations = dict(list(merged.items())[-ANNOTATIONS_MAX:])
+
+    def join(self, other: "Stretch") -> None:
+        """Append a stretch that is ``like`` this one."""
+        self.sequences = join_positions(self.sequences, other.sequences)
+        self.entries += other.entries
+
+
+def join_positions(left: Sequence[int], right: Sequence[int]) -> Sequence[int]:
+    """Join two sequences of positions: into a range if all positions have the same step, else into a list."""
+    step = right[0] - left[-1]
+    if _has_step(left, step) and _has_step(right, step):
+        return range(left[0], right[-1] + 1, step)
+    return [*left, *right]
+
+
+def _has_step(positions: Sequence[int], step: int) -> bool:
+    return len(positions) == 1 or (isinstance(positions, range) and positions.step == step)

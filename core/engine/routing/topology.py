@@ -1,0 +1,585 @@
+"""The definitions of queues, exchanges and bindings, and the rules for changing them.
+
+This module holds names and definitions only. The queues themselves belong to the broker, which asks this module before
+it makes or deletes one. The rules are those of 0.9.1 [0-9-1 3.1]; AMQP 1.0 leaves them to the broker:
+
+- declaring an existing queue or exchange succeeds if the declaration is the same, arguments included;
+- names with the prefix ``amq.`` are reserved for the broker, and names have no line breaks;
+- the default exchange cannot be declared, deleted or bound;
+- a binding is deleted with its source or destination, and an auto-delete exchange with the last binding from it;
+- an exclusive queue can be used by its owner only; but any client may publish to a dynamic queue, because it exists to
+  receive replies.
+
+A durable change is recorded before it is made: if it cannot be recorded, it is not made and the client gets an error.
+One removal is recorded in one piece, with up to 250 bindings. Recorded are queues and exchanges declared durable,
+except exclusive queues and the built-in exchanges, and bindings whose source and destination both outlive the broker.
+
+A queue or exchange with more bindings is also removed at once, together with the first of them. The other bindings are
+*left over*: they route nothing, are not listed, and are removed in steps by ``go_on_removing``. Until then the name
+cannot be declared again, because they would lead to the new queue or exchange. The next start removes those that a
+crash leaves.
+
+``version`` increases whenever the routing may have changed.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import chain, count, islice
+from typing import Protocol, TypeVar
+
+from core.engine.options.arguments import check_exchange_arguments, check_queue
+from core.engine.routing.edges import Edge, Node
+from core.engine.routing.equivalence import check_same_exchange, check_same_queue
+from core.engine.routing.exchanges import DEFAULT_EXCHANGE, X_MATCH_VALUES, Exchange
+from core.engine.settings import EngineSettings
+from core.errors import (
+    Forbidden,
+    Inequivalent,
+    Invalid,
+    LimitReached,
+    Locked,
+    NotFound,
+    PreconditionFailed,
+    StillGoing,
+)
+from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
+from core.store.definitions import Definitions
+from core.work import Work
+
+RESERVED_PREFIX = "amq."
+
+BUILT_IN_EXCHANGES: Mapping[str, ExchangeType] = {
+    "amq.direct": ExchangeType.DIRECT,
+    "amq.fanout": ExchangeType.FANOUT,
+    "amq.topic": ExchangeType.TOPIC,
+    "amq.headers": ExchangeType.HEADERS,
+    "amq.match": ExchangeType.HEADERS,
+}
+
+
+REMOVED_AT_ONCE = 250
+"""The most bindings removed in one removal or one step: 1 ms, and 3 to 4 ms more if they are recorded. A round of the
+event loop can have three such steps."""
+
+RECORD_WORK = 1_000
+"""The cost of recording one change, in units of :mod:`core.work`: two files are written and synced, 0.3 to 0.6 ms of
+processor time and several milliseconds on a slow disk. So one peer has two such changes in its turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDefinition:
+    """A queue's declaration, with its owner and its identity."""
+
+    declaration: QueueDeclaration
+    owner: object
+    """The owner of an exclusive queue; not used for other queues."""
+    dynamic: bool
+    identity: str
+    """New with each declaration: a queue that is deleted and declared again has another identity."""
+    id: int | None = None
+    """Its number in the recorded definitions, never used twice; None if the queue does not outlive the broker."""
+
+
+class DefinitionsRecorder(Protocol):
+    """Records durable definitions. Each method raises PreconditionFailed if it fails, and has no effect then."""
+
+    def add_queue(self, declaration: QueueDeclaration, identity: str) -> int | None:
+        """Returns the queue's number; None if the recorder keeps nothing."""
+
+    def add_exchange(self, declaration: ExchangeDeclaration) -> None: ...
+
+    def add_binding(self, binding: Binding) -> None: ...
+
+    def remove(self, *, queues: Sequence[str], exchanges: Sequence[str], bindings: Sequence[Binding]) -> None:
+        """Remove all of these, or none."""
+
+
+class NothingRecorded:
+    """The recorder of a broker without storage."""
+
+    def add_queue(self, declaration: QueueDeclaration, identity: str) -> None:
+        """See :class:`DefinitionsRecorder`."""
+
+    def add_exchange(self, declaration: ExchangeDeclaration) -> None:
+        """See :class:`DefinitionsRecorder`."""
+
+    def add_binding(self, binding: Binding) -> None:
+        """See :class:`DefinitionsRecorder`."""
+
+    def remove(self, *, queues: Sequence[str], exchanges: Sequence[str], bindings: Sequence[Binding]) -> None:
+        """See :class:`DefinitionsRecorder`."""
+
+
+def numbered_identities() -> Callable[[], str]:
+    """Return a generator of identities 1, 2, 3 and so on, for a broker without a source of randomness."""
+    numbers = count(1)
+    return lambda: f"{next(numbers):032x}"
+
+
+def own_alternate(declaration: ExchangeDeclaration) -> str | None:
+    """Return the alternate exchange of an exchange's own argument."""
+    alternate = declaration.arguments.get("alternate-exchange")
+    return alternate if isinstance(alternate, str) else None
+
+
+@dataclass(slots=True)
+class _Removal:
+    """The queues, exchanges and bindings of one removal."""
+
+    queues: dict[str, None] = field(default_factory=dict)
+    exchanges: dict[str, None] = field(default_factory=dict)
+    edges: dict[Edge, None] = field(default_factory=dict)
+
+
+class Topology:
+    """The definitions of one virtual host."""
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        *,
+        recorder: DefinitionsRecorder | None = None,
+        alternate: Callable[[ExchangeDeclaration], str | None] = own_alternate,
+        new_identity: Callable[[], str] | None = None,
+        removed_at_once: int = REMOVED_AT_ONCE,
+        work: Work | None = None,
+    ) -> None:
+        """``alternate`` returns the alternate exchange in force for an exchange; see :meth:`refresh_alternate`.
+
+        ``new_identity`` returns an identity for each declared queue, which no other declaration ever gets. Without it
+        identities are numbers, which other brokers use too.
+        """
+        self._settings = settings
+        self._new_identity = new_identity or numbered_identities()
+        self._recorder: DefinitionsRecorder = recorder or NothingRecorded()
+        self._work = work or Work()
+        self._alternate = alternate
+        self._removed_at_once = removed_at_once
+        self.version = 0
+        self.queues: dict[str, QueueDefinition] = {}
+        self.exchanges: dict[str, Exchange] = {}
+        self._owned: dict[object, dict[str, None]] = {}
+        """The exclusive queues of each owner."""
+        self._bindings: dict[Edge, Binding] = {}
+        self._leaving: dict[str, dict[Edge, None]] = {}
+        """The bindings from each exchange."""
+        self._arriving: dict[Node, dict[Edge, None]] = {}
+        self._going: dict[Node, bool] = {}
+        """Deleted queues and exchanges with bindings left over. The value says whether the queue or exchange was
+        recorded."""
+        self._stuck: PreconditionFailed | None = None
+        """Why the last step to remove left-over bindings failed; None if it did not."""
+        self._orphans: list[Binding] = []
+        """Recorded bindings whose source or destination a start did not find."""
+        for name, kind in BUILT_IN_EXCHANGES.items():
+            self._add_exchange(ExchangeDeclaration(name=name, type=kind, arguments={}))
+
+    def restore(self, stored: Definitions) -> None:
+        """Load definitions that were recorded before a restart, without recording or checking them again.
+
+        A binding without its source or destination is left out.
+        """
+        for exchange in stored.exchanges:
+            self._add_exchange(exchange)
+        for queue in stored.queues:
+            definition = QueueDefinition(
+                queue.declaration, owner=None, dynamic=False, identity=queue.identity, id=queue.id
+            )
+            self.queues[queue.declaration.name] = definition
+        for binding in stored.bindings:
+            if self.leads_somewhere(binding):
+                self._add_binding(binding)
+            else:
+                self._orphans.append(binding)
+        with suppress(PreconditionFailed):  # on a full disk they stay until a name is declared
+            self._forget_orphans()
+        for name in self.exchanges:
+            self.refresh_alternate(name)
+        self.version += 1
+
+    # --- queues ---------------------------------------------------------------------------------------------
+
+    def admit_queue(self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool = False) -> bool:
+        """Declare a queue. Returns True if it is new, False if it exists with the same declaration.
+
+        Raises Locked, Inequivalent, Invalid, PreconditionFailed, Forbidden, LimitReached.
+        """
+        name = declaration.name
+        existing = self.queues.get(name)
+        if existing is not None:
+            _check_owner(name, existing, owner)
+            check_same_queue(existing.declaration, declaration)
+            return False
+        self._check_name("queue", name)
+        if not named_by_broker:
+            _check_not_reserved("queue", name)
+        check_queue(declaration)
+        self._check_room_for_queue()
+        self._check_gone(Node(True, name))
+        identity = self._new_identity()
+        number = None
+        if _is_kept_queue(declaration):
+            number = self._recorder.add_queue(declaration, identity)
+            self._work.spent += RECORD_WORK
+        self._add_queue(QueueDefinition(declaration, owner, dynamic=False, identity=identity, id=number))
+        return True
+
+    def admit_dynamic_queue(self, name: str, owner: object) -> QueueDefinition:
+        """Declare the queue of a dynamic node. Raises Inequivalent if the name exists, LimitReached."""
+        if name in self.queues or Node(True, name) in self._going:
+            raise Inequivalent(f"queue '{name}' exists already; a dynamic node needs a name of its own")
+        declaration = QueueDeclaration(name=name, durable=False, exclusive=True, auto_delete=True, arguments={})
+        self._check_room_for_queue()
+        definition = QueueDefinition(declaration, owner, dynamic=True, identity=self._new_identity())
+        self._add_queue(definition)
+        return definition
+
+    def queue(self, name: str, owner: object) -> QueueDefinition:
+        """Return the definition of a queue that this owner may use. Raises NotFound, Locked."""
+        definition = self.queues.get(name)
+        if definition is None:
+            raise NotFound(f"there is no queue '{name}'")
+        _check_owner(name, definition, owner)
+        return definition
+
+    def check_may_publish(self, name: str, owner: object) -> None:
+        """Raises NotFound, Locked. A dynamic queue takes messages from all clients, although it is exclusive."""
+        definition = self.queues.get(name)
+        if definition is None or not definition.dynamic:
+            self.queue(name, owner)
+
+    def queues_of(self, owner: object) -> list[str]:
+        """Return the exclusive queues of an owner."""
+        return list(self._owned.get(owner, ()))
+
+    def forget_queue(self, name: str) -> int:
+        """Delete a queue's definition and its bindings. Returns how many bindings were removed now. Raises
+        PreconditionFailed."""
+        removal = _Removal(queues={name: None})
+        self._take_along(removal, self._some_edges(Node(True, name)))
+        return self._remove(removal)
+
+    def _check_room_for_queue(self) -> None:
+        limit = self._settings.queues_max
+        if len(self.queues) >= limit:
+            raise LimitReached(f"the limit of {limit} queues (queues_max) is reached; delete queues or raise it")
+
+    def _add_queue(self, definition: QueueDefinition) -> None:
+        self.queues[definition.declaration.name] = definition
+        if definition.declaration.exclusive:
+            self._owned.setdefault(definition.owner, {})[definition.declaration.name] = None
+        self.version += 1
+
+    # --- exchanges ------------------------------------------------------------------------------------------
+
+    def exchange(self, name: str) -> Exchange:
+        """Return an exchange other than the default one. Raises NotFound."""
+        exchange = self.exchanges.get(name)
+        if exchange is None:
+            raise NotFound(f"there is no exchange '{name}'")
+        return exchange
+
+    def admit_exchange(self, declaration: ExchangeDeclaration) -> bool:
+        """Declare an exchange. Returns True if it is new. Raises Inequivalent, Invalid, PreconditionFailed, Forbidden,
+        LimitReached."""
+        name = declaration.name
+        _check_not_default(name)
+        existing = self.exchanges.get(name)
+        if existing is not None:
+            check_same_exchange(existing.declaration, declaration)
+            return False
+        self._check_name("exchange", name)
+        _check_not_reserved("exchange", name)
+        check_exchange_arguments(name, declaration.arguments)
+        limit = self._settings.exchanges_max
+        if len(self.exchanges) >= limit:
+            raise LimitReached(
+                f"the limit of {limit} exchanges (exchanges_max) is reached; delete exchanges or raise it"
+            )
+        self._check_gone(Node(False, name))
+        if declaration.durable:
+            self._recorder.add_exchange(declaration)
+            self._work.spent += RECORD_WORK
+        self._add_exchange(declaration)
+        self.version += 1
+        return True
+
+    def delete_exchange(self, name: str) -> int:
+        """Idempotent. Returns how many bindings were removed now. Raises Forbidden, Invalid, PreconditionFailed."""
+        _check_not_default(name)
+        self._check_name("exchange", name)
+        _check_not_reserved("exchange", name)
+        if name not in self.exchanges:
+            return 0
+        removal = _Removal()
+        self._take_along(removal, self._edges_of_exchange(removal, name))
+        return self._remove(removal)
+
+    def is_source(self, name: str) -> bool:
+        """Return whether the exchange is the source of a binding that is not left over."""
+        edges = self._leaving.get(name, ())
+        return any(self.leads_somewhere(self._bindings[edge]) for edge in edges) if self._going else bool(edges)
+
+    def refresh_alternate(self, name: str) -> None:
+        """Update the alternate exchange of an exchange after a policy has changed. Does nothing if the exchange does
+        not exist."""
+        exchange = self.exchanges.get(name)
+        if exchange is not None:
+            before, exchange.alternate = exchange.alternate, self._alternate(exchange.declaration)
+            self.version += exchange.alternate != before
+
+    def _add_exchange(self, declaration: ExchangeDeclaration) -> None:
+        exchange = self.exchanges[declaration.name] = Exchange(declaration)
+        exchange.alternate = self._alternate(declaration)
+
+    # --- bindings -------------------------------------------------------------------------------------------
+
+    def bind(self, binding: Binding, owner: object) -> None:
+        """Idempotent. Raises NotFound, Locked, Forbidden, Invalid, LimitReached."""
+        self._check_ends(binding, owner)
+        source = self.exchange(binding.source)
+        if binding.destination_is_queue:
+            self.queue(binding.destination, owner)
+        else:
+            self.exchange(binding.destination)
+        if source.declaration.type is ExchangeType.HEADERS:
+            _check_x_match(binding)
+        edge = Edge.of(binding)
+        if edge in self._bindings:
+            return
+        limit = self._settings.bindings_max
+        if self.bindings_count >= limit:
+            raise LimitReached(f"the limit of {limit} bindings (bindings_max) is reached; unbind or raise it")
+        if self._is_kept_binding(binding):
+            self._recorder.add_binding(binding)
+            self._work.spent += RECORD_WORK
+        self._add_binding(binding)
+        self.version += 1
+
+    def unbind(self, binding: Binding, owner: object) -> int:
+        """Idempotent. Returns how many bindings were removed, with those of auto-delete exchanges that are deleted with
+        it. Raises Forbidden, Locked, PreconditionFailed."""
+        self._check_ends(binding, owner)
+        edge = Edge.of(binding)
+        if edge not in self._bindings or not self.leads_somewhere(binding):
+            return 0
+        removal = _Removal()
+        self._take_along(removal, [edge])
+        return self._remove(removal)
+
+    def bindings(self, source: str, destination: str, destination_is_queue: bool) -> Iterator[Binding | None]:
+        """Iterate over the bindings between two nodes; every queue is bound to the default exchange by its name.
+        Iterates over a copy, because other tasks may run meanwhile. Yields None for a binding from another source and
+        for one that was removed."""
+        if source == DEFAULT_EXCHANGE and destination_is_queue and destination in self.queues:
+            return iter([_default_binding(destination)])
+        if source not in self.exchanges or destination not in (self.queues if destination_is_queue else self.exchanges):
+            return iter(())
+        edges = list(self._arriving.get(Node(destination_is_queue, destination), ()))
+        return (self._bindings.get(edge) if edge.source == source else None for edge in edges)
+
+    def all_bindings(self) -> Sequence[Binding]:
+        """Return all bindings, with those left over."""
+        return list(self._bindings.values())
+
+    def leads_somewhere(self, binding: Binding) -> bool:
+        """Return whether source and destination of a binding exist: it is not left over."""
+        ends = self.queues if binding.destination_is_queue else self.exchanges
+        return binding.source in self.exchanges and binding.destination in ends
+
+    @property
+    def bindings_count(self) -> int:
+        """How many bindings there are without those left over. A left-over binding without both its ends is subtracted
+        twice."""
+        arriving = sum(len(self._arriving.get(node, ())) for node in self._going)
+        leaving = sum(len(self._leaving.get(node.name, ())) for node in self._going if not node.is_queue)
+        return len(self._bindings) - arriving - leaving
+
+    def _check_ends(self, binding: Binding, owner: object) -> None:
+        _check_not_default(binding.source)
+        if not binding.destination_is_queue:
+            _check_not_default(binding.destination)
+        elif binding.destination in self.queues:
+            self.queue(binding.destination, owner)
+
+    def _add_binding(self, binding: Binding) -> None:
+        edge = Edge.of(binding)
+        self._bindings[edge] = binding
+        self._leaving.setdefault(edge.source, {})[edge] = None
+        self._arriving.setdefault(edge.destination, {})[edge] = None
+        self.exchanges[edge.source].matcher.add(edge, binding.arguments)
+
+    # --- removing -------------------------------------------------------------------------------------------
+
+    @property
+    def going(self) -> bool:
+        """Whether there are bindings left over."""
+        return bool(self._going)
+
+    def go_on_removing(self) -> int:
+        """Remove some of the bindings left over, and return how many. Raises PreconditionFailed: try again later."""
+        removal = _Removal()
+        self._take_along(removal, self._some_edges(next(iter(self._going))))
+        try:
+            removed = self._remove(removal)
+        except PreconditionFailed as error:
+            self._stuck = error
+            raise
+        self._stuck = None
+        return removed
+
+    def _take_along(self, removal: _Removal, edges: list[Edge]) -> None:
+        """Add these bindings to the removal, and the auto-delete exchanges whose last binding is removed, and their
+        bindings, up to the limit of one removal."""
+        going: Counter[str] = Counter()
+        while edges and len(removal.edges) < self._removed_at_once:
+            edge = edges.pop()
+            if edge in removal.edges:
+                continue
+            removal.edges[edge] = None
+            source = self.exchanges.get(edge.source)
+            if source is None or edge.source in removal.exchanges or not source.declaration.auto_delete:
+                continue
+            going[edge.source] += 1
+            if going[edge.source] == len(self._leaving[edge.source]):
+                edges += self._edges_of_exchange(removal, edge.source)
+
+    def _edges_of_exchange(self, removal: _Removal, name: str) -> list[Edge]:
+        """Add the exchange to the removal. Returns the bindings from it and to it."""
+        removal.exchanges[name] = None
+        return self._some_edges(Node(False, name))
+
+    def _some_edges(self, node: Node) -> list[Edge]:
+        """Return the bindings of a queue or exchange, up to the limit of one removal."""
+        leaving = () if node.is_queue else self._leaving.get(node.name, ())
+        return list(islice(chain(leaving, self._arriving.get(node, ())), self._removed_at_once))
+
+    def _remove(self, removal: _Removal) -> int:
+        self._record_removal(removal)
+        nodes = [*(Node(True, name) for name in removal.queues), *(Node(False, name) for name in removal.exchanges)]
+        self._going |= {node: self._is_kept_end(node) for node in nodes}
+        for edge in removal.edges:
+            del self._bindings[edge]
+            if (
+                edge.source not in removal.exchanges and edge.source in self.exchanges
+            ):  # else the whole matcher is removed
+                self.exchanges[edge.source].matcher.remove(edge)
+            _drop(self._leaving, edge.source, edge)
+            _drop(self._arriving, edge.destination, edge)
+        for name in removal.exchanges:
+            del self.exchanges[name]
+        for name in removal.queues:
+            definition = self.queues.pop(name)
+            if definition.declaration.exclusive:
+                owned = self._owned[definition.owner]
+                del owned[name]
+                if not owned:
+                    del self._owned[definition.owner]
+        self._going = {node: kept for node, kept in self._going.items() if self._some_edges_left(node)}
+        self.version += 1
+        return len(removal.edges)
+
+    def _some_edges_left(self, node: Node) -> bool:
+        return node in self._arriving or (not node.is_queue and node.name in self._leaving)
+
+    def _check_gone(self, node: Node) -> None:
+        """Raises StillGoing if the name has bindings left over, PreconditionFailed if those cannot be removed."""
+        what = f"{'queue' if node.is_queue else 'exchange'} '{node.name}'"
+        if node in self._going:
+            if self._stuck is not None:
+                raise PreconditionFailed(f"{what} cannot be declared before its old bindings are gone: {self._stuck}")
+            raise StillGoing(f"{what} is being deleted, and its bindings with it; declare it again in a moment")
+        if self._orphans:
+            self._forget_orphans()
+
+    def _forget_orphans(self) -> None:
+        """Remove the orphans from the record. Raises PreconditionFailed."""
+        if self._orphans:
+            self._recorder.remove(queues=(), exchanges=(), bindings=self._orphans)
+        sources = {binding.source: None for binding in self._orphans}
+        self._orphans = []
+        for name in sources:
+            exchange = self.exchanges.get(name)
+            if exchange is not None and exchange.declaration.auto_delete and name not in self._leaving:
+                removal = _Removal()
+                self._take_along(removal, self._edges_of_exchange(removal, name))
+                self._remove(removal)
+
+    def _record_removal(self, removal: _Removal) -> None:
+        queues = [name for name in removal.queues if self.queues[name].id is not None]
+        exchanges = [name for name in removal.exchanges if _is_kept_exchange(self.exchanges[name].declaration)]
+        bindings = [self._bindings[edge] for edge in removal.edges]
+        bindings = [binding for binding in bindings if self._is_kept_binding(binding)]
+        if queues or exchanges or bindings:
+            self._recorder.remove(queues=queues, exchanges=exchanges, bindings=bindings)
+            self._work.spent += RECORD_WORK
+
+    def _is_kept_binding(self, binding: Binding) -> bool:
+        ends = Node(False, binding.source), Node(binding.destination_is_queue, binding.destination)
+        return all(map(self._is_kept_end, ends))
+
+    def _is_kept_end(self, node: Node) -> bool:
+        if node in self._going:
+            return self._going[node]
+        if node.is_queue:
+            return _is_kept_queue(self.queues[node.name].declaration)
+        return self.exchanges[node.name].declaration.durable
+
+    # --- names ----------------------------------------------------------------------------------------------
+
+    def _check_name(self, kind: str, name: str) -> None:
+        if not name:
+            raise Invalid(f"a {kind} needs a name that is not empty")
+        if "\r" in name or "\n" in name:
+            raise Invalid(f"{kind} name {name!r} contains a line break")
+        limit = self._settings.name_bytes_max
+        if len(name.encode()) > limit:
+            raise Invalid(f"{kind} name '{name[:40]}…' is longer than {limit} bytes")
+
+
+EdgeKey = TypeVar("EdgeKey")
+
+
+def _drop(edges: dict[EdgeKey, dict[Edge, None]], key: EdgeKey, edge: Edge) -> None:
+    """Remove an edge from its group, and the group if it is empty then."""
+    group = edges[key]
+    del group[edge]
+    if not group:
+        del edges[key]
+
+
+def _is_kept_queue(declaration: QueueDeclaration) -> bool:
+    return declaration.durable and not declaration.exclusive
+
+
+def _is_kept_exchange(declaration: ExchangeDeclaration) -> bool:
+    return declaration.durable and declaration.name not in BUILT_IN_EXCHANGES
+
+
+def _check_owner(name: str, definition: QueueDefinition, owner: object) -> None:
+    if definition.declaration.exclusive and definition.owner != owner:
+        raise Locked(f"queue '{name}' is exclusive to another connection")
+
+
+def _check_not_reserved(kind: str, name: str) -> None:
+    if name.startswith(RESERVED_PREFIX):
+        raise Forbidden(f"{kind} '{name}': the prefix '{RESERVED_PREFIX}' is reserved for the broker")
+
+
+def _check_not_default(exchange: str) -> None:
+    if exchange == DEFAULT_EXCHANGE:
+        raise Forbidden("the default exchange cannot be declared, deleted, bound or unbound")
+
+
+def _check_x_match(binding: Binding) -> None:
+    how = binding.arguments.get("x-match", "all")
+    if how not in X_MATCH_VALUES:
+        raise Invalid(f"binding argument x-match is {how!r}, it must be one of {', '.join(X_MATCH_VALUES)}")
+
+
+def _default_binding(queue: str) -> Binding:
+    return Binding(
+        source=DEFAULT_EXCHANGE, destination=queue, destination_is_queue=True, binding_key=queue, arguments={}
+    )

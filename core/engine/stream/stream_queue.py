@@ -1,0 +1,497 @@
+"""A stream queue: every consumer reads all messages that are kept, each consumer from its own offset.
+
+    inbox (a stage) → log, in chunks → committed → any number of readers
+
+Messages are confirmed, and readers see them, when the log's lane has written them (synced, with x-sync: always).
+Deliveries carry their offset under an annotation. Settling a delivery removes no message: the delivery is no longer
+counted as unacknowledged, and nothing else changes, as in RabbitMQ. A consumer that wants a message again attaches with
+its offset. Only a delivery that never left the broker is repeated. Messages are removed by age or size only, in whole
+segments.
+
+A consumer with filter values gets exactly the messages that have one of them. Chunks without such messages are skipped
+as a whole.
+
+Invariants: a reader gets only committed messages, each at most once, and all that match its filter, in ascending
+offsets; a grant is answered when it is used up or nothing is left to read.
+
+This module does not know names, routing, protocols or files.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from core.clock import Now
+from core.credit_flow.flow import GENERAL, CreditFlow, StageCreditSpec
+from core.credit_flow.stage import Stage
+from core.engine.confirms import Confirms, Submission
+from core.engine.options.in_force import QueueOptions
+from core.engine.queue.consumers import Attachment, Consumers
+from core.engine.queue.holders import Holders
+from core.engine.queue.kinds import Peeked
+from core.engine.queue.moving import check_may_peek
+from core.engine.queue.pump import Waiting
+from core.engine.ready.remains import LetGo
+from core.engine.ready.stretch import Stretch, join_positions
+from core.engine.ready.waits import Waits
+from core.errors import EngineError, Invalid, PreconditionFailed
+from core.interface import Delivered, Disposal, Publisher, StreamOptions, StreamPosition, Target
+from core.message import Attributes, Origin, Return, Route
+from core.slices import Walk
+from core.store.stream_chunk import CHUNK_OVERHEAD_BYTES, Chunk
+from core.store.stream_log import Kept, StreamLog
+
+OFFSET_ANNOTATION = "x-stream-offset"
+TURN_MESSAGES_MAX = 256
+"""The most messages that one reader gets in a turn: a front end's batch."""
+TURN_BYTES_MAX = 2**20
+"""The most bytes that one reader gets, or skips, in a turn: 1 ms of copying, and as much as a front end lets wait for a
+socket."""
+DISPATCH_WORK = 4_000
+"""The most work that one dispatch does for all readers, in units of :mod:`core.work`. Readers that were not served come
+first in the next dispatch."""
+CHUNK_WORK = 30
+"""The cost of one chunk that a reader reads, in these units; each message of the chunk adds half a unit."""
+GATHERED_MAX = 256
+"""The most messages in a chunk made of several runs. A chunk of a single run may be larger."""
+RETENTION_INTERVAL_S = 60.0
+"""How often the age limit is applied."""
+OVERDRAWN_RETRY_S = 0.05
+"""When to check again whether an overdue sync is done. An overdrawn log is one whose sync takes longer than this."""
+SEGMENT_BYTES_DEFAULT = 64 * 2**20
+"""The size at which a segment is sealed, unless x-stream-max-segment-size-bytes gives another. RabbitMQ's 500 MB is
+larger than most streams, so retention by segments would be too coarse."""
+
+FilterValue = Callable[[bytes, Origin], str | None]
+
+
+@dataclass(slots=True)
+class StreamCounters:
+    """Counters of a stream's messages since the process started or the stream was declared."""
+
+    published: int = 0
+    delivered: int = 0
+    accepted: int = 0
+    rejected: int = 0
+    returned: int = 0
+    """Released or modified: counted, and not delivered again."""
+
+
+@dataclass(eq=False, slots=True)
+class Appended:
+    """A range of a submission's messages that was appended to the log and waits for the lane."""
+
+    submission: Submission
+    queue: "StreamQueue"
+    start: int
+    stop: int
+
+    def reached(self, confirms: Confirms) -> "StreamQueue | None":
+        """See :class:`core.engine.queue.pump.Waiting`."""
+        return self.queue.reached(self, confirms)
+
+
+class _Reader:
+    """The offset and the filter of one consumer."""
+
+    __slots__ = ("_match_unfiltered", "_values", "chunk", "offset")
+
+    def __init__(self, offset: int, options: StreamOptions) -> None:
+        self.offset = offset
+        """The next offset to read."""
+        self.chunk = offset
+        """The first offset of the chunk that was read last."""
+        self._values = frozenset(options.filter_values)
+        self._match_unfiltered = options.match_unfiltered
+
+    def places(self, chunk: Chunk) -> Sequence[int]:
+        """Return the indexes of the messages in the chunk that the consumer wants, from its offset on."""
+        start = max(0, self.offset - chunk.first)
+        if not self._values:
+            return range(start, chunk.count)
+        return chunk.matching(start, self._values, unfiltered=self._match_unfiltered)
+
+
+class _Batch:
+    """The messages of one turn for one consumer. Messages of neighbouring chunks that are alike are delivered
+    together."""
+
+    __slots__ = ("_attributes", "_consumer", "_entries", "_offsets", "_route")
+
+    def __init__(self, consumer: Attachment) -> None:
+        self._consumer = consumer
+        self._attributes: Attributes | None = None
+        self._route: Route | None = None
+        self._entries: list[bytes] = []
+        self._offsets: Sequence[int] = ()
+
+    def add(self, chunk: Chunk, places: Sequence[int]) -> None:
+        """Add these messages of the chunk, at least one."""
+        if self._entries and not (self._attributes == chunk.attributes and self._route == chunk.route):
+            self.deliver()
+        self._attributes = chunk.attributes
+        self._route = chunk.route
+        if isinstance(places, range):
+            entries = chunk.entries[places.start : places.stop]
+            offsets: Sequence[int] = range(chunk.first + places.start, chunk.first + places.stop)
+        else:
+            entries = [chunk.entries[place] for place in places]
+            offsets = [chunk.first + place for place in places]
+        self._entries += entries
+        self._offsets = join_positions(self._offsets, offsets) if self._offsets else offsets
+
+    def deliver(self) -> None:
+        """Deliver the messages that were added. They count as unsettled, but their entries are not kept for that."""
+        if not self._entries:
+            return
+        assert self._attributes is not None
+        consumer, entries, count = self._consumer, self._entries, len(self._entries)
+        assert count <= consumer.grant
+        number = consumer.next_number
+        consumer.grant -= count
+        consumer.next_number += count
+        consumer.mailbox.put(
+            Delivered(
+                consumer, number, entries, self._attributes, 0, not self._attributes.redelivered,
+                sequences=self._offsets, sequence_key=OFFSET_ANNOTATION, route=self._route,
+            )
+        )  # fmt: skip
+        consumer.unsettled.append(number, Stretch(self._offsets, [], self._attributes))
+        self._entries, self._offsets = [], ()
+
+
+class StreamQueue:
+    """A stream, as a :class:`core.engine.queue.kinds.AnyQueue`."""
+
+    __slots__ = (
+        "_asking", "_filter_value", "_held_until", "_holders", "_log", "_more", "_pending", "_readers", "_retain_at",
+        "_synced", "_synced_waits", "_work_left", "_written_waits", "consumers", "counters", "inbox", "name", "options",
+        "publishers", "stage_credit",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        options: QueueOptions,
+        log: StreamLog,
+        *,
+        written: Waits[Waiting],
+        synced: Waits[Waiting],
+        filter_value: FilterValue = lambda entry, origin: None,
+        messages_per_turn: int | None = None,
+        stage_credit: StageCreditSpec = GENERAL,
+    ) -> None:
+        """``written`` and ``synced`` are the waits of the log's lane; a wait in ``synced`` makes the lane sync soon.
+        ``filter_value`` returns the filter value of a message, like :meth:`core.interface.Converter.filter_value`."""
+        self.name = name
+        self.options = options
+        self.inbox: Stage[Submission] = Stage(messages_per_turn)
+        self.consumers = Consumers(single_active=options.single_active_consumer)
+        self._holders = Holders(self.consumers)
+        self.publishers: dict[Publisher, None] = {}
+        self.stage_credit = CreditFlow(name, stage_credit)
+        self.counters = StreamCounters()
+        self._log = log
+        self._written_waits = written
+        self._synced_waits = synced
+        self._synced = options.sync_always
+        """Whether messages wait for ``synced``, and not for ``written``."""
+        self._filter_value = filter_value
+        self._readers: dict[Attachment, _Reader] = {}
+        self._asking: dict[Attachment, None] = {}
+        """Consumers whose grants are not answered yet."""
+        self._pending: dict[Appended, None] = {}
+        """Messages that wait for the lane, in order."""
+        self._work_left = DISPATCH_WORK
+        """How much work may still be done in this dispatch."""
+        self._more = False
+        """Whether a consumer could get more messages in another turn now."""
+        self._held_until = inf
+        """When to try again to take on messages from the inbox (monotonic seconds)."""
+        self._retain_at = 0.0
+        log.segment_bytes = options.stream_segment_bytes or SEGMENT_BYTES_DEFAULT
+
+    @property
+    def ready(self) -> int:
+        """How many messages are kept and visible to readers."""
+        return self._log.messages
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many deliveries consumers have not settled."""
+        return self._holders.unacknowledged
+
+    @property
+    def deadline(self) -> float:
+        """See :class:`core.engine.queue.kinds.AnyQueue`."""
+        if self._more:
+            return 0.0
+        return min(self._held_until, self._retain_at)
+
+    @property
+    def expired(self) -> bool:
+        """Always False: a stream never expires."""
+        return False
+
+    def apply(self, options: QueueOptions, now: Now) -> None:
+        """Put other options in force."""
+        self.options = options
+        self._log.segment_bytes = options.stream_segment_bytes or SEGMENT_BYTES_DEFAULT
+        self._retain_at = now.monotonic
+
+    # --- what the pump does ---------------------------------------------------------------------------------
+
+    def admit(self, confirms: Confirms, now: Now) -> bool:
+        """Append messages to the log within the stage's budget. Returns True if messages are left for another turn."""
+        inbox = self.inbox
+        if not inbox.waiting:
+            return False
+        if self._log.overdrawn:
+            self._held_until = now.monotonic + OVERDRAWN_RETRY_S
+            return False
+        self._held_until = inf
+        if not self._pending:
+            self._synced = self.options.sync_always
+        stamp_ms = int(now.wall * 1000)
+        gathered: list[Appended] = []
+        count = 0
+        for submission, start, stop in inbox.take_turn():
+            if (gathered and not _alike(gathered[-1].submission, submission)) or count + stop - start > GATHERED_MAX:
+                self._append(gathered, stamp_ms)
+                gathered, count = [], 0
+            gathered.append(Appended(submission, self, start, stop))
+            count += stop - start
+        self._append(gathered, stamp_ms)
+        return inbox.waiting > 0 and not inbox.stalled
+
+    def _append(self, gathered: Sequence[Appended], stamp_ms: int) -> None:
+        if not gathered:
+            return
+        entries = [entry for part in gathered for entry in part.submission.run.entries[part.start : part.stop]]
+        _, run, _, route = gathered[0].submission
+        attributes = run.attributes
+        ask, origin = self._filter_value, attributes.origin
+        values = [ask(entry, origin) for entry in entries]
+        self.counters.published += len(entries)
+        position = self._log.append(
+            entries,
+            attributes,
+            stamp_ms=stamp_ms,
+            filter_values=None if values.count(None) == len(values) else values,
+            route=route,
+        )
+        waits = self._synced_waits if self._synced else self._written_waits
+        for part in gathered:
+            self._pending[part] = None
+            self._count_unsynced(part, +1)
+            waits.add(position, part)
+
+    def reached(self, part: Appended, confirms: Confirms) -> "StreamQueue | None":
+        """The lane has reached the position of this part: confirm its messages."""
+        if part not in self._pending:
+            return None  # the stream was deleted meanwhile
+        del self._pending[part]
+        self._count_unsynced(part, -1)
+        sender = part.submission.publisher.stage_credit
+        if sender is not None:
+            self.stage_credit.ack(sender, part.stop - part.start)
+        confirms.took(part.submission, self, part.start, part.stop)
+        return self
+
+    def _count_unsynced(self, part: Appended, sign: int) -> None:
+        if self._synced:
+            part.submission.publisher.unsynced += sign * (part.stop - part.start)
+
+    def dispatch(self, now: Now) -> int:
+        """Deliver committed messages to readers within their grants, then answer the grants, then remove old
+        segments."""
+        log = self._log
+        log.commit(synced=self._synced)
+        self._more = False
+        self._work_left = DISPATCH_WORK
+        for consumer, reader in list(self._readers.items()):
+            if self._work_left <= 0:
+                self._more = True
+                break
+            if consumer.grant and self._may_read(consumer) and self._serve(consumer, reader):
+                self._more = True
+                self._readers[consumer] = self._readers.pop(consumer)  # behind readers not served yet
+            elif consumer in self._asking:
+                del self._asking[consumer]
+                consumer.reply(log.messages_between(reader.offset, log.committed) if consumer.active else 0)
+                if not consumer.grant:
+                    self.consumers.granted(consumer)
+        self._retain(now)
+        return DISPATCH_WORK - self._work_left
+
+    def _may_read(self, consumer: Attachment) -> bool:
+        """Return whether a consumer may read: all may, except that of a single active consumer only the active one
+        may."""
+        return not self.options.single_active_consumer or consumer.in_turn
+
+    def _serve(self, consumer: Attachment, reader: _Reader) -> bool:
+        """Deliver as much as one turn allows. Returns True if there is more for this grant."""
+        log, batch = self._log, _Batch(consumer)
+        messages = min(consumer.grant, TURN_MESSAGES_MAX)
+        room = TURN_BYTES_MAX
+        while messages and room > 0 and self._work_left > 0:
+            chunk = log.chunk(reader.offset, reader.chunk)
+            if chunk is None:
+                reader.offset = max(reader.offset, log.committed)
+                break
+            reader.chunk = chunk.first
+            places = reader.places(chunk)
+            self._work_left -= CHUNK_WORK + chunk.count // 2
+            taken = places[:messages]
+            done = len(taken) == len(places)
+            reader.offset = chunk.next if done else chunk.first + taken[-1] + 1
+            if taken:
+                batch.add(chunk, taken)
+                messages -= len(taken)
+                self.counters.delivered += len(taken)
+            room -= chunk.size + CHUNK_OVERHEAD_BYTES
+        batch.deliver()
+        return consumer.grant > 0 and reader.offset < log.committed
+
+    def _retain(self, now: Now) -> None:
+        log, options = self._log, self.options
+        kept = Kept(options.max_age_s, options.max_length_bytes)
+        if now.monotonic >= self._retain_at or log.exceeds(kept):
+            log.retain(kept, int(now.wall * 1000))
+            self._retain_at = now.monotonic + RETENTION_INTERVAL_S if options.max_age_s is not None else inf
+
+    # --- what consumers do ----------------------------------------------------------------------------------
+
+    def attach(self, consumer: Attachment) -> None:
+        """Add a consumer, which has no grant yet. Raises PreconditionFailed for a getter: basic.get does not work on
+        streams."""
+        if consumer.options.getter:
+            raise PreconditionFailed(f"'{self.name}' is a stream: messages are not got from it one by one; consume it")
+        options = consumer.options.stream
+        self._log.commit(synced=self._synced)
+        consumer.sequence_key = OFFSET_ANNOTATION
+        consumer.link_credit_max = self.options.max_link_credit
+        self._readers[consumer] = _Reader(self._begin(options.position), options)
+        self._holders.attach(consumer)
+
+    def _begin(self, position: StreamPosition | float) -> int:
+        log = self._log
+        match position:
+            case StreamPosition.FIRST:
+                return log.first
+            case StreamPosition.LAST:
+                return log.last_chunk
+            case StreamPosition.NEXT:
+                return log.committed
+            case int():
+                return max(0, position)  # beyond the end: it waits for that offset
+            case _:
+                return log.offset_at(max(0, int(position * 1000)))
+
+    def grant(self, consumer: Attachment, n: int, drain: bool) -> None:
+        """Set the grant. A dispatch answers it once it is used up or nothing is left to read."""
+        assert n >= 0
+        consumer.grant = n
+        consumer.drain = drain
+        consumer.replies_due += 1
+        if self.options.single_active_consumer:
+            self.consumers.granted(consumer)
+        self._asking[consumer] = None
+
+    def settle(self, consumer: Attachment, first: int, last: int, disposal: Disposal | Return) -> bool:
+        """Count the unsettled deliveries in the range (delivery numbers, both inclusive) as settled, with any outcome.
+
+        Only for messages that never left the broker does the reader go back to their offset.
+        """
+        settled = consumer.unsettled.remove(first, last)
+        count = sum(map(len, settled))
+        if isinstance(disposal, Return) and disposal.unsent:
+            reader = self._readers.get(consumer)
+            if settled and reader is not None:  # unsent messages are always the newest
+                reader.offset = min(reader.offset, settled[0].sequences[0])
+            return True
+        if isinstance(disposal, Return):
+            self.counters.returned += count
+        elif disposal is Disposal.ACCEPTED:
+            self.counters.accepted += count
+        else:
+            self.counters.rejected += count
+        return not consumer.unsettled.count and self._holders.vacated(consumer)
+
+    def cancel(self, consumer: Attachment, *, requeue: bool = True) -> None:
+        """Detach the consumer. With ``requeue`` its unsettled deliveries are forgotten; without, they still count."""
+        if requeue:
+            consumer.unsettled.remove_all()
+        self._readers.pop(consumer, None)
+        self._asking.pop(consumer, None)
+        self._holders.leave(consumer)
+
+    # --- what the control plane does ------------------------------------------------------------------------
+
+    def purge(self, let_go: LetGo) -> Walk[int]:
+        """Raises Invalid: a stream cannot be purged."""
+        raise Invalid(
+            f"'{self.name}' is a stream: it is not purged, its messages go by x-max-age and x-max-length-bytes"
+        )
+
+    def peek(self, n: int) -> list[Peeked]:
+        """Return the first ``n`` messages that are kept. Raises Invalid if ``n`` is too high."""
+        check_may_peek(n)
+        log = self._log
+        log.commit(synced=self._synced)
+        peeked: list[Peeked] = []
+        offset = log.first
+        while len(peeked) < n and (chunk := log.chunk(offset, offset)) is not None:
+            start = offset - chunk.first
+            entries = chunk.entries[start : start + n - len(peeked)]
+            peeked += (Peeked(number, entry, chunk.attributes) for number, entry in enumerate(entries, offset))
+            offset = chunk.next
+        return peeked
+
+    def move(self, target: Target | None, n: int | None) -> int:
+        """Raises Invalid: messages are removed from a stream by age and size only."""
+        raise Invalid(f"'{self.name}' is a stream: its messages are not moved; a consumer can read and publish them")
+
+    def dissolve(self, confirms: Confirms, error: EngineError, let_go: LetGo) -> None:
+        """The stream is deleted: tell its publishers and consumers, and forget everything. Messages that were not
+        confirmed are answered as gone."""
+        pending, self._pending = self._pending, {}
+        for part in pending:
+            self._count_unsynced(part, -1)
+            confirms.gone(part.submission, self, part.start, part.stop)
+        for submission, start, stop in self.inbox.take_all():
+            confirms.gone(submission, self, start, stop)
+        for publisher in self.publishers:
+            confirms.close(publisher, error)
+        self._holders.dissolve(error, let_go)
+        self._readers.clear()
+        self._asking.clear()
+        self._log.delete()
+
+    def used(self) -> None:
+        """Does nothing: a stream does not expire."""
+
+    def conclude(self) -> None:
+        """Does nothing: the log has everything that the next start needs."""
+
+    def counts(self) -> Mapping[str, object]:
+        """Counters, and the range of offsets that is kept."""
+        log = self._log
+        return {
+            "published": self.counters.published,
+            "delivered": self.counters.delivered,
+            "accepted": self.counters.accepted,
+            "rejected": self.counters.rejected,
+            "returned": self.counters.returned,
+            "purged": 0,
+            "first_offset": log.first,
+            "last_offset": log.committed - 1 if log.messages else None,
+            "segments": log.segments,
+            "file_bytes": log.file_bytes,
+            "damaged_records": log.damaged,
+        }
+
+
+def _alike(one: Submission, other: Submission) -> bool:
+    """Return whether messages of both submissions may share a chunk."""
+    return one.run.attributes == other.run.attributes and one.route == other.route

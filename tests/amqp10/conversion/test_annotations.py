@@ -1,0 +1,124 @@
+"""Message annotations on the way to a consumer."""
+
+import pytest
+
+from amqp10.frontend.annotations import EMPTY_ANNOTATIONS, merge_message_annotations, with_annotations
+from amqp10.wire.sections import (
+    AMQP_VALUE,
+    APPLICATION_PROPERTIES,
+    MESSAGE_ANNOTATIONS,
+    Properties,
+    decode_map_section,
+    encode_properties,
+    encode_section,
+    scan,
+)
+from amqp10.wire.types import Symbol, ULong
+
+HEADER = b"\x00\x53\x70\x45"
+BODY = encode_section(AMQP_VALUE, "body")
+PLAIN = (
+    BODY,
+    b"\x00\x53\x75\xa0\x01x",
+    b"\x00\x53\x76\x45",
+    encode_properties(Properties(subject="s")) + BODY,
+    encode_section(APPLICATION_PROPERTIES, {"a": 1}) + BODY,
+    encode_section(APPLICATION_PROPERTIES, {"a": 1}) + BODY + b"\x00\x53\x78\xc1\x01\x00",
+)
+ANNOTATED = encode_section(MESSAGE_ANNOTATIONS, {Symbol("x-opt-a"): 1}) + BODY
+SPELT_OUT = b"\x00\x80" + (0x72).to_bytes(8, "big") + ANNOTATED[3:]
+"""The same with its descriptor as an ulong of eight bytes."""
+SPELT_OUT_BODY = b"\x00\x80" + (0x77).to_bytes(8, "big") + BODY[3:]
+
+
+def sent(entries):
+    prefix, entries = with_annotations(HEADER, entries)
+    return [prefix + entry for entry in entries]
+
+
+def test_messages_without_annotations_get_an_empty_section_before_them_all():
+    prefix, entries = with_annotations(HEADER, list(PLAIN))
+    assert prefix == HEADER + EMPTY_ANNOTATIONS
+    assert entries == list(PLAIN)
+
+
+@pytest.mark.parametrize("others", [[], [BODY], list(PLAIN)])
+@pytest.mark.parametrize("annotated", [ANNOTATED, SPELT_OUT])
+def test_messages_with_annotations_keep_their_own(annotated, others):
+    for entries in ([annotated, *others], [*others, annotated], [*others, annotated, *others]):
+        for message, entry in zip(sent(entries), entries, strict=True):
+            extra = b"" if entry == annotated else EMPTY_ANNOTATIONS
+            assert message == HEADER + extra + entry
+            assert scan(message).message_annotations is not None
+
+
+def test_an_unusual_descriptor_of_another_section():
+    assert sent([SPELT_OUT_BODY]) == [HEADER + EMPTY_ANNOTATIONS + SPELT_OUT_BODY]
+
+
+@pytest.mark.parametrize("entry", [BODY, ANNOTATED, SPELT_OUT])
+def test_what_a_consumer_adds_is_merged(entry):
+    merged = merge_message_annotations(entry, {"x-opt-a": 2, Symbol("x-opt-b"): "new"})
+    bounds = scan(merged)
+    assert decode_map_section(merged, *bounds.message_annotations) == {Symbol("x-opt-a"): 2, Symbol("x-opt-b"): "new"}
+    assert merged.endswith(BODY)
+
+
+# --- numbers of the queue
+
+
+BIG_ANNOTATIONS = (
+    encode_section(MESSAGE_ANNOTATIONS, {Symbol("x-opt-a"): "v" * 300, Symbol("x-opt-b"): ULong(1)}) + BODY
+)
+NEARLY_FULL = encode_section(MESSAGE_ANNOTATIONS, {Symbol("x-opt-a"): "v" * 225}) + BODY
+ALREADY_NUMBERED = (
+    encode_section(MESSAGE_ANNOTATIONS, {Symbol("x-stream-offset"): ULong(1), Symbol("x-opt-a"): 1}) + BODY
+)
+NONE_IN_IT = encode_section(MESSAGE_ANNOTATIONS, {}) + BODY
+MANY = encode_section(MESSAGE_ANNOTATIONS, {ULong(number): None for number in range(150)}) + BODY
+ALL_KINDS = [
+    *PLAIN,
+    ANNOTATED,
+    SPELT_OUT,
+    SPELT_OUT_BODY,
+    BIG_ANNOTATIONS,
+    NEARLY_FULL,
+    ALREADY_NUMBERED,
+    NONE_IN_IT,
+    MANY,
+]
+
+
+def annotations_of(message):
+    bounds = scan(message).message_annotations
+    return {} if bounds is None else decode_map_section(message, *bounds)
+
+
+def rest_of(message):
+    """Everything but header and annotations."""
+    bounds = scan(message)
+    return message[max((part[1] for part in (bounds.header, bounds.message_annotations) if part), default=0) :]
+
+
+@pytest.mark.parametrize("entries", [list(PLAIN), ALL_KINDS, ALL_KINDS[::-1], *([kind] for kind in ALL_KINDS)])
+@pytest.mark.parametrize("key", ["x-stream-offset", "x-opt-sequence"])
+@pytest.mark.parametrize("first", [0, 255, 2**64 - 20])
+def test_each_message_tells_its_number_and_keeps_its_own_annotations(entries, key, first):
+    numbers = range(first, first + len(entries))
+    prefix, numbered = with_annotations(HEADER, entries, numbers, key)
+    assert prefix == HEADER
+    for entry, message, number in zip(entries, numbered, numbers, strict=True):
+        assert annotations_of(message) == annotations_of(entry) | {Symbol(key): ULong(number)}
+        assert rest_of(message) == rest_of(entry)
+        assert scan(prefix + message).header == (0, len(HEADER))
+
+
+def test_a_number_that_a_publisher_claims_is_replaced():
+    _, (message,) = with_annotations(b"", [ALREADY_NUMBERED], [7], "x-stream-offset")
+    assert annotations_of(message) == {Symbol("x-stream-offset"): ULong(7), Symbol("x-opt-a"): 1}
+
+
+def test_numbers_after_the_merge_of_what_a_consumer_added():
+    merged = merge_message_annotations(ANNOTATED, {"x-opt-a": 2, "x-opt-sequence": ULong(99)})
+    _, (message,) = with_annotations(b"", [merged], [3], "x-opt-sequence")
+    assert annotations_of(message) == {Symbol("x-opt-a"): 2, Symbol("x-opt-sequence"): ULong(3)}

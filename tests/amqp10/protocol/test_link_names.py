@@ -1,0 +1,24 @@
+"""Who holds which name: one holder for a name and direction, and only the holder frees it [2.6.1]."""
+
+from amqp10.protocol.connection import Connection, ConnectionSettings
+from amqp10.protocol.handshake import NoHandshake
+from amqp10.protocol.link import RECEIVER, SENDER
+from amqp10.protocol.link_names import Holder, LinkNames
+
+
+def test_a_name_is_held_claimed_and_freed():
+    session = Connection(ConnectionSettings(container_id="c"), NoHandshake()).new_session()
+    first, second = session.new_sender("orders"), session.new_sender("orders")
+    names = LinkNames()
+    assert names.claim("orders", SENDER) is None
+    names.hold("orders", SENDER, session, first)
+    assert names.claim("orders", RECEIVER) is None
+    assert names.claim("orders", SENDER) == Holder(session, first)
+    assert names.claim("orders", SENDER) is None
+    names.hold("orders", SENDER, session, second)
+    names.release("orders", SENDER, first)
+    assert names.claim("orders", SENDER) == Holder(session, second)
+    names.hold("orders", SENDER, session, second)
+    names.release("orders", SENDER, second)
+    names.release("orders", SENDER, second)
+    assert names.claim("orders", SENDER) is None

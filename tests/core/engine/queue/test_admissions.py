@@ -1,0 +1,147 @@
+"""For what a confirm waits, and that this may change while a queue is there."""
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from core.engine.confirms import Confirms, Submission
+from core.engine.queue.admissions import Admissions
+from core.engine.ready.waits import Waits
+from core.errors import LimitReached
+from core.interface import Confirmed, Mailbox, Outcome, Publisher
+from core.message import Attributes, Run
+from core.store.definitions import PolicyDeclaration
+from tests.kit.engine import bodies, confirms, later, queue
+from tests.kit.kept_broker import KeptBroker
+
+DURABLE = Attributes(durable=True)
+NO_ROOM = LimitReached("no room")
+ALWAYS = PolicyDeclaration(name="p", pattern="", priority=0, apply_to="queues", definition={"sync": "always"})
+
+
+class Lane:
+    """Two positions, of which the synced one is never ahead; the queue behind it is this object."""
+
+    def __init__(self) -> None:
+        self.staged = self.written = self.synced = 0
+        self._waits = [Waits(lambda: self.written), Waits(lambda: self.synced)]
+        self.confirms = Confirms()
+        self.mailbox = Mailbox(lambda: None)
+        self.publisher = Publisher(self.mailbox, self, None, "p")
+        self.confirms.enter(self.publisher)
+        written, synced = self._waits
+        self.admissions = Admissions(self, written=written, synced=synced, ready_before=True)
+        self._next = 0
+
+    def publish(self, count: int, *, durable: bool, room: bool = True) -> None:
+        run = Run(self._next, bodies(count), DURABLE)
+        self._next += count
+        submission = Submission(self.publisher, run, None)
+        if not room:
+            self.admissions.reject(self.confirms, submission, 0, count, NO_ROOM)
+            return
+        self.staged += durable
+        self.admissions.took(self.confirms, submission, 0, count, self.staged if durable else None)
+
+    def look(self) -> list[tuple[int, Outcome]]:
+        """What is answered by now, message by message."""
+        for waits in self._waits:
+            for admission in waits.reached():
+                admission.reached(self.confirms)
+        answers = [action for action in self.mailbox.take() if isinstance(action, Confirmed)]
+        return [(number, one.outcome) for one in answers for number in range(one.first, one.last + 1)]
+
+
+def test_from_a_sync_to_less_what_came_before_is_answered_first():
+    lane = Lane()
+    lane.admissions.expect(sync=True)
+    lane.publish(2, durable=True)
+    lane.admissions.expect(sync=False)
+    lane.publish(3, durable=True)
+    lane.written = 2
+    assert lane.look() == []
+    assert lane.publisher.unsynced == 2
+    lane.synced = 1
+    assert [number for number, _ in lane.look()] == [0, 1, 2, 3, 4]
+    assert lane.publisher.unsynced == 0
+    lane.publish(1, durable=True)
+    lane.written = 3
+    assert lane.look() == [(5, Outcome.ACCEPTED)]
+
+
+def test_to_a_sync_only_what_comes_from_now_on_waits_for_it():
+    lane = Lane()
+    lane.publish(1, durable=True)
+    lane.admissions.expect(sync=True)
+    lane.publish(1, durable=True)
+    lane.written = 2
+    assert lane.look() == [(0, Outcome.ACCEPTED)]
+    lane.synced = 2
+    assert lane.look() == [(1, Outcome.ACCEPTED)]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["sync", "written", "durable", "transient", "no room", "write", "flush"]))))
+def test_answers_are_in_order_and_none_is_early_whatever_changes(steps):
+    lane = Lane()
+    needs: list[tuple[int, bool]] = []
+    answered: list[int] = []
+    sync = False
+    for (step,) in steps:
+        if step in ("sync", "written"):
+            sync = step == "sync"
+            lane.admissions.expect(sync=sync)
+        elif step == "write":
+            lane.written = lane.staged
+        elif step == "flush":
+            lane.synced = lane.written
+        else:
+            lane.publish(1, durable=step == "durable", room=step != "no room")
+            needs.append((lane.staged if step == "durable" else 0, sync))
+        for number, _ in lane.look():
+            answered.append(number)
+            position, synced = needs[number]
+            assert position <= (lane.synced if synced else lane.written)
+    lane.written = lane.synced = lane.staged
+    answered += [number for number, _ in lane.look()]
+    assert answered == list(range(len(needs)))
+    assert lane.publisher.unsynced == 0
+
+
+def test_what_waits_in_a_queue_that_is_deleted_is_released_once():
+    lane = Lane()
+    for sync in (True, False):
+        lane.admissions.expect(sync=sync)
+        lane.publish(1, durable=True)
+    lane.publish(1, durable=False)
+    lane.written = lane.staged
+    lane.look()
+    lane.admissions.dissolve(lane.confirms)
+    lane.synced = lane.staged
+    assert lane.look() == [(number, Outcome.RELEASED) for number in range(3)]
+    assert lane.publisher.unsynced == 0
+
+
+@pytest.mark.parametrize("from_the_start", [False, True])
+def test_a_policy_changes_what_a_classic_queue_accepts_for(from_the_start):
+    one = KeptBroker()
+    if from_the_start:
+        one.broker.policies.set(ALWAYS)
+    one.broker.declare_queue(queue("q"), "x")
+    if not from_the_start:
+        one.peer.publish("q", bodies(2), DURABLE)
+        one.write()
+        assert confirms(one.peer.mailbox.take()) == [(0, 1, Outcome.ACCEPTED)]
+        one.broker.policies.set(ALWAYS)
+    first = one.peer.next_confirm
+    one.peer.publish("q", bodies(2), DURABLE)
+    one.write()
+    assert confirms(one.peer.mailbox.take()) == []
+    one.broker.policies.clear("p")
+    one.peer.publish("q", bodies(3), DURABLE)
+    one.write()
+    assert confirms(one.peer.mailbox.take()) == []
+    one.run(later(1))
+    assert confirms(one.peer.mailbox.take()) == [(first, first + 4, Outcome.ACCEPTED)]
+    one.peer.publish("q", bodies(1), DURABLE)
+    one.write()
+    assert confirms(one.peer.mailbox.take()) == [(first + 5, first + 5, Outcome.ACCEPTED)]

@@ -1,0 +1,160 @@
+"""When the messages of a queue came, from marks; and the age of a queue's oldest ready message, wherever it stands."""
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from core.engine.ready.arrivals import AGE_SHARE, GRAIN_S, THINNED_FROM, Arrivals
+from core.interface import Disposal
+from core.message import Attributes, Return
+from tests.kit.engine import NOW, Peer, bodies, later, make_broker, queue
+from tests.kit.kept_broker import KeptBroker
+
+DURABLE = Attributes(durable=True)
+ROUNDED = 0.05
+"""An age is shown to one place."""
+
+
+def worst(age: float) -> float:
+    """The highest age that may be told of a message of this age."""
+    return age + max(GRAIN_S, AGE_SHARE * age) + 1e-6
+
+
+@given(st.lists(st.tuples(st.floats(0.0, 300.0), st.integers(1, 50)), min_size=1, max_size=40), st.integers(1, 40))
+def test_an_age_is_never_too_low_and_too_high_by_no_more_than_is_said(steps: list[tuple[float, int]], repeats: int):
+    arrivals = Arrivals()
+    came: list[tuple[int, float]] = []
+    now, sequence = 100.0, 0
+    for pause, count in steps * repeats:
+        now += pause
+        if now >= arrivals.due:
+            arrivals.mark(sequence, now)
+        came.append((sequence, now))
+        sequence += count
+    now += 1.0
+    for first, at in came:
+        told = arrivals.age(first, now)
+        assert told is not None
+        assert now - at - 1e-6 <= told <= worst(now - at)
+
+
+@pytest.mark.parametrize(("seconds", "marks"), [(60, 110), (86_400, 260), (10 * 365 * 86_400, 440)])
+def test_marks_are_few_however_long_a_queue_is_busy(seconds: int, marks: int):
+    """Each step is as long as a tenth of what has passed, or a grain: a queue that is never idle has no more."""
+    arrivals = Arrivals()
+    now = most = 0.0
+    sequence = 0
+    while now < seconds:
+        for _ in range(THINNED_FROM):  # many marks in a row at each age
+            now += GRAIN_S
+            arrivals.mark(sequence, now)
+            sequence += 1
+        most = max(most, len(arrivals))
+        now *= 1.05
+    assert most <= 2 * marks + THINNED_FROM
+
+
+def test_nothing_is_known_without_a_message_or_a_mark():
+    arrivals = Arrivals()
+    assert arrivals.age(0, 5.0) is None
+    arrivals.mark(7, 5.0)
+    assert arrivals.age(None, 6.0) is None
+    assert arrivals.age(3, 6.0) == 1.0  # the first mark speaks for what was there before it
+
+
+def test_when_nothing_is_left_the_marks_begin_anew():
+    arrivals = Arrivals()
+    for number in range(10):
+        arrivals.mark(number, float(number))
+    arrivals.mark(10, 10.0, anew=True)
+    assert (len(arrivals), arrivals.age(10, 12.0)) == (1, 2.0)
+
+
+# --- in a queue --------------------------------------------------------------------------------------------------
+
+
+class Aged:
+    """A queue of one type on a broker with storage; time goes on by hand."""
+
+    def __init__(self, kind: str) -> None:
+        self.one = KeptBroker()
+        self.one.broker.declare_queue(queue("q", x_queue_type=kind), "x")
+        self.passed = 0.0
+        self.one.run(NOW)
+
+    def after(self, seconds: float) -> None:
+        self.passed += seconds
+        self.one.run(later(self.passed))
+
+    def publish(self, count: int) -> None:
+        self.one.peer.publish("q", bodies(count), DURABLE)
+        self.one.run(later(self.passed))
+
+    @property
+    def age(self) -> object:
+        return self.one.shown("q")["oldest_ready_seconds"]
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_the_age_is_that_of_the_oldest_message_that_is_ready(kind: str):
+    aged = Aged(kind)
+    assert aged.age is None
+    aged.publish(2)
+    aged.after(60.0)
+    aged.publish(3)
+    aged.after(5.0)
+    assert aged.age == pytest.approx(65.0, abs=ROUNDED)
+    consumer = aged.one.peer.consume("q", 2)
+    aged.after(1.0)
+    assert aged.age == pytest.approx(6.0, abs=GRAIN_S + ROUNDED)  # the first two are with the consumer
+    aged.one.broker.settle(consumer, 0, 0, Disposal.ACCEPTED)
+    aged.one.broker.settle(consumer, 1, 1, Return())
+    aged.after(1.0)
+    assert aged.age == pytest.approx(67.0, abs=GRAIN_S + ROUNDED)  # it came back, and is as old as it is
+    aged.one.broker.cancel(consumer)
+    assert len(aged.one.taken("q", later(aged.passed))) == 4
+    assert aged.age is None
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_what_was_kept_over_a_start_is_as_old_as_the_start(kind: str):
+    aged = Aged(kind)
+    aged.publish(2)
+    aged.after(60.0)
+    aged.one.restart()
+    aged.after(0.0)
+    assert aged.age == pytest.approx(0.0, abs=ROUNDED)
+    aged.after(30.0)
+    aged.publish(1)
+    aged.after(30.0)
+    assert aged.age == pytest.approx(60.0, abs=ROUNDED)
+
+
+def test_a_message_that_passed_straight_to_a_consumer_has_its_age_when_it_comes_back():
+    broker = make_broker("q")
+    peer = Peer(broker)
+    broker.turn(NOW)
+    consumer = peer.consume("q", 1)
+    peer.publish("q", bodies(1))
+    broker.turn(later(10.0))
+    broker.settle(consumer, 0, 0, Return())
+    broker.turn(later(40.0))
+    assert broker.snapshot("queues", "q")[0]["oldest_ready_seconds"] == pytest.approx(30.0, abs=ROUNDED)
+
+
+def test_of_priorities_the_oldest_of_all_counts():
+    broker = make_broker()
+    broker.declare_queue(queue("q", x_max_priority=5), "x")
+    peer = Peer(broker)
+    peer.publish("q", bodies(1), Attributes(priority=1))
+    broker.turn(NOW)
+    peer.publish("q", bodies(1), Attributes(priority=5))
+    broker.turn(later(20.0))
+    assert broker.snapshot("queues", "q")[0]["oldest_ready_seconds"] == pytest.approx(20.0, abs=ROUNDED)
+
+
+def test_a_stream_has_no_age():
+    aged = Aged("stream")
+    aged.publish(2)
+    aged.after(5.0)
+    assert (aged.one.shown("q")["messages_ready"], aged.age) == (2, None)
