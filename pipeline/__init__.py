@@ -1,5 +1,5 @@
-"""The data pipeline on Spark: AMQP 1.0 as a source and a sink, and tables made from flow events.
+"""The data pipeline on Spark: tables made from flow events, and reports made from the tables.
 
-It imports only the sans-IO engine of ``amqp10`` from the broker: it could read another broker's flow events as well.
-Begin reading with ``connector`` for messages, and with ``tables`` for flow events.
+It reads and writes messages with the connector in ``pyspark_amqp10``. It imports nothing of the broker: it could read
+another broker's flow events as well. Begin reading with ``tables``.
 """

@@ -79,21 +79,22 @@ def words_for(problem: Exception) -> str | None:
     Spark wraps a Python error in a text of many lines, with the error's own among the last; errors that are meant for
     users are recognised by their names.
     """
-    from pipeline.connector.errors import ConnectorError
     from pipeline.generate.files import NotGenerated
     from pipeline.report.figures import NoTables
 
-    told: tuple[type[Exception], ...] = (ConnectorError, NotGenerated, NoTables)
-    if "pyspark" in sys.modules:
-        from pipeline.jobs.sources import NoSource
+    if isinstance(problem, (NotGenerated, NoTables)):
+        return str(problem)
+    if "pyspark" not in sys.modules:  # the other errors come of what imports Spark
+        return None
+    from pipeline.jobs.sources import NoSource
+    from pyspark_amqp10.errors import ConnectorError
 
-        told = (*told, NoSource)
-    if isinstance(problem, told):
+    if isinstance(problem, (NoSource, ConnectorError)):
         return str(problem)
     if WORKER_LATE in str(problem):
         return "Spark's Python worker did not start within 10 s: the machine is too busy. Run it again: it goes on"
     names = "|".join(one.__name__ for one in ConnectorError.__subclasses__())
-    inside = re.findall(rf"pipeline\.connector\.errors\.(?:{names}): (.+)", str(problem))
+    inside = re.findall(rf"pyspark_amqp10\.errors\.(?:{names}): (.+)", str(problem))
     return inside[-1] if inside else None
 
 

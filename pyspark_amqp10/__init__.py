@@ -1,8 +1,12 @@
-"""The name by which Spark finds the connector: ``format("amqp10")`` needs no registration.
+"""AMQP 1.0 as a source and a sink of Spark: ``spark.read.format("amqp10")``.
 
-Spark looks for a ``DefaultSource`` in every top-level module whose name begins with ``pyspark_``.
+The connector imports ``amqp10.wire``, ``amqp10.flow``, ``amqp10.protocol``, and what ``amqp10.client`` has that does no
+input or output. It imports nothing of the broker and nothing of the pipeline. Begin reading with ``data_source``.
+
+Spark finds ``format("amqp10")`` without a registration: it looks for the name ``DefaultSource`` in every top-level
+module whose name begins with ``pyspark_``.
 """
 
-from pipeline.connector.data_source import Amqp10DataSource as DefaultSource
+from pyspark_amqp10.data_source import Amqp10DataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

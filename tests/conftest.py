@@ -22,6 +22,9 @@ settings.load_profile("default")
 # A shell that starts us in the background has us ignore SIGINT, and what a test interrupts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+pytest_plugins = ("tests.pyspark_amqp10.spark_fixtures",)
+"""One Spark session serves the tests of two folders, so its fixtures are a plugin and not in a folder's conftest."""
+
 GARBAGE_THRESHOLDS = (10_000, 20, 50)
 """Python's own are (700, 10, 10). Looking for garbage that often costs a seventh of the processor time of the tests."""
 

@@ -18,13 +18,13 @@ from amqp10.client import Message
 from core.amqp091.framing import method_frame
 from core.amqp091.methods import BasicPublish, ChannelOpen, QueueDeclare
 from core.amqp091.properties import BasicProperties
-from pipeline.connector.login import Login
-from pipeline.connector.stream_ends import open_stream
-from pipeline.connector.wire import BlockingConnection
 from pipeline.jobs.sources import FLOW_STREAM
 from pipeline.tables.bottlenecks import CHANNEL as CHANNEL_STAGE
 from pipeline.tables.bottlenecks import QUEUE, STORE
 from pipeline.tables.packets import Row, rows_of
+from pyspark_amqp10.login import Login
+from pyspark_amqp10.stream_ends import open_stream
+from pyspark_amqp10.wire import BlockingConnection
 from tests.kit.amqp091_peer import opening, publish
 from tests.kit.amqp091_socket import CHANNEL, GUEST, PERSISTENT
 from tests.kit.broker_process import BrokerAddress, broker_process

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.__main__ import FAILED, USAGE, build_parser, main, words_for
-from pipeline.connector.errors import Unreachable
+from pyspark_amqp10.errors import Unreachable
 
 COMMANDS = ("run", "watch", "report", "generate", "archive", "replay")
 
@@ -59,7 +59,7 @@ def test_what_makes_no_sense_is_refused_before_spark_starts(
 
 
 def test_of_what_spark_wraps_in_a_stack_the_user_is_told_the_connectors_own_line():
-    inside = "pipeline.connector.errors.Unreachable: nobody answers at 127.0.0.1:1"
+    inside = "pyspark_amqp10.errors.Unreachable: nobody answers at 127.0.0.1:1"
     wrapped = RuntimeError(
         f"[PYTHON_ERROR] something\nTraceback (most recent call last):\n  File ...\n{inside}\n\n\tat org"
     )

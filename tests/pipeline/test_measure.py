@@ -5,7 +5,7 @@ import io
 import pytest
 
 from pipeline.measure import EVENTS_MIN, main, make, progress_on
-from tests.pipeline.measure_sink import build_parser
+from tests.pyspark_amqp10.measure_sink import build_parser
 
 
 class Terminal(io.StringIO):

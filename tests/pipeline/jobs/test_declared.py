@@ -14,8 +14,8 @@ import pytest
 
 from pipeline.generate.files import generate
 from tests.kit.broker_process import ROOT
-from tests.pipeline.conftest import JAVA_OPTIONS
 from tests.pipeline.reference import link_seconds
+from tests.pyspark_amqp10.spark_fixtures import JAVA_OPTIONS
 
 LIMIT_SECONDS = 570
 """On a machine that does other things, too; on one that does not it takes 20 s."""

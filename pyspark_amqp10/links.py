@@ -1,0 +1,452 @@
+"""Links of a blocking connection: one that receives by link credit and drain, one that sends and waits for outcomes.
+
+Receiving. Link credit bounds a batch: :meth:`ReceivingLink.fetch` grants exactly so many messages, with drain, and ends
+when they have come or the broker has given the rest back; the link credit is 0 before and after it [2.6.7].
+:meth:`ReceivingLink.stream` keeps link credit topped up instead, for a reader that knows where to stop.
+
+Sending. Messages go out in runs as link credit allows. Their numbers count up from 0 over the life of the link, and
+their outcomes come as ranges of numbers, never one by one.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from amqp10.errors import ErrorCondition, LinkFault
+from amqp10.flow.link_credit import ReceiverCredit
+from amqp10.protocol.events import CreditReceived, DeliveriesReceived, DeliveriesSettled, SenderFlowReceived
+from amqp10.protocol.receiver_link import MIXED, SETTLED, ReceiverLink
+from amqp10.protocol.sender_link import SenderLink
+from amqp10.wire.messaging import ACCEPTED, Accepted, DeliveryState, Error, Outcome, Source, Target
+from amqp10.wire.performatives import Attach
+from amqp10.wire.types import plain
+from pyspark_amqp10.errors import BadMessage, ConnectionLost, ConnectorError, LinkRefused, TimedOut, told
+from pyspark_amqp10.wire import BlockingConnection, gone
+
+RUN_MESSAGES_MAX = 4096
+"""Messages passed to the engine at once: what one write may hold, and as many as one incoming run."""
+UNSETTLED = 0
+"""snd-settle-mode: every delivery is sent unsettled [2.8.2]."""
+UNSETTLED_MAX = 20_000
+"""The most messages of one sender without an outcome; further ones wait, whatever link credit there is."""
+REFUSALS = frozenset(
+    (
+        ErrorCondition.NOT_FOUND,
+        ErrorCondition.UNAUTHORIZED_ACCESS,
+        ErrorCondition.NOT_ALLOWED,
+        ErrorCondition.INVALID_FIELD,
+        ErrorCondition.RESOURCE_LOCKED,
+        ErrorCondition.PRECONDITION_FAILED,
+    )
+)
+"""Conditions with which RabbitMQ ends the session when it refuses an attach. With one of these it would do so again."""
+IDENTITY_PROPERTY = "headgate:queue-identity"
+"""Property of an attach: the identity of the queue's declaration. Headgate sends it, other brokers do not."""
+REASON_PROPERTY = "headgate:reason"
+"""Property of a flow: why the sender waits; null when it need not wait any more. Only Headgate sends it."""
+
+
+class Deliveries(NamedTuple):
+    """A run: messages with consecutive delivery-ids, whole and encoded, in order."""
+
+    first: int
+    """Extended delivery-id of the first message; the others count up from it."""
+    entries: list[bytes]
+    settled: bool
+    """Whether they came settled: then they get no outcome."""
+
+    @property
+    def last(self) -> int:
+        """Extended delivery-id of the last."""
+        return self.first + len(self.entries) - 1
+
+
+class ReceivingLink:
+    """A receiver for one address. Made by :meth:`open`."""
+
+    def __init__(self, connection: BlockingConnection, address: str, link: ReceiverLink) -> None:
+        self.address = address
+        self.answer: Attach | None = None
+        """The broker's attach: its source has the filters in force, and it has the broker's link properties."""
+        self._connection = connection
+        self._link = link
+        self._failure: ConnectorError | None = None
+        self._arrived: list[Deliveries] = []
+        self._keep_at = 0
+        """While streaming: the link credit, which is set to this again when half of it is used."""
+        self._to_come = 0
+        """While streaming: how many more messages are wanted."""
+        self._echoes = 0
+        self._available: int | None = None
+
+    @classmethod
+    def open(
+        cls,
+        connection: BlockingConnection,
+        address: str,
+        *,
+        name: str | None = None,
+        filters: Mapping[str, object] | None = None,
+        settled: bool = False,
+        properties: Mapping[str, object] | None = None,
+    ) -> "ReceivingLink":
+        """Attach, with link credit 0. ``settled``: messages shall come settled. ``filters`` are described values.
+
+        Raises LinkRefused with the broker's reason, TimedOut, and the connection's errors.
+        """
+        with connection.lock:
+            link = connection.session.new_receiver(name or connection.new_link_name())
+            receiving = cls(connection, address, link)
+            link.reference = receiving
+            link.attach(
+                source=Source(address=address, filter=dict(filters) if filters else None),
+                target=Target(),
+                snd_settle_mode=SETTLED if settled else MIXED,
+                rcv_settle_mode=0,
+                credit=ReceiverCredit(),
+                properties=properties,
+            )
+            receiving._await_attach()
+        return receiving
+
+    # --- batches ---------------------------------------------------------------------------------------------------
+
+    def fetch(self, link_credit: int, *, within_s: float) -> list[Deliveries]:
+        """Return the messages that are there now, at most ``link_credit``, by link credit with drain [2.6.7]. It is 0
+        afterwards.
+
+        Where the broker does not answer the drain in time, the messages so far are returned, and the link credit is
+        taken back. Raises TimedOut when it does not answer that either.
+        """
+        link = self._link
+        with self._connection.lock:
+            self._check()
+            link.grant(link_credit, drain=True)
+            drained = self._connection.moved_until(self._drained, within_s=within_s)
+            self._check()
+            link.credit.drain = False
+            if not drained:
+                self._take_back(within_s)
+            return self._taken()
+
+    def _drained(self) -> bool:
+        return self._link.credit.link_credit == 0 or self._failure is not None
+
+    def _take_back(self, within_s: float) -> None:
+        """Set link credit to 0, and wait until no message is on its way any more."""
+        echoes = self._echoes
+        self._link.grant(0, echo=True)
+        self._wait(lambda: self._echoes > echoes, within_s, "the answer to a drain, and to taking link credit back")
+
+    def ready(self) -> int | None:
+        """How many messages the broker would send now: its ``available`` [2.6.7]. None when it does not say."""
+        with self._connection.lock:
+            self.sync()
+            return self._available
+
+    # --- streams ---------------------------------------------------------------------------------------------------
+
+    def stream(self, link_credit: int, *, messages: int) -> None:
+        """Have so many messages sent from now on, with link credit between half of ``link_credit`` and all of it."""
+        with self._connection.lock:
+            self._check()
+            self._keep_at, self._to_come = link_credit, messages
+            self._link.grant(min(link_credit, messages))
+
+    def arrived(self, *, within_s: float) -> list[Deliveries]:
+        """Return the runs that have come, after waiting for the first. Empty when the time is over."""
+        with self._connection.lock:
+            self._connection.moved_until(lambda: bool(self._arrived) or self._failure is not None, within_s=within_s)
+            if not self._arrived:
+                self._check()
+            return self._taken()
+
+    # --- outcomes --------------------------------------------------------------------------------------------------
+
+    def settle(self, first: int, last: int, outcome: Outcome = ACCEPTED) -> None:
+        """Give deliveries (extended ids, both inclusive) their outcome. It is sent with the next :meth:`sync`."""
+        with self._connection.lock:
+            self._check()
+            self._link.settle(first, last, outcome)
+            session = self._connection.session
+            session.connection.flush_later(session)
+
+    def sync(self, *, within_s: float | None = None) -> None:
+        """Make a round trip. After it the broker has processed everything that was sent before, outcomes too."""
+        with self._connection.lock:
+            self._check()
+            echoes = self._echoes
+            self._link.grant(self._link.credit.link_credit, echo=True)
+            self._wait(lambda: self._echoes > echoes, within_s, "the answer to an echo")
+
+    @property
+    def queue_identity(self) -> str | None:
+        """The identity that tells the queue from earlier and later ones of its name; None when the broker does not send
+        it."""
+        identity = None if self.answer is None else (self.answer.properties or {}).get(IDENTITY_PROPERTY)
+        return identity if isinstance(identity, str) else None
+
+    @property
+    def attached(self) -> bool:
+        """Whether the link is attached and the connection open."""
+        return self._failure is None and self._connection.failure is None
+
+    def close(self) -> None:
+        """Detach for good, and wait for the answer. Deliveries without an outcome return to their queue."""
+        _close(self._connection, self._link)
+
+    # --- calls of the connection -----------------------------------------------------------------------------------
+
+    def attach_answered(self, attach: Attach) -> None:
+        """See :class:`pyspark_amqp10.wire.LinkUser`."""
+        if isinstance(attach.source, Source):
+            self.answer = attach
+
+    def event_received(
+        self, event: DeliveriesReceived | SenderFlowReceived | CreditReceived | DeliveriesSettled
+    ) -> None:
+        """See :class:`pyspark_amqp10.wire.LinkUser`."""
+        if isinstance(event, DeliveriesReceived):
+            header = event.header
+            entries = [header + entry for entry in event.entries] if header else event.entries
+            self._arrived.append(Deliveries(event.first, entries, event.settled))
+            self._link.confirmed(len(entries))
+            self._to_come -= len(entries)
+            left = self._link.credit.link_credit
+            if left <= self._keep_at // 2 and left < self._to_come:
+                self._link.grant(min(self._keep_at, self._to_come))
+        elif isinstance(event, SenderFlowReceived):
+            self._echoes += 1
+            self._available = event.flow.available
+
+    def link_detached(self, error: Error | None) -> None:
+        """See :class:`pyspark_amqp10.wire.LinkUser`."""
+        self._failure = LinkRefused(*told(f"{self._place()} closed the link", error))
+
+    # --- inside ----------------------------------------------------------------------------------------------------
+
+    def _await_attach(self) -> None:
+        try:
+            self._wait(lambda: self.answer is not None, None, f"the attach of a receiver from {self.address}")
+        except ConnectionLost as lost:
+            if lost.condition in REFUSALS:
+                raise LinkRefused(lost.text, lost.condition) from None
+            raise
+
+    def _wait(self, done: Callable[[], bool], within_s: float | None, what: str) -> None:
+        seconds = self._connection.settings.answer_time_out_s if within_s is None else within_s
+        self._connection.wait_until(
+            lambda: done() or self._failure is not None, within_s=seconds, what=f"{self.address}: {what}"
+        )
+        self._check()
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self._connection.failure is not None:
+            raise self._connection.failure
+
+    def _taken(self) -> list[Deliveries]:
+        arrived, self._arrived = self._arrived, []
+        return arrived
+
+    def _place(self) -> str:
+        return f"{self._connection.login.place} {self.address}"
+
+
+class OutcomeRange(NamedTuple):
+    """The outcome of the messages with numbers ``first`` to ``last``, both inclusive."""
+
+    first: int
+    last: int
+    outcome: DeliveryState | None
+    """None: settled without a state, which is the source's default outcome [3.4]."""
+
+
+class SendingLink:
+    """A sender for one address. Made by :meth:`open`."""
+
+    def __init__(
+        self, connection: BlockingConnection, address: str | None, link: SenderLink, unsettled_max: int
+    ) -> None:
+        self.address = address
+        """None for the anonymous terminus: then each message names its target in ``to``."""
+        self.answer: Attach | None = None
+        """The broker's attach, with ``max_message_size`` among its fields."""
+        self.sent = 0
+        """Messages passed to :meth:`send`; also the number of the next one."""
+        self.accepted = 0
+        """Messages that the broker has accepted."""
+        self.waiting_reason: str | None = None
+        """Why the broker makes this link wait, if it has told us."""
+        self._connection = connection
+        self._link = link
+        self._unsettled_max = unsettled_max
+        self._failure: ConnectorError | None = None
+        self._open = 0
+        """Messages without an outcome yet."""
+        self._others: list[OutcomeRange] = []
+        """Outcomes other than accepted that were not returned to the caller yet."""
+
+    @classmethod
+    def open(
+        cls,
+        connection: BlockingConnection,
+        address: str | None,
+        *,
+        name: str | None = None,
+        properties: Mapping[str, object] | None = None,
+        settled: bool = False,
+        unsettled_max: int = UNSETTLED_MAX,
+    ) -> "SendingLink":
+        """Attach. At most ``unsettled_max`` messages are on their way without an outcome; with ``settled`` none gets
+        one.
+
+        Raises LinkRefused with the broker's reason, TimedOut, and the connection's errors.
+        """
+        with connection.lock:
+            link = connection.session.new_sender(name or connection.new_link_name())
+            sending = cls(connection, address, link, unsettled_max)
+            link.reference = sending
+            link.attach(
+                source=Source(),
+                target=Target(address=address),
+                snd_settle_mode=SETTLED if settled else UNSETTLED,
+                rcv_settle_mode=0,
+                properties=properties,
+            )
+            sending._wait(lambda: sending.answer is not None, None, f"the attach of a sender to {address}")
+        return sending
+
+    @property
+    def link_credit(self) -> int:
+        """How many messages the broker would accept now."""
+        return self._link.credit.link_credit - self._link.waiting
+
+    @property
+    def unsettled(self) -> int:
+        """How many messages have no outcome yet."""
+        return self._open
+
+    def send(self, entries: Sequence[bytes], *, header: bytes = b"", within_s: float) -> int:
+        """Send encoded messages, waiting for link credit for at most ``within_s`` seconds each time.
+
+        ``header`` is the header section of all of them, b"" for none or when the entries have their own. Returns the
+        number of the first message. Raises TimedOut without link credit, and BadMessage for a message that is too
+        large; the messages before it are sent.
+        """
+        first = self.sent
+        with self._connection.lock:
+            while (at := self.sent - first) < len(entries) or self._link.waiting:
+                if at == len(entries):  # until the messages are written the broker may take link credit back
+                    self._wait(lambda: not self._link.waiting or self.sent < first + len(entries), within_s, "a window")
+                    continue
+                if self._room() <= 0:
+                    self._wait(lambda: self._room() > 0, within_s, "link credit, or outcomes of what was sent")
+                    continue
+                some = list(entries[at : at + min(self._room(), RUN_MESSAGES_MAX)])
+                self._check()
+                try:
+                    self._link.send_run(self.sent, some, header)
+                except LinkFault as fault:
+                    raise BadMessage(f"{self._place()}: {fault.description}", fault.condition) from None
+                self.sent += len(some)
+                self._open += 0 if self._link.settled else len(some)
+                self._connection.moved_until(lambda: True, within_s=0.0)
+        return first
+
+    def confirm(self, *, within_s: float) -> list[OutcomeRange]:
+        """Wait until every message has its outcome; returns the outcomes other than accepted, in order of arrival.
+
+        ``within_s`` is how long the broker may take for the next outcome. Raises TimedOut.
+        """
+        return self.settled_down_to(0, within_s=within_s)
+
+    def settled_down_to(self, unsettled: int, *, within_s: float) -> list[OutcomeRange]:
+        """As :meth:`confirm`, but only until no more than ``unsettled`` messages are without an outcome."""
+        with self._connection.lock:
+            while self._open > unsettled:
+                before = self._open
+                self._wait(lambda before=before: self._open < before, within_s, "outcomes of what was sent")  # type: ignore[misc]
+            others, self._others = self._others, []
+            return others
+
+    def close(self) -> None:
+        """Detach for good, and wait for the answer."""
+        _close(self._connection, self._link)
+
+    # --- calls of the connection -----------------------------------------------------------------------------------
+
+    def attach_answered(self, attach: Attach) -> None:
+        """See :class:`pyspark_amqp10.wire.LinkUser`."""
+        if attach.target is not None:
+            self.answer = attach
+
+    def event_received(
+        self, event: DeliveriesReceived | SenderFlowReceived | CreditReceived | DeliveriesSettled
+    ) -> None:
+        """See :class:`pyspark_amqp10.wire.LinkUser`."""
+        if isinstance(event, DeliveriesSettled):
+            for first, last in event.ranges:
+                self._open -= last - first + 1
+                if isinstance(event.state, Accepted):
+                    self.accepted += last - first + 1
+                else:
+                    self._others.append(OutcomeRange(first, last, event.state))
+        elif isinstance(event, CreditReceived):
+            self._credit_received(event)
+
+    def link_detached(self, error: Error | None) -> None:
+        """See :class:`pyspark_amqp10.wire.LinkUser`."""
+        self._failure = LinkRefused(*told(f"{self._place()} closed the link", error))
+
+    # --- inside ----------------------------------------------------------------------------------------------------
+
+    def _credit_received(self, event: CreditReceived) -> None:
+        link = self._link
+        if link.credit.drain:
+            link.answer_flow(available=0, drained=True)
+        elif event.flow.echo:
+            link.answer_flow(available=0, drained=False)
+        properties = event.flow.properties or {}
+        if REASON_PROPERTY in properties:
+            reason = plain(properties[REASON_PROPERTY])
+            self.waiting_reason = None if reason is None else str(reason)
+        for low, high in link.take_back():  # the newest messages, which send() passes again
+            self.sent -= high - low + 1
+            self._open -= 0 if link.settled else high - low + 1
+
+    def _room(self) -> int:
+        if self._failure is not None:
+            return 1  # the next call to the link raises the error
+        return min(self.link_credit, self._unsettled_max - self._open)
+
+    def _wait(self, done: Callable[[], bool], within_s: float | None, what: str) -> None:
+        seconds = self._connection.settings.answer_time_out_s if within_s is None else within_s
+        try:
+            self._connection.wait_until(
+                lambda: done() or self._failure is not None, within_s=seconds, what=f"{self.address}: {what}"
+            )
+        except TimedOut as late:
+            if self.waiting_reason is None:
+                raise
+            raise TimedOut(f"{late.text}; it makes this link wait: {self.waiting_reason}") from None
+        self._check()
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self._connection.failure is not None:
+            raise self._connection.failure
+
+    def _place(self) -> str:
+        return f"{self._connection.login.place} {self.address or '(anonymous terminus)'}"
+
+
+def _close(connection: BlockingConnection, link: ReceiverLink | SenderLink) -> None:
+    with connection.lock:
+        link.reference = None
+        if connection.failure is None and link.end.attached:
+            connection.session.detach(link)
+            with suppress(ConnectorError):  # the connection is over, and the link with it
+                connection.moved_until(lambda: gone(link.end.state), within_s=connection.settings.close_time_out_s)

@@ -1,0 +1,379 @@
+"""A blocking connection to a broker, on the same sans-IO engine as the broker itself.
+
+It has one plain socket, one session, and links on it. A caller that waits drives the connection: bytes are sent and
+received until the condition holds or the time is over. Between these waits, which may be as long as Spark works on a
+batch, a thread of the connection answers heartbeats. All other work is done in the caller's thread, and one lock keeps
+the two apart.
+
+Bounds: a read takes ``READ_BYTES``; input is bounded by link credit, and output by the engine's ``unsent_bytes_max``.
+This module must not know Spark.
+"""
+
+import secrets
+import select
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from time import monotonic
+from types import TracebackType
+from typing import Protocol, Self
+
+from amqp10.errors import ErrorCondition, LinkFault
+from amqp10.protocol.connection import Connection, ConnectionSettings
+from amqp10.protocol.events import (
+    ConnectionClosed,
+    CreditReceived,
+    DeliveriesReceived,
+    DeliveriesSettled,
+    Event,
+    LinkDetached,
+    ReceiverAttached,
+    SenderAttached,
+    SenderFlowReceived,
+    SessionEnded,
+)
+from amqp10.protocol.handshake import ClientHandshake
+from amqp10.protocol.lifecycle import ConnectionState, LinkState
+from amqp10.protocol.sasl import Anonymous, Credentials, Plain, ScramSha256
+from amqp10.protocol.session import Session, SessionLimits
+from amqp10.wire.messaging import Error
+from amqp10.wire.performatives import Attach
+from amqp10.wire.types import plain
+from pyspark_amqp10.errors import ConnectionLost, ConnectorError, NotLetIn, TimedOut, Unreachable, told
+from pyspark_amqp10.login import Login
+
+READ_BYTES = 262_144
+"""Bytes of one read: about 1,700 messages of 100 bytes, which the engine takes as a few runs."""
+INCOMING_WINDOW = 8192
+"""Transfers that the broker may send before it gets our next flow; topped up at half. With frames of 131,072 bytes that
+is 1 GiB at most, but link credit is what bounds a batch."""
+RUN_FRAMES_MAX = 8192
+"""Frames that the engine takes as one run: no other connection waits for this thread, so as many as the window
+allows."""
+NONCE_BYTES = 18
+"""144 bits, as in the broker's own nonce."""
+NAME_BYTES = 6
+"""Random bytes that tell connections without a given name apart: 48 bits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireSettings:
+    """Time-outs, in seconds unless the name says otherwise."""
+
+    connect_time_out_s: float = 10.0
+    """From the look-up of the name to the broker's open. A broker may take 3 s to refuse a password."""
+    answer_time_out_s: float = 30.0
+    """For the answer to a begin, an attach or a request."""
+    close_time_out_s: float = 5.0
+    """For the answer to a close: nothing depends on it any more."""
+    idle_time_out_ms: int = 30_000
+    """Our idle-time-out in the open; a broker that is silent for twice as long is considered dead [2.4.5]."""
+
+
+class LinkUser(Protocol):
+    """The owner of a link of ours, which is told of events on it."""
+
+    def attach_answered(self, attach: Attach) -> None:
+        """The broker has attached too; without the terminus it has refused, and a detach follows [2.6.3]."""
+
+    def event_received(
+        self, event: DeliveriesReceived | SenderFlowReceived | CreditReceived | DeliveriesSettled
+    ) -> None:
+        """An event on the attached link."""
+
+    def link_detached(self, error: Error | None) -> None:
+        """The broker has ended the link."""
+
+
+class BlockingConnection:
+    """A connection with its session. Made by :meth:`open`; ``with`` closes it."""
+
+    def __init__(self, login: Login, *, container_id: str | None, settings: WireSettings) -> None:
+        self.login = login
+        self.settings = settings
+        self.container_id = container_id or f"headgate-spark-{secrets.token_hex(NAME_BYTES)}"
+        self.lock = threading.RLock()
+        """Held by every thread that uses the engine or the socket."""
+        self._handshake = ClientHandshake(
+            _credentials(login), hostname=login.host, frame_size_max=ConnectionSettings(container_id="").max_frame_size
+        )
+        self._engine = Connection(
+            ConnectionSettings(
+                container_id=self.container_id,
+                hostname=login.hostname,
+                idle_time_out_ms=settings.idle_time_out_ms,
+                close_time_out_ms=round(settings.close_time_out_s * 1000),
+                run_frames_max=RUN_FRAMES_MAX,
+                properties={"product": "Headgate Spark connector"},
+                session=SessionLimits(
+                    max_incoming_window=INCOMING_WINDOW,
+                    window_top_up=INCOMING_WINDOW // 2,
+                    incoming_window_margin=INCOMING_WINDOW,
+                ),
+            ),
+            self._handshake,
+        )
+        self._socket: socket.socket | None = None
+        self._unsent = memoryview(b"")
+        self._names = count(1)
+        self._failure: ConnectorError | None = None
+        self._session: Session | None = None
+        self._closing = False
+        self._stopped = threading.Event()
+        self._keeper: threading.Thread | None = None
+
+    @classmethod
+    def open(cls, login: Login, *, container_id: str | None = None, settings: WireSettings | None = None) -> Self:
+        """Connect, log in, open, and begin a session. Raises Unreachable, NotLetIn, TimedOut, ConnectionLost."""
+        connection = cls(login, container_id=container_id, settings=settings or WireSettings())
+        try:
+            connection._connect()
+        except BaseException:
+            connection._abandon()
+            raise
+        return connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def broker(self) -> Mapping[str, object]:
+        """The properties of the broker's open: product, version and so on, plain values."""
+        remote = self._engine.remote
+        return {} if remote is None else {key: plain(value) for key, value in (remote.properties or {}).items()}
+
+    @property
+    def session(self) -> Session:
+        """The session that all links of this connection share."""
+        assert self._session is not None
+        return self._session
+
+    @property
+    def failure(self) -> ConnectorError | None:
+        """Why the connection cannot be used any more; None while it can."""
+        return self._failure
+
+    def new_link_name(self) -> str:
+        """A name that no other link of this connection has."""
+        return f"{self.container_id}-{next(self._names)}"
+
+    def wait_until(self, done: Callable[[], bool], *, within_s: float, what: str) -> None:
+        """Drive the connection until ``done`` returns True. Raises TimedOut, which names ``what``, or the reason why
+        the connection is over."""
+        if not self.moved_until(done, within_s=within_s):
+            raise TimedOut(f"{self.login.place} did not answer within {within_s:g} s: {what}")
+
+    def moved_until(self, done: Callable[[], bool], *, within_s: float) -> bool:
+        """As :meth:`wait_until`, but returns False when the time is over."""
+        deadline = monotonic() + within_s
+        with self.lock:
+            while True:
+                self._write()
+                if done():
+                    return True
+                if self._failure is not None:
+                    raise self._failure
+                left = deadline - monotonic()
+                if left <= 0:
+                    return False
+                self._exchange(left)
+
+    def flush(self, *, within_s: float | None = None) -> None:
+        """Write all pending output to the socket. Raises TimedOut when the broker reads nothing."""
+        seconds = self.settings.answer_time_out_s if within_s is None else within_s
+        self.wait_until(lambda: not self._unsent, within_s=seconds, what="it takes nothing of what we send")
+
+    def close(self) -> None:
+        """Close, and wait for the broker's answer for a limited time. Unsettled messages return to their queues."""
+        with self.lock:
+            if self._failure is None and not self._closing:
+                self._closing = True
+                self._engine.close(monotonic=monotonic())
+                with suppress(ConnectorError):  # the connection is over, which is the aim
+                    self.moved_until(lambda: self._engine.finished, within_s=self.settings.close_time_out_s)
+            self._abandon()
+
+    # --- beginning and end -----------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        settings, place = self.settings, self.login.place
+        deadline = monotonic() + settings.connect_time_out_s
+        try:
+            self._socket = socket.create_connection((self.login.host, self.login.port), settings.connect_time_out_s)
+        except TimeoutError:
+            raise Unreachable(f"no connection to {place} within {settings.connect_time_out_s:g} s") from None
+        except OSError as error:
+            raise Unreachable(f"cannot connect to {place}: {error.strerror or error}") from None
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.setblocking(False)
+        engine = self._engine
+        self.wait_until(
+            lambda: engine.opened, within_s=max(0.0, deadline - monotonic()), what="the open of the connection"
+        )
+        self._session = engine.new_session()
+        self._session.reference = self
+        self._session.begin()
+        session = self._session
+        self.wait_until(lambda: session.mapped, within_s=settings.answer_time_out_s, what="the begin of the session")
+        self._keeper = threading.Thread(target=self._keep, name=f"heartbeats of {self.container_id}", daemon=True)
+        self._keeper.start()
+
+    def _keep(self) -> None:
+        """Answer heartbeats while no caller waits. A failure is raised in the next caller that waits."""
+        while not self._stopped.wait(self._keep_interval_s()):
+            with self.lock:
+                if self._failure is not None or self._closing:
+                    return
+                self._write()
+                self._exchange(0.0)
+                self._write()
+
+    def _keep_interval_s(self) -> float:
+        """A quarter of the shorter idle-time-out, since a heartbeat is due at half of it [2.4.5]."""
+        remote, ours = self._engine.remote, self.settings.idle_time_out_ms
+        theirs = remote.idle_time_out if remote is not None and remote.idle_time_out else ours
+        return min(theirs, ours) / 4000
+
+    def _abandon(self) -> None:
+        """Close the socket and end the thread."""
+        self._stopped.set()
+        if self._failure is None:
+            self._failure = ConnectionLost(f"the connection to {self.login.place} was closed")
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._keeper is not None and self._keeper is not threading.current_thread():
+            self._keeper = None
+
+    # --- bytes -----------------------------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        """Write as much of the pending output as the socket takes."""
+        engine = self._engine
+        while True:
+            if not self._unsent:
+                self._take_events()
+                self._unsent = memoryview(engine.data_to_send(monotonic()))
+                self._take_events()
+                engine.output_backlog(len(self._unsent))
+                if not self._unsent:
+                    if engine.finished and self._failure is None and not self._closing:
+                        self._failure = self._why_over()
+                    return
+            if self._socket is None:
+                return
+            try:
+                sent = self._socket.send(self._unsent)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._broke(error)
+                return
+            self._unsent = self._unsent[sent:]
+            engine.output_backlog(len(self._unsent))
+
+    def _exchange(self, seconds: float) -> None:
+        """Wait for the socket or the engine's deadline, at most so long, and take the input."""
+        engine = self._engine
+        if self._socket is None or self._failure is not None:
+            return
+        deadline = engine.deadline()
+        if deadline is not None:
+            seconds = min(seconds, max(0.0, deadline - monotonic()))
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN | (select.POLLOUT if self._unsent else 0))
+        ready = poll.poll(seconds * 1000)
+        now = monotonic()
+        if deadline is not None and now >= deadline:
+            engine.tick(now)
+        if any(mask & ~select.POLLOUT for _, mask in ready):
+            self._read()
+        self._take_events()
+
+    def _read(self) -> None:
+        assert self._socket is not None
+        try:
+            data = self._socket.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._broke(error)
+            return
+        if data:
+            self._engine.receive_data(data, monotonic())
+        else:
+            self._engine.receive_eof()
+
+    def _broke(self, error: OSError) -> None:
+        self._engine.receive_eof()
+        self._take_events()
+        if self._failure is None or not isinstance(self._failure, NotLetIn):
+            self._failure = ConnectionLost(f"the connection to {self.login.place} broke: {error.strerror or error}")
+
+    def _why_over(self) -> ConnectorError:
+        if self._handshake.refused is not None:
+            return NotLetIn(f"{self.login.place}: {self._handshake.refused}")
+        return ConnectionLost(f"the connection to {self.login.place} broke")
+
+    # --- events ----------------------------------------------------------------------------------------------------
+
+    def _take_events(self) -> None:
+        engine = self._engine
+        while (event := engine.next_event()) is not None:
+            self._take_event(event)
+        if engine.handshake.complete and engine.state is ConnectionState.START:
+            engine.open()
+
+    def _take_event(self, event: Event) -> None:
+        match event:
+            case DeliveriesReceived() | SenderFlowReceived() | CreditReceived() | DeliveriesSettled():
+                user = event.link.reference
+                if user is not None:
+                    _as_user(user).event_received(event)
+            case SenderAttached() | ReceiverAttached():
+                user, session = event.link.reference, event.link.channel
+                assert isinstance(session, Session)
+                if user is not None:
+                    _as_user(user).attach_answered(event.attach)
+                elif event.link.end.local is None:
+                    session.refuse(event.link, LinkFault(ErrorCondition.NOT_ALLOWED, "this client takes no links"))
+            case LinkDetached(link, error):
+                if link.reference is not None:
+                    _as_user(link.reference).link_detached(error)
+            case SessionEnded(session, error):
+                self._failure = ConnectionLost(*told(f"{self.login.place} ended the session", error))
+            case ConnectionClosed(error, by_peer):
+                if self._handshake.refused is not None:
+                    self._failure = self._why_over()
+                elif by_peer:
+                    self._failure = ConnectionLost(*told(f"{self.login.place} closed the connection", error))
+                else:
+                    self._failure = ConnectionLost(*told(f"the connection to {self.login.place} was closed", error))
+            case _:
+                pass  # the engine's state has the other events
+
+
+def gone(state: LinkState) -> bool:
+    """Whether the link is over on both sides."""
+    return state is LinkState.GONE
+
+
+def _as_user(reference: object) -> LinkUser:
+    assert hasattr(reference, "event_received")  # only this module sets the reference of our links
+    user: LinkUser = reference  # type: ignore[assignment]
+    return user
+
+
+def _credentials(login: Login) -> list[Credentials]:
+    if login.user is None:
+        return [Anonymous()]
+    password = login.password()
+    return [ScramSha256(login.user, password, lambda: secrets.token_hex(NONCE_BYTES)), Plain(login.user, password)]

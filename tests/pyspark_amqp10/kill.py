@@ -1,0 +1,395 @@
+"""``kill -9`` of driver, workers and broker at every stage of a batch: nothing lost, nothing twice, the queue empty.
+
+    python -m tests.pyspark_amqp10.kill --runs 20
+
+A query reads a queue, or a stream, into Parquet files in several micro-batches. At a stage of one of them somebody is
+killed, what died is started again, and the query goes on from its checkpoint until all is read. Then the files have
+every message exactly once, and the broker has none left in the queue.
+
+=============  ======================================================================================
+stage          what has happened last
+=============  ======================================================================================
+``fetching``   the batch before is in Spark's log; its messages are being settled, the next are fetched
+``planned``    where the batch ends is in the log of offsets
+``reading``    a task has begun to write a file
+``written``    the batch is in the sink's own log
+``committed``  the batch is in the log of commits; its messages are not settled yet
+=============  ======================================================================================
+
+Stages are recognised by the files that Spark writes, so a kill comes at a stage or just behind it.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from amqp10.wire.sections import DATA, Header, encode_header, encode_section
+from pyspark_amqp10.errors import ConnectorError
+from pyspark_amqp10.links import SendingLink
+from pyspark_amqp10.login import Login
+from pyspark_amqp10.requests import Management, queue_path
+from pyspark_amqp10.wire import BlockingConnection
+
+ROOT = Path(__file__).resolve().parents[2]
+STAGES = ("fetching", "planned", "reading", "written", "committed")
+VICTIMS = ("driver", "worker", "broker")
+MODES = ("queue", "stream")
+ROWS, ROWS_OF_A_BATCH, KILLED_BATCH = 3000, 700, 2
+"""Five batches; the kill is in the third."""
+PATIENCE_S = 180.0
+"""For a whole run on a machine that does other things, too."""
+LOOK_S = 0.0005
+FETCH_DELAY_MAX_S = 0.3
+"""When, behind the commit of the batch before, ``fetching`` kills: as long as a small batch takes."""
+LOG_SHOWN_MAX = 3000
+"""Characters of the driver's log, when it ended by itself."""
+TRIES_MAX = 60
+"""How often a query that failed is begun again, a second apart: a broker is back long before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One experiment."""
+
+    number: int
+    victim: str
+    stage: str
+    mode: str
+
+    def __str__(self) -> str:
+        return f"run {self.number}: {self.mode}, kill {self.victim} at {self.stage}"
+
+
+class Wrong(AssertionError):
+    """A run did not end as it must."""
+
+
+# --- the broker ----------------------------------------------------------------------------------------------------
+
+
+class Broker:
+    """A broker on one port and one folder, through any number of deaths."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.password_file = folder.with_suffix(".password")
+        self.password_file.write_text("guest\n", encoding="ascii")
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            self.port: int = server.getsockname()[1]
+        self._process = self._started()
+
+    @property
+    def url(self) -> str:
+        """Without credentials."""
+        return f"amqp://127.0.0.1:{self.port}"
+
+    def kill(self) -> None:
+        """SIGKILL, and a start on what is left."""
+        self._process.kill()
+        self._process.communicate()
+        self._process = self._started()
+
+    def close(self) -> None:
+        """Stop it."""
+        self._process.terminate()
+        self._process.communicate(timeout=30)
+
+    def connect(self) -> BlockingConnection:
+        """As guest."""
+        return BlockingConnection.open(Login.parse(self.url, user="guest", password_file=str(self.password_file)))
+
+    def _started(self) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-m", "amqp10", "serve", "--data", str(self._folder), "--admin", "off"]
+        process = subprocess.Popen(
+            [*command, "--listen", f"127.0.0.1:{self.port}"], cwd=ROOT, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        if "is ready" not in process.stdout.readline():
+            raise Wrong("the broker did not start")
+        return process
+
+
+def fill(broker: Broker, name: str, mode: str) -> str:
+    """A queue or a stream with numbered messages; its address."""
+    argument = "x-sequence=true" if mode == "queue" else "x-queue-type=stream"
+    command = [sys.executable, "-m", "amqp10", "queues", "declare", name, "--argument", argument]
+    url = f"amqp://guest:guest@127.0.0.1:{broker.port}"
+    subprocess.run([*command, "--url", url], cwd=ROOT, check=True, capture_output=True)
+    with broker.connect() as connection:
+        sending = SendingLink.open(connection, f"/queues/{name}")
+        bodies = [encode_section(DATA, b"%d" % number) for number in range(ROWS)]
+        sending.send(bodies, header=encode_header(Header(durable=True)), within_s=PATIENCE_S)
+        if sending.confirm(within_s=PATIENCE_S):
+            raise Wrong("not every message was accepted")
+    return f"/queues/{name}"
+
+
+def left(broker: Broker, address: str) -> int:
+    """Messages in a queue, ready or not settled, when its consumers are gone."""
+    path = queue_path(address)
+    assert path is not None
+    with broker.connect() as connection:
+        shown: Any = Management(connection).request("GET", path)
+    return int(shown["messages_ready"]) + int(shown["messages_unacknowledged"])
+
+
+# --- the driver: a process of its own ------------------------------------------------------------------------------
+
+
+class Driver:
+    """A process with a Spark session that runs one query after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        environment = os.environ | {
+            "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
+        }  # fmt: skip
+        self._log = folder / "driver.log"
+        command = [sys.executable, "-m", "tests.pyspark_amqp10.kill", "--driver", str(folder)]
+        with self._log.open("a") as log:
+            self._process = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        self.pid = self._process.pid
+
+    def begin(self, job: Mapping[str, object]) -> None:
+        """Have it run a query to its end."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+
+    def result(self) -> dict[str, int]:
+        """Wait for the end of the query: rows, distinct rows, and how often it failed before."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                result: dict[str, int] = json.loads(line)
+                return result
+        raise Wrong(f"the driver ended by itself:\n{self._log.read_text(errors='replace')[-LOG_SHOWN_MAX:]}")
+
+    def kill(self) -> None:
+        """SIGKILL to Python and to its Java at once; workers end with their sockets."""
+        processes = [psutil.Process(self.pid), *self._java()]
+        for process in processes:
+            process.kill()
+        self._process.communicate()
+        psutil.wait_procs(processes[1:], timeout=30)
+
+    def kill_workers(self) -> None:
+        """SIGKILL to every Python process that Java has started: the planner's with its links, and the tasks'."""
+        for java in self._java():
+            for process in java.children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    if "python" in process.name():
+                        process.kill()
+
+    def close(self) -> None:
+        """End it in order."""
+        try:
+            self._process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def _java(self) -> list[psutil.Process]:
+        found: list[psutil.Process] = []
+        for one in psutil.Process(self.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):  # a worker may end while they are counted
+                if one.name() == "java":
+                    found.append(one)
+        return found
+
+
+def drive(folder: Path) -> None:
+    """What the driver's process does: jobs from stdin, results to stdout."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    from tests.pyspark_amqp10.spark_fixtures import SPARK_SETTINGS
+
+    own: dict[str, bool | float | int | str | None] = {
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    spark = SparkSession.builder.config(map={**SPARK_SETTINGS, **own}).getOrCreate()
+    for line in sys.stdin:
+        job = json.loads(line)
+        failures = 0
+        while True:
+            try:
+                reader = spark.readStream.format("amqp10").options(**job["options"])
+                writer = reader.load().selectExpr("CAST(CAST(body AS STRING) AS INT) AS number").writeStream
+                checkpointed = writer.format("parquet").option("checkpointLocation", job["checkpoint"])
+                checkpointed.trigger(availableNow=True).start(job["output"]).awaitTermination()
+                break
+            except (PySparkException, Py4JError):  # the second is what a session says whose workers are dead
+                failures += 1
+                if failures > TRIES_MAX:
+                    raise
+                time.sleep(1.0)
+        rows = spark.read.schema("number INT").parquet(job["output"])
+        result = {"rows": rows.count(), "distinct": rows.distinct().count(), "failures": failures}
+        print(json.dumps(result), flush=True)
+    spark.stop()
+
+
+# --- one run -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Laboratory:
+    """What runs share."""
+
+    folder: Path
+    broker: Broker
+    random: random.Random
+
+
+@contextmanager
+def laboratory(seed: int = 0) -> Iterator[Laboratory]:
+    """A broker and a folder; both go in the end."""
+    folder = Path(tempfile.mkdtemp(prefix="headgate-kill-"))
+    broker = Broker(folder / "broker")
+    try:
+        yield Laboratory(folder, broker, random.Random(seed))
+    finally:
+        broker.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def experiment(place: Laboratory, driver: Driver, run: Run) -> Driver:
+    """Do one run; the driver to go on with. Raises Wrong."""
+    folder = place.folder / f"run{run.number}"
+    folder.mkdir()
+    address = fill(place.broker, f"kill-{run.number}", run.mode)
+    job = {
+        "checkpoint": str(folder / "checkpoint"),
+        "output": str(folder / "output"),
+        "options": {
+            "url": place.broker.url, "user": "guest", "passwordFile": str(place.broker.password_file),
+            "address": address, "mode": run.mode,
+            "maxRowsPerTrigger": str(ROWS_OF_A_BATCH),
+        } | ({"startingOffsets": "earliest"} if run.mode == "stream" else {}),
+    }  # fmt: skip
+    driver.begin(job)
+    _wait_for(run.stage, folder, place.random)
+    if run.victim == "broker":
+        place.broker.kill()
+    elif run.victim == "worker":
+        driver.kill_workers()
+    else:
+        driver.kill()
+        driver = Driver(place.folder)
+        driver.begin(job)
+    result = driver.result()
+    if (result["rows"], result["distinct"]) != (ROWS, ROWS):
+        raise Wrong(f"{run}: {result['rows']} rows, {result['distinct']} distinct; {ROWS} were sent")
+    if run.mode == "queue" and (rest := _emptied(place.broker, address)):
+        raise Wrong(f"{run}: {rest} messages are left in the queue")
+    return driver
+
+
+def _wait_for(stage: str, folder: Path, chance: random.Random) -> None:
+    """Return when the stage of the batch to be killed has been reached."""
+    batch, checkpoint, output = KILLED_BATCH, folder / "checkpoint", folder / "output"
+
+    def files() -> int:
+        return sum(1 for name in os.listdir(output) if name.startswith("part-")) if output.exists() else 0
+
+    before = checkpoint / "commits" / str(batch - 1)
+    _until(before.exists)
+    written = files()
+    reached: dict[str, Callable[[], bool]] = {
+        "fetching": lambda: True,
+        "planned": (checkpoint / "offsets" / str(batch)).exists,
+        "reading": lambda: files() > written,
+        "written": (output / "_spark_metadata" / str(batch)).exists,
+        "committed": (checkpoint / "commits" / str(batch)).exists,
+    }
+    if stage == "fetching":
+        time.sleep(chance.uniform(0, FETCH_DELAY_MAX_S))
+    _until(reached[stage])
+
+
+def _until(condition: Callable[[], bool], within_s: float = PATIENCE_S) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Wrong("the stage was not reached")
+        time.sleep(LOOK_S)
+
+
+def _emptied(broker: Broker, address: str) -> int:
+    """Messages left, when what the last consumer has settled has been taken in."""
+    rest = -1
+
+    def empty() -> bool:
+        nonlocal rest
+        with suppress(ConnectorError):
+            rest = left(broker, address)
+        return rest == 0
+
+    with suppress(Wrong):
+        _until(empty, within_s=5.0)
+    return rest
+
+
+def plan(runs: int) -> list[Run]:
+    """Every victim at every stage, queues before streams, as often as there are runs."""
+    cases = list(product(MODES, STAGES, VICTIMS))
+    chosen = [cases[number % len(cases)] for number in range(runs)]
+    return [Run(number, victim, stage, mode) for number, (mode, stage, victim) in enumerate(chosen)]
+
+
+def perform(runs: Sequence[Run], say: Callable[[str], None]) -> None:
+    """All runs, one after the other. Raises Wrong with the first that fails."""
+    with laboratory() as place:
+        driver = Driver(place.folder)
+        try:
+            for run in runs:
+                began = time.monotonic()
+                driver = experiment(place, driver, run)
+                say(f"{run}: every row once, {time.monotonic() - began:.0f} s")
+        finally:
+            driver.close()
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.pyspark_amqp10.kill", description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=30, help="how many; 30 are every victim at every stage (default)")
+    parser.add_argument("--victim", choices=VICTIMS, help="only runs that kill this one")
+    parser.add_argument("--driver", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.driver is not None:
+        drive(given.driver)
+        return 0
+    runs = [run for run in plan(given.runs) if given.victim in (None, run.victim)]
+    try:
+        perform(runs, lambda text: print(text, flush=True))
+    except Wrong as wrong:
+        print(wrong)
+        return 1
+    print(f"{len(runs)} runs: nothing lost, nothing twice")
+    return 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    sys.exit(main())

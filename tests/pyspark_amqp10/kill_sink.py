@@ -1,0 +1,276 @@
+"""``kill -9`` of driver, worker and broker at every stage of a batch that the sink writes, and an audit of the queue.
+
+    python -m tests.pyspark_amqp10.kill_sink --runs 24
+
+A job writes files of numbered lines, a file for each micro-batch, into a queue that takes so many messages and then
+gives no link credit. So the job stands still at a place that is known, and there somebody is killed: the driver, the
+Python processes that write, or the broker. Then the queue is emptied while the job, started again if it has ended,
+comes to its end. Every line must have come, and by the annotations of the messages a consumer must be able to keep each
+exactly once.
+
+=============  =========================================================================================
+stage          what has happened last
+=============  =========================================================================================
+``planned``    where the batch ends is in the log of offsets; the queue has no room for any of its rows
+``sending``    half of its rows are accepted; the queue has no room for the others
+``accepted``   the last of its rows has been accepted; the batch is in no log of commits yet
+``committed``  the batch is in the log of commits; for the one behind it the queue has no room
+=============  =========================================================================================
+
+``planned`` and ``sending`` stand still, so a kill is there for certain. The other two pass: a kill comes there or just
+behind.
+"""
+
+import argparse
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from types import MappingProxyType
+
+import psutil
+
+from amqp10.client import Message
+from amqp10.wire.types import ULong
+from pyspark_amqp10.encoding import BATCH_ANNOTATION, ROW_ANNOTATION
+from pyspark_amqp10.links import ReceivingLink
+from pyspark_amqp10.login import Login
+from pyspark_amqp10.wire import BlockingConnection
+from tests.kit.broker_process import ROOT
+from tests.pyspark_amqp10.kill import Broker
+
+SUBJECTS = ("driver", "worker", "broker")
+BATCH_ROWS = 1000
+KILLED_BATCH = 1
+"""The kill is in the second batch, in which all there is to a batch has been done once before."""
+ROOM = MappingProxyType({"planned": 1000, "sending": 1500, "accepted": 2000, "committed": 2000})
+"""By stage, the messages that the queue takes: the first batch, and what of the second has to be accepted."""
+STAGES = tuple(ROOM)
+STEP_SECONDS = 180.0
+"""For whatever is waited for. Spark needs 10 s to start, and more on a busy machine."""
+POLL_SECONDS = 0.02
+"""The stage ``accepted`` lasts a tenth of a second."""
+STARTS_MAX = 4
+"""Of the job in one run. Without the broker all tries of a task fail quickly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What a run has shown."""
+
+    messages: int
+    """Taken from the queue, repeats among them."""
+    repeats: int
+    starts: int
+    """Of the job."""
+
+
+class Job:
+    """The process of the job, with those that it has started."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self._command = [sys.executable, "-m", "tests.pyspark_amqp10.sink_job", *arguments]
+        self._log = folder / "job.log"
+        self.starts = 0
+        self.start()
+
+    def start(self) -> None:
+        """Start it, in a process group of its own."""
+        environ = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        with self._log.open("a") as log:
+            self._process = subprocess.Popen(
+                self._command, cwd=ROOT, env=environ, stdout=log, stderr=log, start_new_session=True
+            )
+        self.starts += 1
+
+    def ended(self) -> int | None:
+        """Its exit code, None while it runs."""
+        return self._process.poll()
+
+    def kill(self) -> None:
+        """Python and the JVM. A Python worker has a group of its own: it may go on writing, as on another machine."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def kill_workers(self, port: int) -> None:
+        """The Python processes that write: those with a connection to the broker. While none has, all that Java has
+        started: the one that is to write, and the one that commits, whose death ends the query."""
+        workers, writers = [], []
+        for process in psutil.Process(self._process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):  # a worker may end while they are looked at
+                if "python" in process.name():
+                    workers.append(process)
+                    if any(one.raddr and one.raddr.port == port for one in process.net_connections("tcp")):
+                        writers.append(process)
+        assert workers, "the job has no Python workers"
+        for process in writers or workers:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+
+
+def run(subjects: Sequence[str], stage: str, folder: Path) -> Audit:
+    """One run, in which each subject is killed, one after the other and in a batch of its own.
+
+    More than one only while ``sending``: behind each kill the queue has room for as much again, and fills in the middle
+    of the next batch. Raises AssertionError for a promise that was not kept; the folder has the logs.
+    """
+    assert len(subjects) == 1 or stage == "sending", f"{stage} is a stage of the second batch only"
+    batches = KILLED_BATCH + len(subjects) + 1
+    _write_lines(folder / "in", batches)
+    password_file = folder / "password"
+    password_file.write_text("guest\n")
+    with contextlib.ExitStack() as stack:
+        broker = Broker(folder / "data")
+        stack.callback(broker.close)
+        login = Login.parse(broker.url, user="guest", password_file=str(password_file))
+        _declare(broker, ROOM[stage])
+        checkpoint = folder / "checkpoint"
+        job = Job(folder, str(folder / "in"), str(checkpoint), broker.url, str(password_file), "/queues/kill")
+        stack.callback(job.kill)
+        messages: list[Message] = []
+        for number, subject in enumerate(subjects):
+            if number:
+                messages += _taken(login)
+            _wait_for(stage, checkpoint, login, job)
+            _kill(subject, job, broker)
+        messages += _taken_until_the_job_ends(login, job)
+    check(messages, batches=batches, repeated=stage == "sending")
+    return Audit(len(messages), len(messages) - batches * BATCH_ROWS, job.starts)
+
+
+def _write_lines(folder: Path, batches: int) -> None:
+    folder.mkdir(parents=True)
+    for batch in range(batches):
+        (folder / f"{batch}.txt").write_text("".join(f"{batch}-{row}\n" for row in range(BATCH_ROWS)))
+
+
+def _declare(broker: Broker, room: int) -> None:
+    url = f"amqp://guest:guest@127.0.0.1:{broker.port}"
+    declare = [sys.executable, "-m", "amqp10", "queues", "declare", "kill", "--url", url]
+    for argument in (f"x-max-length={room}", "x-overflow=block"):
+        declare += ["--argument", argument]
+    subprocess.run(declare, cwd=ROOT, check=True, capture_output=True)
+
+
+def _kill(subject: str, job: Job, broker: Broker) -> None:
+    match subject:
+        case "driver":
+            job.kill()
+        case "worker":
+            job.kill_workers(broker.port)
+        case "broker":
+            broker.kill()  # and it starts again on what it has written
+
+
+def _wait_for(stage: str, checkpoint: Path, login: Login, job: Job) -> None:
+    """Return when the stage has been reached, or just behind it. A job that has failed is started again."""
+    planned, committed = (checkpoint / log / str(KILLED_BATCH) for log in ("offsets", "commits"))
+    reached: dict[str, Callable[[], bool]] = {
+        "planned": planned.exists,
+        "sending": lambda: _ready(login) >= ROOM[stage],
+        "accepted": lambda: _ready(login) >= ROOM[stage],
+        "committed": committed.exists,
+    }
+    deadline = time.monotonic() + STEP_SECONDS
+    while not reached[stage]():
+        _go_on(job)
+        assert time.monotonic() < deadline, f"not within {STEP_SECONDS:g} s: {stage}"
+        time.sleep(POLL_SECONDS)
+
+
+def _go_on(job: Job) -> None:
+    """Start it again when it has failed."""
+    code = job.ended()
+    assert code != 0, "the job has come to its end before anybody was killed"
+    if code is not None:
+        assert job.starts < STARTS_MAX, f"the job has failed {job.starts} times"
+        job.start()
+
+
+def check(messages: list[Message], *, batches: int, repeated: bool) -> None:
+    """Every line has come, and each once for a consumer that drops repeats.
+
+    ``repeated``: some must have come twice, because the kill was between the rows of a batch.
+    """
+    kept: dict[tuple[object, object], object] = {}
+    for message in messages:
+        row = message.annotations[ROW_ANNOTATION]
+        assert isinstance(row, ULong)
+        first = kept.setdefault((message.annotations[BATCH_ANNOTATION], row.value), message.body)
+        assert first == message.body, "a row has come again as another"
+    expected = sorted(f"{batch}-{row}".encode() for batch in range(batches) for row in range(BATCH_ROWS))
+    assert sorted(kept.values()) == expected, f"{len(kept)} rows after dropping repeats, {len(expected)} were written"
+    assert not repeated or len(messages) > len(expected), "nothing was repeated: the kill did not hit a batch"
+
+
+def _ready(login: Login) -> int:
+    """How many messages the queue has, as it tells whoever attaches without link credit."""
+    with BlockingConnection.open(login) as connection:
+        link = ReceivingLink.open(connection, "/queues/kill")
+        return link.ready() or 0
+
+
+def _taken(login: Login) -> list[Message]:
+    """What the queue has now."""
+    with BlockingConnection.open(login) as connection:
+        return _fetched(ReceivingLink.open(connection, "/queues/kill", settled=True), max(ROOM.values()))
+
+
+def _fetched(link: ReceivingLink, messages: int) -> list[Message]:
+    deliveries = link.fetch(messages, within_s=STEP_SECONDS)
+    return [Message.decode(entry) for run_ in deliveries for entry in run_.entries]
+
+
+def _taken_until_the_job_ends(login: Login, job: Job) -> Iterator[Message]:
+    """All messages, while the job goes on; it is started again when it has failed."""
+    deadline = time.monotonic() + STEP_SECONDS
+    with BlockingConnection.open(login) as connection:
+        link = ReceivingLink.open(connection, "/queues/kill", settled=True)
+        while True:
+            code = job.ended()
+            yield from _fetched(link, max(ROOM.values()))
+            if code == 0:  # it had ended before the queue was emptied
+                return
+            if code is not None:
+                _go_on(job)
+            assert time.monotonic() < deadline, "the job does not come to its end"
+            time.sleep(POLL_SECONDS)
+
+
+def plan(runs: int) -> list[tuple[str, str]]:
+    """Every subject at every stage, as often as there are runs."""
+    cases = list(product(STAGES, SUBJECTS))
+    return [cases[number % len(cases)] for number in range(runs)]
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=24, help="12 are every subject at every stage (default: 24)")
+    parser.add_argument("--subjects", nargs="+", choices=SUBJECTS, default=SUBJECTS, help="only runs that kill these")
+    arguments = parser.parse_args()
+    for number, (stage, subject) in enumerate(plan(arguments.runs)):
+        if subject not in arguments.subjects:
+            continue
+        folder, began = Path(tempfile.mkdtemp(prefix="headgate-kill-sink-")), time.monotonic()
+        said = f"run {number}: kill {subject} at {stage}"
+        try:
+            audit = run([subject], stage, folder)
+        except AssertionError as error:
+            sys.exit(f"{said}, folder {folder} (kept): {error}")
+        shutil.rmtree(folder, ignore_errors=True)
+        seconds = time.monotonic() - began
+        print(f"{said}: nothing lost, {audit.repeats} repeats, {audit.starts} starts, {seconds:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

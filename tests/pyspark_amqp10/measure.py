@@ -1,0 +1,126 @@
+"""Rows per second of the Spark sources, warm, on two local cores: ``python -m tests.pyspark_amqp10.measure``.
+
+A broker is filled with messages of 100 bytes; a query reads all of them in micro-batches and drops the rows, several
+times. The first pass warms Java up. A rate is rows by the time of whole micro-batches, planning and logs included; CPU
+time is that of all processes, the broker's by itself. Needs the extra ``pipeline`` and Java.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from amqp10.wire.sections import DATA, Header, encode_header, encode_section
+from bench.broker import ROOT, Broker, started
+from pyspark_amqp10.links import SendingLink
+from pyspark_amqp10.login import PASSWORD_VARIABLE, Login
+from pyspark_amqp10.requests import Management
+from pyspark_amqp10.wire import BlockingConnection
+
+BODY_BYTES = 100
+SERVE = "{python} -m amqp10 serve --listen 127.0.0.1:{port} --data {data} --admin off"
+CASES = ("stream", "queue")
+WITHIN_S = 60.0
+SPARK: dict[str, bool | float | int | str | None] = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.pyspark_amqp10.measure", description=__doc__.splitlines()[0])
+    parser.add_argument("--case", choices=CASES, action="append", help="only this one (default: all)")
+    parser.add_argument("--messages", type=int, default=400_000, help="of each pass (default: 400000)")
+    parser.add_argument("--rows", type=int, default=100_000, help="of a micro-batch at the most (default: 100000)")
+    parser.add_argument("--passes", type=int, default=3, help="the first of them to warm up (default: 3)")
+    given = parser.parse_args()
+    os.environ.setdefault(PASSWORD_VARIABLE, "guest")
+    os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1", PYTHONPATH=str(ROOT))
+    folders = tempfile.TemporaryDirectory(prefix="bench-spark-")
+    with folders as folder, started(SERVE) as broker, session(folder) as spark:
+        print(f"{'source':8} {'pass':>4} {'rows':>9} {'rows/s':>9} {'CPU us/row':>11} {'of it broker':>13}", flush=True)
+        for case in given.case or CASES:
+            for number in range(given.passes):
+                measure(spark, broker, case, number, given, Path(folder))
+    return 0
+
+
+@contextmanager
+def session(folder: str) -> Iterator[object]:
+    """Spark on two cores, quiet."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.config(map=SPARK | {"spark.local.dir": folder}).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    yield spark
+    spark.stop()
+
+
+def measure(spark: object, broker: Broker, case: str, number: int, given: argparse.Namespace, folder: Path) -> None:
+    """One pass: fill, read all of it, print a line."""
+    from pyspark.sql import SparkSession
+
+    assert isinstance(spark, SparkSession)
+    login = Login.parse(f"amqp://127.0.0.1:{broker.url.rpartition(':')[2]}", user="guest")
+    name = f"{case}-{number}"
+    fill(login, name, case, given.messages)
+    options = {"url": f"amqp://{login.place}", "user": "guest", "address": f"/queues/{name}", "mode": case}
+    if case == "stream":
+        options |= {"startingOffsets": "earliest", "minPartitions": "2"}
+    before, broker_before = cpu_seconds(), broker.cpu_seconds()
+    query = (
+        spark.readStream.format("amqp10")
+        .options(**options, maxRowsPerTrigger=str(given.rows))
+        .load()
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(folder / f"checkpoint-{name}"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    batches = [one for one in query.recentProgress if one.numInputRows]
+    rows = sum(one.numInputRows for one in batches)
+    seconds = sum(one.durationMs["triggerExecution"] for one in batches) / 1000
+    broker_cpu = broker.cpu_seconds() - broker_before
+    cpu = cpu_seconds() - before
+    print(
+        f"{case:8} {number:4} {rows:9} {rows / seconds:9.0f} {cpu / rows * 1e6:11.1f} {broker_cpu / rows * 1e6:13.1f}",
+        flush=True,
+    )
+    if rows != given.messages:
+        raise SystemExit(f"{rows} rows were read of {given.messages} messages")
+
+
+def fill(login: Login, name: str, case: str, messages: int) -> None:
+    """Declare a queue that stamps numbers, or a stream, and publish to it."""
+    arguments = {"x-sequence": True} if case == "queue" else {"x-queue-type": "stream"}
+    with BlockingConnection.open(login) as connection:
+        body: dict[str, object] = {"durable": True, "arguments": arguments}
+        Management(connection).request("PUT", f"/queues/{name}", body)
+        sending = SendingLink.open(connection, f"/queues/{name}")
+        entry = encode_section(DATA, bytes(BODY_BYTES))
+        sending.send([entry] * messages, header=encode_header(Header(durable=True)), within_s=WITHIN_S)
+        if sending.confirm(within_s=WITHIN_S):
+            raise SystemExit(f"not every message to {name} was accepted")
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and everything that it has started: Python, Java, workers, the broker."""
+    root = psutil.Process()
+    times = [one.cpu_times() for one in [root, *root.children(recursive=True)]]
+    return float(sum(one.user + one.system for one in times))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

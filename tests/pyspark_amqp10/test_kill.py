@@ -1,0 +1,22 @@
+"""Three of the runs of ``tests/pyspark_amqp10/kill.py``: one for each victim, on one driver as far as it lives."""
+
+import pytest
+
+from tests.pyspark_amqp10.kill import MODES, STAGES, VICTIMS, Run, perform, plan
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_worker_broker_and_driver_are_killed_amid_a_batch_and_every_message_is_a_row_once():
+    said: list[str] = []
+    runs = [
+        Run(0, victim="worker", stage="reading", mode="queue"),
+        Run(1, victim="broker", stage="written", mode="queue"),
+        Run(2, victim="driver", stage="planned", mode="queue"),
+    ]
+    perform(runs, said.append)
+    assert len(said) == len(runs)
+
+
+def test_thirty_runs_are_every_victim_at_every_stage_of_both_modes():
+    assert len({(run.victim, run.stage, run.mode) for run in plan(30)}) == len(VICTIMS) * len(STAGES) * len(MODES) == 30

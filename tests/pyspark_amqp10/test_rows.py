@@ -1,0 +1,263 @@
+"""Rows: the same as the generic decoder's for any message, whatever layouts were learned before."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10.errors import DecodeError
+from amqp10.wire.sections import (
+    AMQP_SEQUENCE,
+    AMQP_VALUE,
+    APPLICATION_PROPERTIES,
+    DATA,
+    FOOTER,
+    MESSAGE_ANNOTATIONS,
+    Header,
+    Properties,
+    encode_header,
+    encode_properties,
+    encode_section,
+)
+from amqp10.wire.types import Int, Symbol, Timestamp, ULong
+from pyspark_amqp10.rows import SCHEMA, BadRow, Rows, number_in, read_message
+from tests.kit.amqp10_values import values
+
+SEQUENCE = Symbol("x-opt-sequence")
+OFFSET = Symbol("x-stream-offset")
+ENQUEUED = Symbol("x-opt-enqueued-time")
+BROKEN = b"\x00\x53\x75\xa0\x05ab"
+"""A data section of five bytes that ends behind two."""
+
+
+def numbered(number: int, body: bytes, key: Symbol = SEQUENCE) -> bytes:
+    """As Headgate delivers a durable message without properties."""
+    annotations = encode_section(MESSAGE_ANNOTATIONS, {key: ULong(number)})
+    return encode_header(Header(durable=True)) + annotations + encode_section(DATA, body)
+
+
+def table(entries: Sequence[bytes], schema: pa.Schema = SCHEMA) -> list[dict[str, object]]:
+    rows = Rows("/queues/q")
+    rows.take(entries)
+    return rows.columns(schema).to_pylist()
+
+
+def one_by_one(entries: Sequence[bytes]) -> list[dict[str, object]]:
+    return [row for entry in entries for row in table([entry])]
+
+
+keys = st.text(st.characters(codec="ascii"), min_size=1, max_size=5).map(lambda name: Symbol(f"x-{name}"))
+numbers = st.integers(0, 2**63 - 1) | st.sampled_from([0, 1, 255, 256, 2**32, 2**63 - 1])
+annotations = st.dictionaries(keys, values, max_size=2).flatmap(
+    lambda others: st.one_of(
+        st.none(),
+        st.just(others),
+        numbers.map(lambda number: {SEQUENCE: ULong(number)} | others),
+        numbers.map(lambda number: others | {OFFSET: ULong(number)}),
+    )
+)
+texts = st.none() | st.text(max_size=4)
+properties = st.none() | st.builds(
+    Properties,
+    message_id=st.none() | st.text(max_size=4) | st.uuids() | st.binary(max_size=4) | st.integers(0, 9).map(ULong),
+    correlation_id=texts,
+    subject=texts,
+    group_id=texts,
+    content_type=st.none() | st.just("text/plain"),
+    creation_time=st.none() | st.integers(0, 2**41),
+)
+bodies = st.one_of(
+    st.just(b""),
+    st.binary(max_size=300).map(lambda body: encode_section(DATA, body)),
+    st.lists(st.binary(max_size=3), min_size=2, max_size=3).map(
+        lambda parts: b"".join(encode_section(DATA, part) for part in parts)
+    ),
+    values.map(lambda value: encode_section(AMQP_VALUE, value)),
+    st.lists(values, max_size=2).map(lambda value: encode_section(AMQP_SEQUENCE, value)),
+)
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> bytes:
+    header = draw(st.none() | st.builds(Header, durable=st.booleans(), priority=st.integers(0, 255)))
+    stamped, named, application = (
+        draw(annotations),
+        draw(properties),
+        draw(st.none() | st.just({"k": "v", "n": Int(1)})),
+    )
+    return b"".join(
+        (
+            encode_header(header) if header else b"",
+            encode_section(MESSAGE_ANNOTATIONS, stamped) if stamped is not None else b"",
+            encode_properties(named) if named else b"",
+            encode_section(APPLICATION_PROPERTIES, application) if application else b"",
+            draw(bodies),
+            draw(st.sampled_from([b"", encode_section(FOOTER, {})])),
+        )
+    )
+
+
+@st.composite
+def repeating(draw: st.DrawFn) -> list[bytes]:
+    """Messages of a few kinds in any order, some of them numbered, some cut."""
+    kinds = draw(st.lists(messages(), min_size=1, max_size=3))
+    entries = []
+    for _ in range(draw(st.integers(1, 12))):
+        kind = draw(st.integers(0, len(kinds)))
+        if kind < len(kinds):
+            cut = draw(st.sampled_from([0, 0, 0, 1, 2]))
+            entries.append(kinds[kind][: len(kinds[kind]) - cut])
+        else:
+            entries.append(numbered(draw(numbers), draw(st.binary(max_size=300))))
+    return entries
+
+
+@pytest.mark.slow
+@given(repeating())
+def test_many_messages_give_the_rows_of_each(entries: list[bytes]):
+    assert table(entries) == one_by_one(entries)
+
+
+@pytest.mark.slow
+@given(repeating())
+def test_bad_are_exactly_those_that_the_generic_decoder_refuses(entries: list[bytes]):
+    def refused(entry: bytes) -> bool:
+        try:
+            read_message(entry)
+        except DecodeError:
+            return True
+        return False
+
+    rows = Rows("/queues/q")
+    rows.take(entries)
+    assert [bad.place for bad in rows.bad] == [place for place, entry in enumerate(entries) if refused(entry)]
+
+
+def test_a_row_has_all_that_the_message_has():
+    entry = b"".join(
+        (
+            encode_header(Header(durable=True, priority=7, delivery_count=2)),
+            encode_section(
+                MESSAGE_ANNOTATIONS,
+                {OFFSET: ULong(12), ENQUEUED: Timestamp(1_767_225_600_000), Symbol("x-a"): [1, b"\xff"]},
+            ),
+            encode_properties(
+                Properties(
+                    message_id=ULong(9),
+                    correlation_id=b"\x01\xff",
+                    subject="s",
+                    group_id="g",
+                    content_type="text/plain",
+                )
+            ),
+            encode_section(APPLICATION_PROPERTIES, {"k": "v", "n": Int(5), "t": True, "none": None}),
+            encode_section(DATA, b"body"),
+        )
+    )  # fmt: skip
+    (row,) = table([entry])
+    assert row == {
+        "body": b"body",
+        "address": "/queues/q",
+        "offset": 12,
+        "enqueued": datetime(2026, 1, 1, tzinfo=UTC),
+        "messageId": "9",
+        "correlationId": "01ff",
+        "subject": "s",
+        "groupId": "g",
+        "contentType": "text/plain",
+        "durable": True,
+        "priority": 7,
+        "deliveryCount": 2,
+        "properties": [("k", "v"), ("n", "5"), ("t", "true"), ("none", None)],
+        "annotations": [("x-a", '[1,"ff"]')],
+    }
+
+
+def test_without_a_header_the_defaults_of_the_specification_hold():
+    (row,) = table([encode_section(DATA, b"")])
+    assert (row["durable"], row["priority"], row["deliveryCount"]) == (False, 4, 0)
+    assert (row["offset"], row["properties"], row["annotations"]) == (None, None, None)
+
+
+def test_creation_time_stands_in_where_no_broker_stamped_a_time():
+    (row,) = table([encode_properties(Properties(creation_time=1000)) + encode_section(DATA, b"")])
+    assert row["enqueued"] == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("section", "value", "body"),
+    [
+        (AMQP_VALUE, "gr\u00fcn", "gr\u00fcn".encode()),
+        (AMQP_VALUE, b"\x00\x01", b"\x00\x01"),
+        (AMQP_VALUE, {"a": [1, None]}, b'{"a":[1,null]}'),
+        (AMQP_VALUE, None, b"null"),
+        (AMQP_SEQUENCE, [1, "x"], b'[1,"x"]'),
+    ],
+)
+def test_bodies_that_are_not_data(section: int, value: object, body: bytes):
+    (row,) = table([encode_section(section, value)])
+    assert row["body"] == body
+
+
+def test_a_run_of_like_messages_is_taken_without_decoding_each():
+    entries = [numbered(number, bytes([number % 256]) * (number % 300)) for number in range(1000)]
+    rows = Rows("/queues/q")
+    rows.take(entries)
+    assert rows.numbers == list(range(1000))
+    assert rows.bodies == [bytes([number % 256]) * (number % 300) for number in range(1000)]
+    assert not rows.bad
+
+
+def test_a_message_that_is_broken_keeps_its_bytes_and_its_number():
+    stamped = encode_section(MESSAGE_ANNOTATIONS, {SEQUENCE: ULong(7)})
+    rows = Rows("/queues/q")
+    rows.take([numbered(6, b"good"), stamped + BROKEN, numbered(8, b"good")])
+    assert [bad.place for bad in rows.bad] == [1]
+    assert rows.numbers == [6, 7, 8]
+    all_rows = rows.columns(SCHEMA).to_pylist()
+    assert all_rows[1]["body"] == stamped + BROKEN
+    assert {name for name, value in all_rows[1].items() if value is not None} == {"body", "address", "offset"}
+    kept = rows.columns(SCHEMA, left_out={1}).to_pylist()
+    assert [row["offset"] for row in kept] == [6, 8]
+
+
+def test_what_is_no_message_at_all_is_a_bad_row():
+    rows = Rows("/queues/q")
+    rows.take([b"", b"no message", numbered(1, b"x")])
+    assert [bad.place for bad in rows.bad] == [1]
+    assert isinstance(rows.bad[0], BadRow)
+    assert "no section" in rows.bad[0].reason or "offset" in rows.bad[0].reason
+
+
+@pytest.mark.parametrize("number", [0, 200, 70_000, 2**40])
+def test_the_number_of_a_message_is_found_in_any_width(number: int):
+    short = encode_section(MESSAGE_ANNOTATIONS, {Symbol("x-a"): "b", OFFSET: ULong(number)}) + encode_section(
+        DATA, b"x"
+    )
+    assert number_in(short) == number
+    assert number_in(encode_section(DATA, b"x")) is None
+    assert number_in(b"rubbish") is None
+
+
+def test_numbers_that_no_column_holds_are_none():
+    entries = [numbered(5, b"a"), numbered(2**63, b"b"), numbered(6, b"c")]
+    assert [row["offset"] for row in table(entries)] == [5, None, 6]
+
+
+def test_columns_can_be_left_out():
+    narrow = pa.schema([field for field in SCHEMA if field.name in ("offset", "body")])
+    assert table([numbered(1, b"x")], narrow) == [{"body": b"x", "offset": 1}]
+
+
+def test_values_that_json_does_not_know_are_texts_in_it():
+    (row,) = table([encode_section(AMQP_VALUE, [Symbol("s"), Timestamp(5), b"\x00", {1: True}])])
+    assert json.loads(row["body"]) == ["s", 5, "00", {"1": True}]  # type: ignore[arg-type]
+
+
+def test_times_beyond_the_calendar_are_null():
+    (row,) = table([encode_properties(Properties(creation_time=2**62)) + encode_section(DATA, b"")])
+    assert row["enqueued"] is None

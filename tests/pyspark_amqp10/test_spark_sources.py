@@ -1,0 +1,223 @@
+"""The sources under Spark: few tests, because each query takes seconds; what they do is tested without it."""
+
+import json
+import re
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming import StreamingQuery
+
+from amqp10.wire.sections import DATA, encode_section
+from pyspark_amqp10.data_source import SPARK_SCHEMA
+from pyspark_amqp10.lag_gauges import LagGauges, lags_of
+from pyspark_amqp10.links import ReceivingLink, SendingLink
+from pyspark_amqp10.login import Login
+from pyspark_amqp10.rows import SCHEMA
+from pyspark_amqp10.wire import BlockingConnection
+
+pytestmark = pytest.mark.slow
+Declare = Callable[..., str]
+NAMES = count()
+WITHIN_S = 10.0
+PATIENCE_S = 60.0
+"""For what Spark does in its own time."""
+
+
+@pytest.fixture
+def connect(broker_options: dict[str, str]) -> Callable[[], BlockingConnection]:
+    """A connection of somebody else."""
+
+    def call() -> BlockingConnection:
+        return BlockingConnection.open(
+            Login.parse(broker_options["url"], user="guest", password_file=broker_options["passwordFile"])
+        )
+
+    return call
+
+
+@pytest.fixture
+def publish(connect: Callable[[], BlockingConnection]) -> Callable[[str, int, int], None]:
+    """Send numbered messages and wait until they are confirmed."""
+
+    def call(address: str, first: int, end: int) -> None:
+        with connect() as connection:
+            sending = SendingLink.open(connection, address)
+            sending.send([encode_section(DATA, b"%d" % number) for number in range(first, end)], within_s=WITHIN_S)
+            assert sending.confirm(within_s=WITHIN_S) == []
+
+    return call
+
+
+@pytest.fixture
+def run(spark: SparkSession, broker_options: dict[str, str], tmp_path: Path) -> Callable[..., StreamingQuery]:
+    """A streaming query of a source into Parquet files, until it has read what is there."""
+
+    def call(name: str = "query", **options: str) -> StreamingQuery:
+        rows = spark.readStream.format("amqp10").options(**broker_options, **options).load()
+        query = (
+            rows.writeStream.format("parquet")
+            .option("checkpointLocation", str(tmp_path / name / "checkpoint"))
+            .trigger(availableNow=True)
+            .start(str(tmp_path / name / "output"))
+        )
+        query.awaitTermination()
+        return query
+
+    return call
+
+
+def numbers(rows: DataFrame) -> list[int]:
+    return sorted(int(row.body) for row in rows.select("body").collect())
+
+
+def test_the_columns_are_the_same_for_spark_and_for_arrow():
+    assert to_arrow_schema(SPARK_SCHEMA, timezone="UTC") == SCHEMA
+
+
+def test_a_batch_query_of_a_stream_is_split_over_tasks(
+    spark: SparkSession, declare: Declare, publish: Any, broker_options: dict[str, str]
+):
+    address = declare(f"spark-{next(NAMES)}", "x-queue-type=stream")
+    publish(address, 0, 1000)
+    rows = (
+        spark.read.format("amqp10").options(**broker_options, address=address, mode="stream", minPartitions="3").load()
+    )
+    assert rows.rdd.getNumPartitions() == 3
+    assert numbers(rows) == list(range(1000))
+
+
+def test_a_streaming_query_of_a_stream_goes_on_from_its_checkpoint(
+    spark: SparkSession, declare: Declare, publish: Any, run: Any, tmp_path: Path
+):
+    address = declare(f"spark-{next(NAMES)}", "x-queue-type=stream")
+    publish(address, 0, 250)
+    options = {"address": address, "mode": "stream", "startingOffsets": "earliest", "maxRowsPerTrigger": "100"}
+    query = run(**options)
+    assert [one.numInputRows for one in query.recentProgress if one.numInputRows] == [100, 100, 50]
+    lags = [json.loads(one.sources[0].latestOffset)["lag"]["rows"] for one in query.recentProgress]
+    assert lags[:3] == [150, 50, 0]
+    publish(address, 250, 300)
+    run(**options)
+    assert numbers(spark.read.parquet(str(tmp_path / "query" / "output"))) == list(range(300))
+
+
+def test_a_streaming_query_of_a_queue_empties_it_and_goes_on(
+    spark: SparkSession, declare: Declare, publish: Any, run: Any, tmp_path: Path, connect: Any
+):
+    address = declare(f"spark-{next(NAMES)}", "x-sequence=true")
+    publish(address, 0, 250)
+    query = run(address=address, maxRowsPerTrigger="100")
+    assert [one.numInputRows for one in query.recentProgress if one.numInputRows] == [100, 100, 50]
+    assert [lag.values["rows"] for one in query.recentProgress for lag in lags_of(one)][:3] == [150, 50, 0]
+    with connect() as connection:
+        assert ReceivingLink.open(connection, address).ready() == 0
+    publish(address, 250, 300)
+    run(address=address)
+    assert numbers(spark.read.parquet(str(tmp_path / "query" / "output"))) == list(range(300))
+
+
+def test_the_lag_of_running_queries_stands_in_gauges(
+    spark: SparkSession, declare: Declare, publish: Any, broker_options: dict[str, str], tmp_path: Path
+):
+    address = declare(f"spark-{next(NAMES)}", "x-queue-type=stream")
+    publish(address, 0, 100)
+    registry = CollectorRegistry()
+    listener = LagGauges(registry)
+
+    def shown(lag: float | None) -> bool:
+        """Whether this comes to be the gauge's value; the listener hears of progress a little later."""
+        labels = {"query": "behind", "addresses": address}
+        patience = monotonic() + PATIENCE_S
+        while registry.get_sample_value("amqp10_source_lag_rows", labels) != lag and monotonic() < patience:
+            query.awaitTermination(0.1)
+        return registry.get_sample_value("amqp10_source_lag_rows", labels) == lag
+
+    spark.streams.addListener(listener)
+    options = {"address": address, "mode": "stream", "startingOffsets": "earliest", "maxRowsPerTrigger": "40"}
+    rows = spark.readStream.format("amqp10").options(**broker_options, **options).load()
+    query = (
+        rows.writeStream.format("noop")
+        .queryName("behind")
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(processingTime="1 hour")
+        .start()
+    )
+    try:
+        assert shown(60), "one batch of 40, and an hour until the next"
+        query.stop()
+        assert shown(None)
+    finally:
+        query.stop()
+        spark.streams.removeListener(listener)
+
+
+def said(error: PySparkException) -> str:
+    """What the connector said: the line of its exception, inside Spark's."""
+    lines = [line for line in str(error).splitlines() if line.startswith("pyspark_amqp10.errors.")]
+    assert len(lines) == 1, "one clear message"
+    return lines[0].partition(": ")[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"adress": "/queues/a"}, "there is no option 'adress' here; did you mean address?"),
+        ({"address": "/queues/a", "url": "amqp://guest:s3cret@host"}, "option url has a password in it"),
+        ({"address": "/queues/a"}, "a batch query reads streams: set option mode to stream"),
+        ({"address": "/queues/none", "mode": "stream"}, "no queue 'none'"),
+        ({"address": "/queues/a", "mode": "stream", "url": "amqp://127.0.0.1:1"}, "cannot connect to 127.0.0.1:1"),
+        ({"address": "/queues/a", "mode": "stream", "user": "nobody"}, "wrong credentials"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_query_is_one_line(
+    spark: SparkSession, broker_options: dict[str, str], options: dict[str, str], text: str
+):
+    with pytest.raises(PySparkException) as caught:
+        spark.read.format("amqp10").options(**(broker_options | options)).load().count()
+    assert text in said(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_columns_of_ones_own_are_refused(spark: SparkSession, broker_options: dict[str, str]):
+    with pytest.raises(AnalysisException) as caught:
+        spark.read.format("amqp10").schema("text STRING").options(
+            **broker_options, address="/queues/a", mode="stream"
+        ).load().collect()
+    assert "the columns asked for are struct<text:string>; the source has struct<body:binary" in said(caught.value)
+
+
+def test_the_plan_shows_no_password(spark: SparkSession, broker_options: dict[str, str], declare: Declare):
+    address = declare(f"spark-{next(NAMES)}", "x-queue-type=stream")
+    rows = spark.read.format("amqp10").options(**broker_options, address=address, mode="stream").load()
+    plan = rows._jdf.queryExecution().toString()
+    assert "amqp10" in plan
+    assert "guest\n" not in plan
+
+
+def test_the_checkpoint_of_another_query_and_a_message_that_is_no_row_settle_nothing(
+    declare: Declare, publish: Any, run: Any, connect: Any
+):
+    first, other = (declare(f"spark-{next(NAMES)}", "x-sequence=true") for _ in range(2))
+    publish(first, 0, 5)
+    run(address=first)
+    publish(other, 0, 5)
+    with pytest.raises(StreamingQueryException) as caught:
+        run(address=other)
+    assert f"the checkpoint is of a query that reads {first}, this one reads {other}" in said(caught.value)
+    with connect() as connection:
+        sending = SendingLink.open(connection, other)
+        sending.send([b"\x00\x53\x77\xa1\x01\xff"], within_s=WITHIN_S)
+        sending.confirm(within_s=WITHIN_S)
+    with pytest.raises(StreamingQueryException) as caught:
+        run("another", address=other)
+    assert re.match(f"{other}: (a|the) message .*cannot become a row", said(caught.value))
+    with connect() as connection:
+        assert ReceivingLink.open(connection, other).ready() == 6
