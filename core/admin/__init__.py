@@ -1,5 +1,6 @@
 """The admin server: an HTTP application on a port of its own, for metrics, health, the API and the console.
 
-It does all longer work in slices between turns of the event loop. It imports ``core.observe`` and reads rows; it knows
-nothing of the engine's inside. Begin reading with ``application.py``.
+Work that takes long is done in slices, and other tasks of the event loop run between two slices. This package may
+import ``core.observe`` and read rows of plain values; only ``api/assembly.py`` and ``api/definitions.py`` import the
+engine. Begin reading with ``application.py``.
 """

@@ -1,4 +1,4 @@
-"""The forms that answers have: JSON that names the problem, and text in pieces."""
+"""The forms of HTTP answers: JSON, JSON that describes a problem, and text in pieces."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -6,30 +6,30 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 SENT_BYTES = 64 * 1024
-"""Sent at once: small pieces are joined, because each send is a turn of the event loop."""
+"""Bytes sent at once. Small pieces are joined, because each send takes a turn of the event loop."""
 HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-"""Of every answer: what was true a moment ago is not kept, and nothing is taken for what it does not say it is."""
+"""Header fields of every answer. A client must not cache an answer, and must not guess another content type."""
 
 
 def success(facts: Mapping[str, object]) -> JSONResponse:
-    """What was asked for."""
+    """Return a JSON answer with status 200."""
     return JSONResponse(facts, headers=HEADERS)
 
 
 def problem(status: int, error: str, reason: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """An error: an id that programs may know, and words for people."""
+    """Return a JSON answer about an error: ``error`` is an id for programs, ``reason`` a text for people."""
     return JSONResponse({"error": error, "reason": reason}, status, {**HEADERS, **(headers or {})})
 
 
 class PiecesOfText:
-    """An answer in pieces, so that none is copied into one large text, and other tasks run in between."""
+    """A text answer that is sent in pieces: no large text is made of them, and other tasks run between two pieces."""
 
     def __init__(self, pieces: Sequence[bytes], *, content_type: str) -> None:
         self._pieces = pieces
         self._headers = HEADERS | {"content-type": content_type, "content-length": str(sum(map(len, pieces)))}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI wants it."""
+        """Send the answer, as an ASGI application."""
         headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in self._headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         for piece in _joined(self._pieces):
@@ -38,7 +38,7 @@ class PiecesOfText:
 
 
 def _joined(pieces: Sequence[bytes]) -> Iterator[bytes]:
-    """The pieces, small ones together."""
+    """Yield the pieces, with small ones joined."""
     some: list[bytes] = []
     size = 0
     for piece in pieces:

@@ -1,7 +1,8 @@
-"""What can be asked of the admin server: health, metrics as text for Prometheus, the HTTP API and the console.
+"""The ASGI application of the admin server: health checks, metrics for Prometheus, the HTTP API and the console.
 
-It takes snapshots and callables; it knows neither engine nor protocols. One answer with metrics is made at a time, so
-many that ask cost no more of the loop than one does, only more time.
+The application gets snapshots and callables; it knows neither the engine nor the protocols. Only one answer with
+metrics is made at a time. So many requests for metrics at once do not delay messages more than one does; they only take
+longer themselves.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,10 +26,11 @@ from core.config.address import parse_address
 from core.config.admin import AdminSettings
 
 LinkCollector = Callable[[str | None, int], Iterable[Metric]]
-"""Gives the families of the links, those of one address or of all, and of so many links at most."""
+"""Returns the metric families of links. Arguments: the address of the links, or None for all; and the most links."""
 
 ADDRESS_LENGTH_MAX = 1024
-"""Of an address in a query, in characters. Names of queues have 255 bytes; escaped they are three times as long."""
+"""The most characters of an address in a query. A queue's name has up to 255 bytes, and three times as many when it is
+percent-encoded."""
 
 
 def admin_application(
@@ -42,7 +44,7 @@ def admin_application(
     collect_links: LinkCollector,
     log: FilteringBoundLogger,
 ) -> ASGIApp:
-    """Everything behind the port."""
+    """Return the application that answers every request to the admin server's port."""
     checks = {
         "/livez": health.alive,
         "/readyz": health.ready,
@@ -75,7 +77,7 @@ def admin_application(
 
 
 class Metrics:
-    """Answers with metrics."""
+    """The request handlers for metrics."""
 
     def __init__(self, *, collect: Collector, collect_links: LinkCollector, links_max: int) -> None:
         self._collect = collect
@@ -84,12 +86,12 @@ class Metrics:
         self._turn = trio.Lock()
 
     async def totals(self, request: Request) -> PiecesOfText:
-        """``/metrics``: the whole broker, and its addresses as far as they are many."""
+        """Answer ``/metrics``: the metrics of the whole broker, without those of single links."""
         _check_keys(request, known=())
         return await self._text(self._collect)
 
     async def links(self, request: Request) -> PiecesOfText:
-        """``/metrics/links?address=&limit=``: single links, which are too many to be kept by Prometheus."""
+        """Answer ``/metrics/links?address=&limit=``: metrics of single links, too many for Prometheus to store."""
         _check_keys(request, known=("address", "limit"))
         address = request.query_params.get("address")
         if address is not None and not 0 < len(address) <= ADDRESS_LENGTH_MAX:
@@ -134,5 +136,5 @@ async def _refused(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _failed(request: Request, error: Exception) -> JSONResponse:
-    """Starlette raises the error again once this is sent, and the guard logs it."""
+    """Answer 500. Starlette raises the error again after the answer was sent, and the guard logs it."""
     return problem(500, "internal-error", "the broker failed to answer; its log has the details")

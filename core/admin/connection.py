@@ -1,13 +1,15 @@
-"""One accepted socket of the admin server: HTTP by hypercorn, bounds by us.
+"""One accepted socket of the admin server: hypercorn handles HTTP, and this module enforces the limits.
 
-A connection has one deadline, from accept to close, that no client can move: neither by sending its request byte by
-byte, nor by not reading the answer. There is one request on a connection, so the deadline is also the request's; a
-scraper that comes every few seconds loses nothing by connecting again. An application may say that its answer has no
-end; from then on each piece that is sent has the same time, and the system buffers little. HTTP/2 is refused: in
-hypercorn it has buffers and streams that we would have to bound, and no client needs it here.
+A connection has one deadline, from accept to close. A client cannot extend it, neither by sending its request byte by
+byte nor by not reading the answer. A connection carries one request, so the deadline is also the request's. For a
+scraper that comes every few seconds, a new connection each time costs little.
 
-hypercorn's own connection (``TCPServer``) is not used: it shields what it sends from cancellation, so one client that
-does not read would keep the broker from stopping.
+An application may declare that its answer has no end. From then on the connection has no deadline, each piece has to be
+sent within the same time, and the operating system's buffer is small. HTTP/2 is refused: hypercorn's implementation has
+buffers and streams without limits, and no client of the admin server needs it.
+
+hypercorn's own connection (``TCPServer``) is not used: it shields its sends from cancellation, so one client that does
+not read would keep the broker from stopping.
 """
 
 import math
@@ -28,23 +30,24 @@ from starlette.types import ASGIApp
 from core.admin.api.live import ENDLESS
 
 READ_BYTES = 4096
-"""Read at once: a request's head exceeds its limit by no more than this."""
+"""Bytes read at once. A request's head can exceed its limit by no more than this."""
 
 LINGER_S = 0.5
-"""For a client that was answered to close: who closes with something unread resets the connection, and the answer is
-lost."""
+"""Seconds for which a client that was answered may close first. A socket that is closed with unread input resets the
+connection, and the client could lose the answer."""
 
 ENDLESS_BUFFER_BYTES = 32 * 1024
-"""Of an answer without end, in the system: some dozen events, so that who does not read is found out in a minute."""
+"""Size of the operating system's send buffer for an answer without end: some dozen events. So a client that does not
+read is noticed within a minute."""
 
 SWITCHING = b"HTTP/1.1 101 "
-"""hypercorn says so before it tells us that a client wants HTTP/2."""
+"""The beginning of hypercorn's answer to a client that wants HTTP/2. hypercorn sends it before it raises its error."""
 
 NO_HTTP_2 = b"HTTP/1.1 505 HTTP Version Not Supported\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 class AdminConnection:
-    """Serves one socket until it is answered, has gone or its time is over."""
+    """Serves one socket until its request is answered, the client has gone, or the deadline has passed."""
 
     def __init__(self, stream: trio.SocketStream, *, app: ASGIApp, config: Config, seconds_max: float) -> None:
         self._stream = stream
@@ -61,7 +64,7 @@ class AdminConnection:
             with self._scope:
                 await self._serve()
         except* (OSError, LocalProtocolError):
-            pass  # the peer has gone; hypercorn may complain that its answer was left unfinished
+            pass  # the peer has gone; hypercorn may raise because its answer was not finished
         finally:
             await trio.aclose_forcefully(self._stream)
 
@@ -87,7 +90,7 @@ class AdminConnection:
                         await protocol.handle(RawData(bytes(data)))
             except (H2CProtocolRequiredError, H2ProtocolAssumedError):
                 await self._send(RawData(NO_HTTP_2))
-            protocol.stream = None  # which refers to the protocol: both go without a look for cycles
+            protocol.stream = None  # it refers back: so both are freed without a collection of cycles
             self._scope.cancel()  # no answer can be sent any more
 
     def _endless(self) -> None:
@@ -101,7 +104,7 @@ class AdminConnection:
             return b""
 
     async def _send(self, event: Event) -> None:
-        """What hypercorn calls. Whether a connection is idle does not matter here."""
+        """Handle an event from hypercorn. Its events about idle connections are ignored."""
         try:
             async with self._sending:
                 if isinstance(event, RawData) and not event.data.startswith(SWITCHING):

@@ -1,9 +1,10 @@
-"""Metrics as text, made in slices: a scrape of ten thousand series must not hold up those who send messages.
+"""Renders metrics as text in slices: a scrape of ten thousand series must not delay messages.
 
-prometheus-client takes 10 us for a line. Between two slices the event loop has its turn, so a scrape is no snapshot of
-one moment; each family is. The slices are measured in time, not in families: most of the hundred families have a line
-or two, and on a busy broker each turn of the loop takes as long as its connections have work. With a turn for each
-family, made and then sent, a scrape took two hundred turns, and some ran into Prometheus's ten seconds.
+prometheus-client takes 10 us for a line. Other tasks of the event loop run between two slices, so the figures of one
+family are of one moment, but those of a whole scrape are not. The length of a slice is a time and not a number of
+families: most of the hundred families have a line or two, and on a busy broker each turn of the event loop takes long.
+With one turn to render and one to send each family, a scrape took two hundred turns, and some scrapes reached
+Prometheus's time-out of ten seconds.
 """
 
 import time
@@ -17,16 +18,17 @@ from core.admin.slices import conclusion
 from core.slices import gathered
 
 SLICE_SAMPLES = 250
-"""Lines made at a stretch: about 2.5 ms, where 10 ms are allowed and other work may share the processor."""
+"""Lines rendered without a pause. They take about 2.5 ms; 10 ms are allowed, and other work may share the processor."""
 
 Collector = Callable[[], Iterable[Metric]]
-"""Gives all families, each made when it is asked for. None may have samples that the text format lacks (_created)."""
+"""Returns all families, each made when the iterator reaches it. A family must not have samples that the text format
+does not have (``_created``)."""
 
 __all__ = ["CONTENT_TYPE", "Collector", "exposition"]
 
 
 async def exposition(collect: Collector, monotonic: Callable[[], float] = time.perf_counter) -> list[bytes]:
-    """The text of all families, in pieces of some kilobytes at most."""
+    """Return the text of all families, in pieces of some kilobytes at most."""
     return await conclusion(gathered(piece for family in collect() for piece in _rendered(family)), monotonic)
 
 
@@ -35,11 +37,11 @@ def _rendered(family: Metric) -> Iterator[bytes]:
         part = Metric(family.name, family.documentation, family.type, family.unit)
         part.samples = family.samples[start : start + SLICE_SAMPLES]
         text = generate_latest(_Sole(part))
-        yield text.split(b"\n", 2)[2] if start else text  # HELP and TYPE stand before the first line only
+        yield text.split(b"\n", 2)[2] if start else text  # only the first part keeps the HELP and TYPE lines
 
 
 class _Sole:
-    """A registry of one family, as prometheus-client wants it."""
+    """A registry with one family, for prometheus-client's renderer."""
 
     def __init__(self, family: Metric) -> None:
         self._family = family

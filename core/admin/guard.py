@@ -1,9 +1,10 @@
-"""The checks that every request must pass before a handler sees it, and the answer to a fault of ours.
+"""The checks that every request must pass before a handler gets it, and the answer 500 after an unexpected exception.
 
-The admin server is for programs and for people at this machine, and a browser at this machine runs pages of strangers.
-Such a page may send requests to a loopback port, or make a name of its own mean 127.0.0.1 and then read the answers
-(DNS rebinding). So Host must be a name that is ours, and a request that says it comes from elsewhere is refused. There
-are no CORS fields. A write needs a token, or where there is none a header that no form and no link can send.
+The admin server is for programs and people on this machine, and a browser on this machine also runs pages of other
+sites. Such a page can send requests to a loopback port. It can also make a host name of its own resolve to 127.0.0.1
+and then read the answers (DNS rebinding). So the Host field must name this server, and a request that comes from a page
+of another site is refused. Answers have no CORS fields. A write needs a token; if no token is configured, it needs a
+header field that no form and no link can send.
 """
 
 import hmac
@@ -21,7 +22,7 @@ from core.admin.answers import problem
 from core.config.address import is_loopback
 
 API_PREFIX = "/api/"
-"""Below it there are writes, and bodies."""
+"""The only paths on which requests may write and may have bodies."""
 MAY_WRITE = "headgate.may_write"
 """The key of the scope under which the guard tells the application whether the client may change anything."""
 WRITE_HEADER = "x-headgate-request"
@@ -35,7 +36,7 @@ def is_write(method: str) -> bool:
 
 
 class Guard:
-    """An ASGI application around another one."""
+    """An ASGI application that checks requests and passes them to another application."""
 
     def __init__(
         self,
@@ -48,8 +49,8 @@ class Guard:
         body_max: int,
         log: FilteringBoundLogger,
     ) -> None:
-        """``hosts`` may be named besides loopback names and the address that was dialled, ``open_paths`` need no
-        token."""
+        """``hosts``: names that Host may have, besides loopback names and the address that the client connected to.
+        ``open_paths``: paths that need no token."""
         self._app = app
         self._token = token
         self._read_token = read_token
@@ -59,7 +60,7 @@ class Guard:
         self._log = log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI wants it."""
+        """Check one request, and pass it on or refuse it."""
         if scope["type"] != "http":
             await send({"type": "websocket.close"})  # answered 403, since it was not accepted
             return
@@ -109,7 +110,7 @@ class Guard:
         return None
 
     def _refused_body(self, scope: Scope, headers: Headers) -> JSONResponse | None:
-        """What is sent in chunks is counted while it is read."""
+        """Check the announced length of a body. A body that is sent in chunks is counted while it is read."""
         length = headers.get("content-length", "0")
         if is_write(scope["method"]) and scope["path"].startswith(API_PREFIX):
             if (
@@ -132,7 +133,7 @@ class Guard:
         return name is not None and (is_loopback(name) or name in self._hosts or name == dialled)
 
     def _may_write(self, headers: Headers) -> bool | None:
-        """None for who may not even read."""
+        """Return whether the client may write; None if it may not even read."""
         if self._token is None:
             return True
         given = _given_token(headers.get("authorization", ""))
@@ -142,7 +143,8 @@ class Guard:
 
 
 def _given_token(authorization: str) -> bytes:
-    """Bearer, or the password of Basic, which is all that RabbitMQ's tools can send; empty for anything else."""
+    """Return the token of Bearer, or the password of Basic; empty for anything else. RabbitMQ's tools can send only
+    Basic."""
     scheme, _, given = authorization.partition(" ")
     match scheme.lower():
         case "bearer":
@@ -156,7 +158,8 @@ def _given_token(authorization: str) -> bytes:
 
 
 def _is_cross_site(headers: Headers, host: str) -> bool:
-    """Whether a browser says so: by Origin, or where it sends none by Sec-Fetch-Site."""
+    """Return whether a browser sent the request for a page of another site. A browser says so by Origin; if it sends no
+    Origin, by Sec-Fetch-Site."""
     origin = headers.get("origin")
     if origin is not None:
         return origin.partition("://")[2] != host

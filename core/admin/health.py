@@ -1,7 +1,8 @@
-"""Four questions that machines ask a broker, each with a yes or the reasons why not.
+"""The four health checks. Each answers that all is well, or gives the reasons why not.
 
-*Alive* is who answers at all. *Started* and *ready* are about connections: an alarm does not make a broker unready,
-since consumers are what ends most alarms. Whether publishing works is a question of its own.
+A broker is *alive* if it answers at all. It has *started* once it accepts connections. It is *ready* while it accepts
+new connections; an alarm does not change that, because most alarms end when consumers take messages. Whether publishing
+works is a check of its own.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,28 +17,28 @@ from core.interface import Observable, Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """Where the answers come from. ``observable`` has the rows of "alarms"."""
+    """The request handlers of the health checks. ``observable`` has the rows of "alarms"."""
 
     observable: Observable
     started: Callable[[], bool]
-    """Connections have been accepted since the store was opened."""
+    """Returns whether the broker accepts connections, or has done so."""
     draining: Callable[[], bool]
-    """The orderly stop has begun."""
+    """Returns whether the broker is stopping."""
 
     async def alive(self, request: Request) -> JSONResponse:
-        """Yes: the event loop has come to this."""
+        """Answer that the broker is alive: the event loop runs, or there would be no answer."""
         return _verdict([])
 
     async def has_started(self, request: Request) -> JSONResponse:
-        """Yes once connections are accepted, until the end."""
+        """Answer whether the broker has begun to accept connections."""
         return _verdict(self._missing())
 
     async def ready(self, request: Request) -> JSONResponse:
-        """Yes while new connections are welcome."""
+        """Answer whether the broker accepts new connections now."""
         return _verdict(self._missing() + self._leaving())
 
     async def publishing(self, request: Request) -> JSONResponse:
-        """Yes while ready and no alarm stops publishers."""
+        """Answer whether the broker is ready and no alarm stops publishers."""
         return _verdict(self._missing() + self._leaving() + self._alarms())
 
     def _missing(self) -> list[Snapshot]:

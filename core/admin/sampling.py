@@ -1,6 +1,4 @@
-"""The task behind time lines and rates: a sample of everything each second, in slices between which messages have
-their turn.
-"""
+"""The task that takes a sample for time lines and rates every second. Other tasks run between two slices of it."""
 
 import trio
 
@@ -9,14 +7,14 @@ from core.observe.timelines import INTERVAL_S, Timelines
 
 
 class Sampling:
-    """Samples as long as the admin server runs."""
+    """Takes samples while the admin server runs."""
 
     def __init__(self, *, overview: Overview, timelines: Timelines) -> None:
         self._overview = overview
         self._timelines = timelines
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Take samples until cancelled."""
         while True:
             due = trio.current_time() + INTERVAL_S
             self._overview.sample()

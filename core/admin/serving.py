@@ -1,8 +1,9 @@
-"""The admin server's sockets: who is let in, and how many.
+"""The admin server's sockets, and the limits on its connections.
 
-Up to ``connections_max`` clients are served at once. Some more are told at once that all places are taken, and have a
-second to read it; the others wait in the operating system's backlog. Whatever goes wrong with one client is logged and
-ends with its connection. The last file descriptors are the store's, here as in core.server.listener.
+Up to ``connections_max`` clients are served at once. Up to ``BUSY_MAX`` further ones are answered at once that all
+connections are taken, and have a second to read the answer. The others wait in the operating system's backlog. An
+exception while serving one client is logged and ends only its connection. The last file descriptors are reserved for
+the store, as in :mod:`core.server.listener`.
 """
 
 import socket
@@ -22,19 +23,19 @@ from core.server.listener import CannotListen, open_listeners
 REMEDY = "give it another address with admin.listen or --admin HOST:PORT, or turn it off with --admin off"
 
 BACKLOG = 64
-"""Connections that the operating system keeps waiting."""
+"""The most connections that wait in the operating system until they are accepted."""
 
 BUSY_MAX = 32
-"""Clients at once that are told that all connections are taken."""
+"""The most clients at once that are being told that all connections are taken."""
 
 BUSY_S = 1.0
-"""Their time to read it."""
+"""Seconds that such a client has to read the answer."""
 
 PAUSE_S = 0.1
-"""After an accept that failed for want of descriptors or memory."""
+"""Seconds of pause after an accept that failed because descriptors or memory ran out."""
 
 TASK_PAUSE_S = 1.0
-"""After a task in the background that failed."""
+"""Seconds before a background task that failed is started again."""
 
 
 class AdminServer:
@@ -48,7 +49,7 @@ class AdminServer:
         log: FilteringBoundLogger,
         background: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
-        """``background`` are tasks that run as long as it serves. One that fails is begun anew."""
+        """``background``: tasks that run while the server serves. A task that fails is started again."""
         self._app = app
         self._background = background
         self._busy = problem(
@@ -63,16 +64,16 @@ class AdminServer:
 
     @property
     def listening_on(self) -> Sequence[tuple[str, int]]:
-        """Host and port of every listening socket."""
+        """Return host and port of every listening socket."""
         return [listening.getsockname()[:2] for listening in self._sockets]
 
     @property
     def places(self) -> Sequence[str]:
-        """HOST:PORT of every listening socket, as a URL has it."""
+        """Return HOST:PORT of every listening socket, as in a URL."""
         return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.listening_on]
 
     async def open(self) -> None:
-        """Listen. Raises CannotListen when that is not possible."""
+        """Begin to listen. Raises CannotListen."""
         try:
             self._sockets = await open_listeners(self._settings.listen, BACKLOG)
         except CannotListen as error:
@@ -89,7 +90,7 @@ class AdminServer:
                 nursery.start_soon(self._accept, listener, nursery)
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         for listening in self._sockets:
             listening.close()
 
@@ -97,7 +98,7 @@ class AdminServer:
         while True:
             try:
                 await task()
-            except Exception as error:  # a bug of ours, and no reason to end the broker
+            except Exception as error:  # a bug in a task must not end the broker
                 self._log.error("admin-task-failed", exc_info=error, at_most_every=60.0)
             await trio.sleep(TASK_PAUSE_S)
 
@@ -135,7 +136,7 @@ class AdminServer:
 
 def _hypercorn_config(settings: AdminSettings) -> Config:
     config = Config()
-    config.accesslog = config.errorlog = None  # or it writes to standard error; what matters is in our own log
+    config.accesslog = config.errorlog = None  # else hypercorn writes to standard error; the broker has its own log
     config.include_server_header = False
     config.h11_max_incomplete_size = settings.request_head_max
     config.keep_alive_max_requests = 0  # every answer says that the connection closes

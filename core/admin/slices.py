@@ -1,7 +1,8 @@
-"""The admin server's share of the event loop: one slice of one answer, then the turns of all other tasks.
+"""The admin server's share of the event loop: one slice of one answer, then all other tasks have a turn.
 
-Answers that are long are walks (:mod:`core.slices`). However many clients ask at the same time, one walk is on at a
-time, and after a slice the next in line goes on; so all of them together hold up messages no longer than one does.
+Long answers are made by walks (:mod:`core.slices`). Only one walk runs at a time, however many clients send requests,
+and after each slice the walk that has waited longest continues. So many requests at once do not delay messages more
+than one does.
 """
 
 import time
@@ -12,13 +13,13 @@ import trio
 from core.slices import Found, Walk
 
 SLICE_S = 0.0025
-"""After so much work others have their turn: 10 ms are allowed, and other work may share the processor."""
+"""Seconds after which other tasks have a turn: 10 ms are allowed, and other work may share the processor."""
 
 _TURN = trio.lowlevel.RunVar[trio.Lock]("the walk whose turn it is")
 
 
 async def conclusion(walk: Walk[Found], monotonic: Callable[[], float] = time.perf_counter) -> Found:
-    """What a walk finds. What the walk raises is raised."""
+    """Run a walk in slices and return its result. Raises what the walk raises."""
     found: list[Found] = []
     steps = _kept(walk, found)
     while not found:
@@ -35,7 +36,8 @@ def _kept(walk: Walk[Found], found: list[Found]) -> Iterator[None]:
 
 
 def _turn() -> trio.Lock:
-    """First come, first served; and to take it lets others run."""
+    """Return the lock that a walk holds during a slice. Trio gives it to waiters in their order, and acquiring it lets
+    other tasks run."""
     try:
         return _TURN.get()
     except LookupError:

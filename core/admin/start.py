@@ -1,7 +1,7 @@
-"""Where an admin server is put together from its settings. Nothing outside imports more of core.admin than this.
+"""Makes an admin server from its settings. Modules outside of core.admin that need a server import only this module.
 
-Importing this module loads prometheus-client, starlette and hypercorn: some megabytes. So it is imported only when
-there is to be an admin server.
+Importing this module loads prometheus-client, starlette and hypercorn, which take some megabytes. So it is imported
+only if the broker is to have an admin server.
 """
 
 from pathlib import Path
@@ -31,7 +31,7 @@ async def open_admin_server(
     sources: ApiSources,
     log: FilteringBoundLogger,
 ) -> AdminServer:
-    """A server that listens; its ``run`` serves.
+    """Return a server that listens; its ``run`` serves.
 
     Raises CannotListen, and Invalid for a token that cannot be read or used.
     """
@@ -55,7 +55,7 @@ async def open_admin_server(
 
 
 def read_token(path: Path, setting: str = "admin.token_file") -> bytes:
-    """The token in a file, without white space around it. Raises Invalid, which does not repeat it."""
+    """Return the token in a file, without surrounding white space. Raises Invalid, without the token in its text."""
     try:
         with path.open("rb") as file:
             token = file.read(TOKEN_BYTES_MAX + 1).strip()

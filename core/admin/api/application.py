@@ -1,7 +1,7 @@
-"""The ASGI application behind ``/api``: finds the operation, checks what it is given, answers, and logs every write.
+"""The ASGI application behind ``/api``: it finds the operation, checks parameters and body, answers, and logs writes.
 
-Who gets here has passed the guard: the host, the token, the origin. Everything that an operation refuses is told as
-JSON; what else it raises is a bug, which the guard logs and answers.
+The guard has already checked host, token and origin of a request. Refusals of an operation are answered as JSON. Any
+other exception of an operation is a bug, which the guard logs and answers.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class Api:
         self._log = log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI wants it."""
+        """Answer one request."""
         status = 500
 
         async def notice(message: Message) -> None:
@@ -49,7 +49,7 @@ class Api:
             try:
                 answer = await self._answer(scope, receive)
                 await answer(scope, receive, notice)
-            except (EngineError, Refusal) as error:  # also of an answer that is found while it is asked for
+            except (EngineError, Refusal) as error:  # an answer that is made while it is sent may raise too
                 await _refused(error)(scope, receive, notice)
         finally:
             if is_write(scope["method"]):
@@ -65,7 +65,7 @@ class Api:
         if is_write(scope["method"]):
             body = await read_body(receive, headers, kind=operation.body, size_max=self._body_max)
         if operation.media_type == MEDIA_TYPE and scope["method"] == "HEAD":
-            return done(operation.status)  # the answer to a GET has no end
+            return done(operation.status)  # a GET would be answered without end
         may_write = bool(scope.get(MAY_WRITE, False))
         return operation.answer(Call(path=path, query=query, body=body, headers=headers, may_write=may_write))
 

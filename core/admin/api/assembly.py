@@ -1,6 +1,7 @@
-"""What the API reads, put together from the parts of a broker process.
+"""Makes the sources of the API from the parts of a broker process.
 
-The only module of the admin server that knows these parts; all others know :mod:`core.admin.api.sources` alone.
+This module knows the broker, the server, the lanes and the sampler; the other modules of the admin server know only
+:mod:`core.admin.api.sources`, apart from ``definitions.py``, which uses the broker.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ from core.server.traffic import Traffic
 from core.store.lane import Lane
 
 AMQP10 = "amqp10"
-"""The protocol whose publishers and consumers are links, by the name that metrics give to it."""
+"""The name, in metrics, of the protocol whose publishers and consumers are links."""
 
 
 def api_sources(
@@ -37,7 +38,7 @@ def api_sources(
     version: str,
     node: str,
 ) -> ApiSources:
-    """Everything that the API reads, of one broker process."""
+    """Return the sources of the API for one broker process."""
     started = read_clocks().monotonic
     links = traffic.get(AMQP10, Traffic())
     overview = Overview(

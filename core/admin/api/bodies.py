@@ -1,7 +1,7 @@
-"""The bodies that requests may have, and how one is read: JSON, of bounded size, with no field that is not known.
+"""The bodies of requests, and how a body is read: JSON of limited size, in which unknown fields are errors.
 
-Field names are RabbitMQ's where the path is, and so is what its own tools send besides: what the path says already, and
-numbers and truth as text.
+On RabbitMQ's paths, field names are RabbitMQ's. There, bodies may also have what RabbitMQ's own tools send in addition:
+fields that repeat a part of the path, and numbers and booleans as text.
 """
 
 import json
@@ -20,13 +20,13 @@ from core.admin.slices import conclusion
 from core.slices import Walk
 
 REASON_CHARACTERS_MAX = 400
-"""Of what is wrong with a body."""
+"""The most characters of a text that says what is wrong with a body."""
 AT_ONCE_BYTES_MAX = 64 * 1024
-"""Of a body that is read in one piece, in a millisecond or two. It is the default of ``admin.body_max``, and only
-definitions may be larger."""
+"""The most bytes of a body that is parsed in one piece, which takes a millisecond or two. It is the default of
+``admin.body_max``; only definitions may be larger."""
 
 SHORT_STRING_BYTES = 255
-"""Of a binding key, so that AMQP 0.9.1 can say it [0-9-1 4.2.5.3]."""
+"""The most bytes of a binding key: a short string of AMQP 0.9.1 [0-9-1 4.2.5.3]."""
 
 Arguments = dict[str, object]
 Count = Field(default=None, ge=1, le=10**15)
@@ -39,7 +39,7 @@ def _short(text: str) -> str:
 
 
 def _said_as_text(value: object) -> object:
-    """RabbitMQ's command line sends what was typed: ``"true"``, ``"5"``."""
+    """Return the value of a text such as ``"true"`` or ``"5"``, as RabbitMQ's command line sends it."""
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         return int(value)
     return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
@@ -52,22 +52,22 @@ Priority = Annotated[int, BeforeValidator(_said_as_text), Field(ge=-(2**31), lt=
 
 
 class QueueBody(BaseModel, extra="forbid", strict=True, frozen=True):
-    """What a queue is declared with."""
+    """The declaration of a queue."""
 
     durable: Flag = True
     auto_delete: Flag = False
     exclusive: Annotated[Literal[False], BeforeValidator(_said_as_text)] = False
-    """An exclusive queue needs a connection."""
+    """An exclusive queue belongs to a connection, so it cannot be declared over HTTP."""
     arguments: Arguments = {}
     node: str | None = None
-    """Means nothing: there is one node."""
+    """Ignored, because there is one node."""
     name: str | None = None
-    """As in the path, if it is said again; so are others in the bodies below."""
+    """If given, it must be the name in the path. The same holds for such fields of the bodies below."""
     vhost: str | None = None
 
 
 class ExchangeBody(BaseModel, extra="forbid", strict=True, frozen=True):
-    """What an exchange is declared with."""
+    """The declaration of an exchange."""
 
     type: str
     durable: Flag = True
@@ -101,11 +101,12 @@ class PolicyBody(BaseModel, extra="forbid", strict=True, frozen=True):
 
 
 class DefinitionsBody(BaseModel, extra="allow", frozen=True):
-    """A document in RabbitMQ's form. Who applies it checks it."""
+    """A document in RabbitMQ's form. It is checked when it is applied."""
 
 
 class MoveBody(BaseModel, extra="forbid", strict=True, frozen=True):
-    """Where messages go, and how many: ``to`` is a queue; otherwise ``exchange`` and ``key``."""
+    """Where messages are moved to: a queue ``to``, or an ``exchange`` with a routing ``key``. ``count``: how many; all
+    that are ready if it is not given."""
 
     to: str | None = None
     exchange: str | None = None
@@ -114,7 +115,7 @@ class MoveBody(BaseModel, extra="forbid", strict=True, frozen=True):
 
 
 class ReplayBody(BaseModel, extra="forbid", strict=True, frozen=True):
-    """How many messages go back to where they died; all that are ready when not given."""
+    """How many messages are sent back to the queue in which they died; all that are ready if it is not given."""
 
     count: int | None = Count
 
@@ -122,7 +123,7 @@ class ReplayBody(BaseModel, extra="forbid", strict=True, frozen=True):
 async def read_body(
     receive: Receive, headers: Headers, *, kind: type[BaseModel] | None, size_max: int
 ) -> BaseModel | None:
-    """The body; None where the operation takes none. Raises Refusal."""
+    """Read and check the body of a request; return None if the operation has no body. Raises Refusal."""
     bound, named = size_max, "admin.body_max"
     if kind is not DefinitionsBody and size_max > AT_ONCE_BYTES_MAX:
         bound, named = AT_ONCE_BYTES_MAX, "only definitions may be larger"
@@ -146,7 +147,7 @@ async def read_body(
 
 
 def parsing(content: bytes, kind: type[BaseModel]) -> Walk[BaseModel]:
-    """Raises Refusal, which names every field that is wrong."""
+    """Parse and check a body. Raises Refusal, which names every wrong field."""
     try:
         if kind is DefinitionsBody:
             return kind.model_validate((yield from reading_document(content)))

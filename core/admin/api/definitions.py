@@ -1,7 +1,8 @@
-"""Definitions over HTTP: what the broker has as one document in RabbitMQ's form, and such a document made so.
+"""Definitions over HTTP: exports them as one document in RabbitMQ's form, and imports such a document.
 
-What is there already stays; what is missing is made. A queue or exchange that is there and different is a conflict, and
-nothing is done then: it would have to be deleted with its messages. Users are neither shown nor taken.
+An import makes what is missing and changes policies that differ; it deletes nothing. If a queue or exchange exists with
+other properties, that is a conflict, and the import does nothing: the queue would have to be deleted with its messages.
+Users are neither exported nor imported.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ from core.interface import Binding, ExchangeDeclaration, QueueDeclaration, Snaps
 from core.slices import Walk
 
 TOLD_MAX = 5
-"""Problems or conflicts that one answer names."""
+"""The most problems or conflicts that one answer names."""
 
 
 class BrokerDefinitions:
@@ -33,11 +34,12 @@ class BrokerDefinitions:
         self._version = version
 
     def show(self) -> Walk[Snapshot]:
-        """The document: what there is when it is begun."""
+        """Return the document, with the definitions that exist when the walk begins."""
         return (yield from making_value((yield from self._found()), version=self._version))
 
     def apply(self, value: Mapping[str, object]) -> Walk[None]:
-        """Make what is missing. Raises Refusal, and what the engine refuses; done once more, it goes on."""
+        """Make what is missing. Raises Refusal and EngineError. After an error the call may be repeated; it then makes
+        what is still missing."""
         problems: Sequence[object] = yield from finding_problems(value)
         reading = Reading(document=Document(), problems=[], notes=[]) if problems else (yield from examining(value))
         if problems or reading.problems:
@@ -50,7 +52,7 @@ class BrokerDefinitions:
             yield
         if conflicts:
             raise Refusal(409, "conflict", _told(conflicts))
-        for one in differences:  # what is extra stays, so that these are all steps that there are
+        for one in differences:  # what the document does not have is kept, so there are no other steps
             if one.change in (Change.CREATE, Change.CHANGE):
                 yield from once_gone(partial(self._make, one.thing))
             yield

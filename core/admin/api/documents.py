@@ -1,7 +1,7 @@
-"""A document of definitions as JSON, read an entry at a time: ``json.loads`` takes 0.2 to 1 s for the largest body.
+"""Reads a JSON document of definitions entry by entry: ``json.loads`` would take 0.2 to 1 s for the largest body.
 
-A document is an object. Where one of its values is a list, each entry of the list is read by itself; any other value is
-read in one piece. So is no more than :data:`ENTRY_CHARACTERS_MAX`: about a millisecond.
+A document is an object. If one of its values is a list, each entry of the list is read separately; any other value is
+read in one piece. No piece has more than :data:`ENTRY_CHARACTERS_MAX`, which takes about a millisecond.
 """
 
 import codecs
@@ -12,21 +12,24 @@ from core.admin.api.json_values import checking, no_constant
 from core.slices import Walk
 
 ENTRY_CHARACTERS_MAX = 64 * 1024
-"""Of one entry. Names have 255 bytes and a policy's definition 4 KiB: the largest that can be made has a few KiB."""
+"""The most characters of one entry. Names have up to 255 bytes and a policy's definition up to 4 KiB, so the largest
+possible entry has a few KiB."""
 KEYS_MAX = 100
-"""Of the document. RabbitMQ writes a dozen."""
+"""The most keys of the document. RabbitMQ writes a dozen."""
 ENTRIES_MAX = 250_000
-"""Of all lists. The shortest that declares something has 70 bytes, and the largest body 16 MiB."""
+"""The most entries of all lists together. The shortest entry that declares something has 70 bytes, and the largest body
+has 16 MiB."""
 VALUES_MAX = 2_000_000
-"""Of the document, so that one of brackets only is neither gigabytes nor forgotten in one long piece: as for a file
-(:mod:`core.definitions_file.json_values`)."""
+"""The most values of the document. A document of brackets only would otherwise take gigabytes of memory, and freeing it
+would take long. The same limit holds for a file (:mod:`core.definitions_file.json_values`)."""
 
 _WHITESPACE = re.compile(r"[ \t\n\r]*")
 _READER = json.JSONDecoder(parse_constant=no_constant)
 
 
 def reading_document(content: bytes, *, entry_max: int = ENTRY_CHARACTERS_MAX) -> Walk[dict[str, object]]:
-    """The document. Raises ValueError for what is none or is too large; ``entry_max`` counts characters."""
+    """Return the document. Raises ValueError for a text that is no document or is too large. ``entry_max`` counts
+    characters."""
     text = _Text(content, entry_max)
     document: dict[str, object] = {}
     entries_left = ENTRIES_MAX
@@ -73,40 +76,42 @@ def _checked(value: object, above: int) -> Walk[object]:
 
 
 class _Text:
-    """The text, of which as much is decoded as one entry may have, and how far it has been read."""
+    """The text of a document and the place of the reader in it. Only a part is decoded: somewhat more than one entry
+    may have."""
 
     def __init__(self, content: bytes, entry_max: int) -> None:
         self._content = memoryview(content)
         self._entry_max = entry_max
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._decoded = 0
-        """Bytes."""
+        """How many bytes of the content are decoded."""
         self._values = 0
-        """So many at most begin in what is decoded."""
+        """An upper bound of the number of values that begin in the decoded part."""
         self._window = ""
         self._at = 0
-        """In the window."""
+        """The reader's place in the window."""
 
     def next(self) -> Walk[str]:
-        """The next character that is not white space, which is not taken; "" at the end."""
+        """Return the next character that is not white space, without reading past it; "" at the end."""
         while True:
             self._fill()
             match = _WHITESPACE.match(self._window, self._at)
-            assert match is not None  # of nothing, if there is none
+            assert match is not None  # an empty match, if there is no white space
             self._at = match.end()
             if self._at < len(self._window) or self._decoded == len(self._content):
                 return self._window[self._at : self._at + 1]
             yield
 
     def take(self, mark: str) -> Walk[None]:
-        """Raises ValueError where another character comes next."""
+        """Read this character. Raises ValueError if another character comes next."""
         found = yield from self.next()
         if found != mark:
             raise ValueError(f"{mark!r} is expected near byte {self._decoded}, there is {found!r}")
         self._at += 1
 
     def goes_on(self, end: str) -> Walk[bool]:
-        """Whether a comma comes next, which is taken, and not this end, which is not. Raises ValueError for others."""
+        """Return whether a comma comes next, and read past it; False if ``end`` comes next, which is not read. Raises
+        ValueError for any other character."""
         if (yield from self.next()) == end:
             return False
         yield from self.take(",")
@@ -114,7 +119,7 @@ class _Text:
         return True
 
     def value(self) -> object:
-        """What begins at the next character. Raises ValueError."""
+        """Read and return the value that begins here. Raises ValueError."""
         try:
             value, end = _READER.raw_decode(self._window, self._at)
         except json.JSONDecodeError as error:
@@ -125,7 +130,7 @@ class _Text:
         return value
 
     def _fill(self) -> None:
-        """So that one character more is there than an entry may have, or everything."""
+        """Decode until the window has one character more than an entry may have, or until the end."""
         while len(self._window) - self._at <= self._entry_max and self._decoded < len(self._content):
             piece = self._content[self._decoded : self._decoded + self._entry_max]
             self._decoded += len(piece)

@@ -1,7 +1,8 @@
 """The flow map: publishers, addresses and consumers as nodes, links as edges, and how much of the time each is blocked.
 
-A queue is one node, however its address is spelled: by AMQP 1.0 in either form, or by AMQP 0.9.1 as a name. Of AMQP
-0.9.1 only publishing is shown, a channel's towards each of its queues: its rows do not say where it consumes.
+A queue is one node, whichever form of address a client uses: either version of AMQP 1.0 addresses, or a name in AMQP
+0.9.1. For AMQP 0.9.1 the map has only publishing: an edge from a channel's connection to each queue that the channel
+publishes to. The rows of channels do not say from which queues a channel consumes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,11 +18,11 @@ from core.slices import Walk, gathered
 
 EDGES_LOOKED_AT_MAX = 10_000
 QUEUE_PREFIXES = ("/queues/", "/queue/", "/amq/queue/")
-"""Of addresses of AMQP 1.0 that are queues."""
+"""The prefixes of AMQP 1.0 addresses that name queues."""
 
 
 def flow_map(sources: ApiSources) -> Walk[Snapshot]:
-    """The map."""
+    """Return the nodes and edges of the map; of many edges, those that are blocked for longest and busiest."""
     queues = {str(row["name"]): row for row in (yield from gathered(sources.rows("queues")))}
     stalls = {who.identity: stall for who, stall in sources.stalls().items()}
     edges: list[Snapshot] = []
@@ -115,13 +116,13 @@ def _address(identity: str, queues: Mapping[str, Snapshot]) -> Snapshot:
 
 
 def node_of(address: str, queues: AbstractSet[str]) -> str:
-    """The one name of an address: queues are spelled ``/queues/:name``."""
+    """Return one name for all addresses of a queue: ``/queues/:name``. Other addresses are returned unchanged."""
     queue = queue_of(address, queues)
     return address if queue is None else "/queues/" + quote(queue, safe="")
 
 
 def queue_of(address: str, queues: AbstractSet[str]) -> str | None:
-    """The queue that an address names; None where there is no such one."""
+    """Return the name of the queue that an address names; None if there is no such queue."""
     for prefix in QUEUE_PREFIXES:
         if address.startswith(prefix):
             rest = address.removeprefix(prefix)

@@ -1,7 +1,7 @@
-"""What only Headgate has, under ``/api/headgate``: every kind of row, ``why``, the store, limits, time lines, the flow
-map, the live stream; and what an operator may do about it.
+"""Headgate's own operations, under ``/api/headgate``: rows of every kind, ``why``, the store, limits, time lines, the
+flow map and the live stream; and an operator's actions on queues, links, sessions, connections and alarms.
 
-Pages of rows are those of the management node: in the order of identities, and nothing is listed twice.
+Rows are listed in pages as on the management node: in the order of identities, and no row is listed twice.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,8 @@ PEEKED_DEFAULT, PEEKED_MAX = 10, 100
 LINK_CREDIT_MAX = 2**31 - 1
 CLOSED_BY_OPERATOR = "closed by the operator"
 REASON_CHARACTERS_MAX = 100
-"""Of what a client is told: with it a close frame fits into 512 bytes, whatever the characters [2.4.1]."""
+"""The most characters of the reason that a client is told. With it, a close frame fits into 512 bytes, whichever
+characters it has [2.4.1]."""
 
 REASON = Parameter("reason", "What its client is told.")
 PAGE = (
@@ -45,7 +46,7 @@ class HeadgateApi:
         self._live = live
 
     def operations(self) -> Sequence[Operation]:
-        """All of them."""
+        """Return all operations."""
         return [*self._reads(), *self._writes()]
 
     def _reads(self) -> Sequence[Operation]:

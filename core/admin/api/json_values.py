@@ -1,4 +1,4 @@
-"""What of JSON can be kept or sent: Python reads more than that."""
+"""Checks that a value read from JSON can be stored and sent: Python's reader accepts more than that."""
 
 from math import isfinite
 
@@ -7,17 +7,17 @@ from core.slices import Walk
 DEPTH_MAX = 16
 """The most levels of nested maps and lists. Known arguments have two."""
 INTEGER_MAX = 2**63 - 1
-"""What both protocols, and the store, can hold."""
+"""The largest integer that both protocols and the store can encode."""
 
 
 def no_constant(name: str) -> object:
-    """For a reader of JSON that knows NaN and Infinity. Raises ValueError."""
+    """Raise ValueError: the ``parse_constant`` of a reader that would otherwise accept NaN and Infinity."""
     raise ValueError(f"{name} is no number of JSON")
 
 
 def checking(value: object, *, above: int = 0) -> Walk[None]:
-    """Raises ValueError for what is JSON, and still nothing that can be kept or sent. ``above`` counts the maps and
-    lists around the value."""
+    """Raise ValueError for a value that cannot be stored or sent, although it is JSON. ``above``: how many maps and
+    lists are around the value."""
     if not isinstance(value, dict | list):
         _check_plain(value)
         return

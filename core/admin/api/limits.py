@@ -1,11 +1,12 @@
-"""Limits, and how much of each is used: the rows behind ``headgate_limit_used`` and ``headgate_limit_max``."""
+"""Rows of the limits and of how much of each is used, as in the metrics ``headgate_limit_used`` and
+``headgate_limit_max``."""
 
 from core.admin.api.sources import ApiSources
 from core.interface import Snapshot
 
 
 def limits(sources: ApiSources) -> list[Snapshot]:
-    """A row for each."""
+    """Return a row for each limit."""
     descriptors = sources.server.snapshot("descriptors")[0]
     used = {
         **sources.control.snapshot("totals")[0],

@@ -1,7 +1,7 @@
-"""RabbitMQ's lists: pages, a filter by name, an order, and only some columns.
+"""RabbitMQ's list parameters: pages, a filter by name, sorting, and a choice of columns.
 
-With ``page``, ``page_size`` or ``name`` an answer is an object around its items, otherwise it is the list itself; so it
-is there. With ``use_regex`` the name is a pattern of :mod:`core.patterns`, which never takes long.
+As in RabbitMQ, the answer is the list itself; with ``page``, ``page_size`` or ``name`` it is an object that contains
+the list. With ``use_regex`` the name is a pattern of :mod:`core.patterns`, whose matching takes linear time.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from core.patterns import Pattern, PatternError
 from core.slices import Walk, gathered, in_order
 
 PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX = 100, 500
-"""As RabbitMQ has them."""
+"""RabbitMQ's values."""
 PAGES_MAX = 10**9
 
 COLUMNS = Parameter("columns", "Only these fields, separated by commas; a.b is b inside a.")
@@ -33,12 +33,12 @@ LIST = (
 IGNORED = frozenset(
     f"{what}_{part}" for what in ("msg_rates", "lengths", "data_rates", "node_stats") for part in ("age", "incr")
 ) | {"disable_stats", "enable_queue_totals"}
-"""Parameters about stored rates, of which there are none."""
+"""Parameters about stored rates. Headgate stores none, so it ignores these parameters."""
 
 
 def listed(call: Call, rows: Iterable[Snapshot | None]) -> ASGIApp:
-    """The answer to a request for a list. ``rows`` is gone through while it is made, with None for what is not wanted.
-    Raises Refusal."""
+    """Return the answer to a request for a list. ``rows`` is read while the answer is made; None in it stands for a row
+    that was left out. Raises Refusal."""
     columns = _paths(call)
     chosen = _chooser(call)
     if not call.query.keys() & {"page", "page_size", "name", "sort"}:
@@ -47,7 +47,7 @@ def listed(call: Call, rows: Iterable[Snapshot | None]) -> ASGIApp:
 
 
 def _chooser(call: Call) -> Callable[[Snapshot], bool]:
-    """Whether a row is wanted, by its name. Raises Refusal for a pattern that is none."""
+    """Return the filter by name that the call asks for. Raises Refusal for an invalid pattern."""
     name = call.text("name")
     if not name:
         return lambda row: True
@@ -79,7 +79,7 @@ def _gathered(
 
 
 def shown(call: Call, row: Snapshot) -> ASGIApp:
-    """One thing, with only the columns that are asked for."""
+    """Return the answer with one row, cut to the requested columns."""
     return answered(_cut(row, _paths(call)))
 
 
@@ -117,7 +117,7 @@ def _cut(row: Snapshot, paths: Sequence[Sequence[str]]) -> Snapshot:
         for key in path[:-1]:
             deeper = inside.setdefault(key, {})
             if not isinstance(deeper, dict):
-                break  # the whole of it is asked for already
+                break  # the whole value was requested already
             inside = deeper
         else:
             inside[path[-1]] = value
@@ -131,12 +131,12 @@ def _at(row: object, path: Sequence[str]) -> object:
 
 
 def _rank(value: object) -> tuple[int, float, str]:
-    """Anything can be sorted by: what is missing first, then numbers, then texts."""
+    """Return a sort key for any value: missing values come first, then numbers, then texts."""
     if value is None:
         return 0, 0.0, ""
     return (1, float(value), "") if isinstance(value, int | float) else (2, 0.0, str(value))
 
 
 def kept(rows: Iterable[Snapshot], **wanted: object) -> Iterator[Snapshot | None]:
-    """Those with these values, and None for each other one, so that others have their turn between any two."""
+    """Yield the rows with these values, and None for each other row, so that a walk can pause after every row."""
     return (row if all(row.get(key) == value for key, value in wanted.items()) else None for row in rows)

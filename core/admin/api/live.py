@@ -21,18 +21,19 @@ from core.observe.stalls import AFTER_S, Stall
 from core.slices import Walk
 
 TICK_S = 0.5
-"""Stalls are compared so often: with the 0.4 s that it may take to find one, it is shown within a second."""
+"""Seconds between two comparisons of the stalls. It may take 0.4 s to detect a stall, so a stall is shown within a
+second."""
 TICKS_PER_OVERVIEW = 2
 STALLS_MAX = 100
-"""Rows in one event: 30 kB."""
+"""The most rows in one event: 30 kB."""
 ENDLESS = "headgate.endless"
-"""The key of a connection's state under which it is told that this answer has no end."""
+"""The key in a connection's state of the function that declares the answer endless."""
 
 MEDIA_TYPE = "text/event-stream"
 
 
 class LiveFeed:
-    """Those who watch, and what they are told."""
+    """The watchers, and the events that are sent to them."""
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class LiveFeed:
         clients_max: int,
         events_max: int,
     ) -> None:
-        """``overview`` pauses by giving None, and ends with the overview."""
+        """``overview`` returns a walk whose result is the overview."""
         self._overview = overview
         self._stalls = stalls
         self._clock = clock
@@ -54,7 +55,7 @@ class LiveFeed:
         self._first_client = trio.Event()
 
     def answer(self) -> ASGIApp:
-        """What answers one more watcher. Raises Refusal."""
+        """Return the answer for one more watcher. Raises Refusal if there are too many."""
         if len(self._clients) >= self._clients_max:
             raise Refusal(
                 503, "too-many-live-clients", f"{self._clients_max} clients watch already: admin.live_clients_max"
@@ -63,11 +64,11 @@ class LiveFeed:
 
     @property
     def clients(self) -> int:
-        """How many watch."""
+        """Return the number of watchers."""
         return len(self._clients)
 
     async def run(self) -> None:
-        """Tell them, until cancelled."""
+        """Send events to the watchers, until cancelled."""
         ticks = 0
         while True:
             if not self._clients:
@@ -130,7 +131,7 @@ class LiveFeed:
 
 
 def event(name: str, facts: object) -> bytes:
-    """One event. JSON has no line breaks, so the data is one line."""
+    """Return one encoded event. Rendered JSON has no line breaks, so the data is one line."""
     return b"event: %s\ndata: %s\n\n" % (name.encode("ascii"), render(facts))
 
 

@@ -11,7 +11,7 @@ REFERENCE = "#/components/schemas/{model}"
 
 
 def description(operations: Sequence[Operation], *, version: str) -> dict[str, object]:
-    """Everything that can be asked."""
+    """Return the description of all operations."""
     paths: dict[str, dict[str, object]] = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation)

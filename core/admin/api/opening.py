@@ -1,4 +1,4 @@
-"""Where the operations of the API, and its live stream, are put together over what they read."""
+"""Makes the HTTP API and its live stream from their sources."""
 
 from itertools import chain
 
@@ -14,7 +14,7 @@ from core.admin.api.sources import ApiSources
 
 
 def live_feed(sources: ApiSources) -> LiveFeed:
-    """The live stream over these sources."""
+    """Return the live stream over these sources."""
     return LiveFeed(
         overview=sources.overview.read,
         stalls=lambda: sources.stalls().values(),
@@ -25,7 +25,7 @@ def live_feed(sources: ApiSources) -> LiveFeed:
 
 
 def make_api(sources: ApiSources, live: LiveFeed, *, body_max: int, log: FilteringBoundLogger) -> Api:
-    """The application over these sources."""
+    """Return the application over these sources."""
     parts = (HeadgateApi(sources, live), RabbitmqReads(sources), RabbitmqWrites(sources), HealthChecks(sources))
     operations = list(chain.from_iterable(part.operations() for part in parts))
     return Api(operations, version=sources.settled.version, body_max=body_max, log=log)

@@ -1,10 +1,11 @@
-"""What can be asked under ``/api``: a table of operations, and how a request finds its own.
+"""The operations of the API under ``/api``, in one table, and how the operation of a request is found.
 
-The table is all there is: requests are looked up in it, parameters and bodies are checked by it, and the OpenAPI
-description is made of it. So no path can be missing there.
+The table is the only source: requests are looked up in it, parameters and bodies are checked by it, and the OpenAPI
+description is made from it. So the description has every path.
 
-A path is taken apart before it is decoded: the virtual host ``/`` is the segment ``%2F``, and a link's identity has
-slashes too. Where several paths fit, the one that has more literal segments before the others wins.
+A path is split into segments before it is percent-decoded: the virtual host ``/`` is the segment ``%2F``, and the
+identity of a link has slashes too. If several paths match, the one with a literal segment at the first difference is
+used.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,17 +20,18 @@ from starlette.types import ASGIApp
 from core.admin.api.refusals import Refusal, bad_request
 
 SEGMENT_CHARACTERS_MAX = 1024
-"""Of a name in a path. Names of queues have 255 bytes; an address in AMQP 1.0 has them escaped, thrice as many."""
+"""The most characters of a name in a path. A queue's name has up to 255 bytes; percent-encoded in an AMQP 1.0 address,
+it has three times as many."""
 PARAMETERS_MAX = 32
 NUMBER_DIGITS_MAX = 15
-"""JSON's numbers are exact up to 2^53."""
+"""The most digits of a number: JSON's numbers are exact up to 2^53."""
 
 Body = TypeVar("Body", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a query."""
+    """One parameter of a query. ``low`` and ``high`` are the limits of an integer."""
 
     name: str
     help: str
@@ -38,7 +40,7 @@ class Parameter:
     high: int | None = None
 
     def parse(self, text: str) -> str | int | bool:
-        """Raises Refusal."""
+        """Return the value of a text. Raises Refusal."""
         if self.kind == "boolean":
             if text not in ("true", "false"):
                 raise bad_request(f"{self.name} must be true or false")
@@ -56,30 +58,30 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request, as far as its operation needs to know. Everything in it is checked."""
+    """The parts of a request that its operation uses. All of them have been checked."""
 
     path: Mapping[str, str]
-    """What stands for each name in the path, decoded."""
+    """The decoded value of each name in the operation's path."""
     query: Mapping[str, str | int | bool] = field(default_factory=dict)
     body: BaseModel | None = None
     headers: Headers = field(default_factory=Headers)
     may_write: bool = True
 
     def text(self, name: str) -> str | None:
-        """A parameter of kind string."""
+        """Return a parameter of the kind string; None if it is not given."""
         value = self.query.get(name)
         return None if value is None else str(value)
 
     def number(self, name: str, default: int) -> int:
-        """A parameter of kind integer."""
+        """Return a parameter of the kind integer."""
         return int(self.query.get(name, default))
 
     def flag(self, name: str) -> bool:
-        """A parameter of kind boolean; false when it is not given."""
+        """Return a parameter of the kind boolean; False if it is not given."""
         return bool(self.query.get(name, False))
 
     def taken(self, kind: type[Body]) -> Body:
-        """The body, which is of the operation's kind."""
+        """Return the body, which must be of this kind."""
         assert isinstance(self.body, kind)
         return self.body
 
@@ -90,29 +92,29 @@ class Operation:
 
     method: str
     path: str
-    """With ``{name}`` for the segments that vary."""
+    """The path, with ``{name}`` for each segment that varies."""
     summary: str
     answer: Callable[[Call], ASGIApp]
-    """Raises Refusal, and whatever the engine refuses."""
+    """Returns the answer to a call. Raises Refusal and EngineError."""
     query: Sequence[Parameter] = ()
     ignored: frozenset[str] = frozenset()
-    """Further parameters, which mean nothing here."""
+    """Names of further parameters, which are accepted and ignored."""
     body: type[BaseModel] | None = None
     status: int = 200
     media_type: str = "application/json"
 
     @property
     def segments(self) -> tuple[str, ...]:
-        """Of the path."""
+        """Return the segments of the path."""
         return tuple(self.path.split("/")[1:])
 
     @property
     def names(self) -> list[str]:
-        """Those that vary, in order."""
+        """Return the names of the segments that vary, in order."""
         return [segment[1:-1] for segment in self.segments if segment.startswith("{")]
 
     def parameters(self, query_string: bytes) -> dict[str, str | int | bool]:
-        """The query's. Raises Refusal for one that is unknown, wrong or given twice."""
+        """Return the parameters of a query. Raises Refusal for a parameter that is unknown, invalid or given twice."""
         known = {parameter.name: parameter for parameter in self.query}
         found: dict[str, str | int | bool] = {}
         for name, text in _pairs(query_string):
@@ -139,7 +141,7 @@ def get(
     ignored: frozenset[str] = frozenset(),
     media_type: str = "application/json",
 ) -> Operation:
-    """An operation that changes nothing."""
+    """Return an operation that changes nothing."""
     return Operation(
         method="GET", path=path, summary=summary, answer=answer, query=query, ignored=ignored, media_type=media_type
     )
@@ -155,12 +157,12 @@ def write(
     body: type[BaseModel] | None = None,
     status: int = 204,
 ) -> Operation:
-    """One that does."""
+    """Return an operation that changes something."""
     return Operation(method=method, path=path, summary=summary, answer=answer, query=query, body=body, status=status)
 
 
 class Table:
-    """All operations."""
+    """All operations, by path."""
 
     def __init__(self, operations: Sequence[Operation]) -> None:
         # a literal segment sorts before a name, at the first place where two paths differ
@@ -170,7 +172,8 @@ class Table:
             self._by_length.setdefault(len(operation.segments), []).append((operation.segments, operation))
 
     def find(self, method: str, raw_path: bytes) -> tuple[Operation, dict[str, str]]:
-        """The operation, and what stands for the names in its path. Raises Refusal: not-found, method-not-allowed."""
+        """Return the operation of a request, and the values of the names in its path. Raises Refusal: not-found or
+        method-not-allowed."""
         wanted = "GET" if method == "HEAD" else method
         segments = tuple(_segments(raw_path))
         fitting = [
@@ -206,5 +209,5 @@ def _pairs(query_string: bytes) -> Sequence[tuple[str, str]]:
         return parse_qsl(
             query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=PARAMETERS_MAX
         )
-    except ValueError:  # of which a failure to decode is a kind
+    except ValueError:  # UnicodeDecodeError is a ValueError too
         raise bad_request(f"the query must be at most {PARAMETERS_MAX} parameters in percent-encoded UTF-8") from None

@@ -1,7 +1,7 @@
-"""The part of RabbitMQ's management API that reads: what its users' scripts ask for.
+"""The reading operations of RabbitMQ's management API that scripts of its users call.
 
-Which paths and fields there are follows RabbitMQ 4.1 (its description of the HTTP API, and its source). Rows are
-translated one by one while the answer is made.
+Paths and fields follow RabbitMQ 4.1 (the description of its HTTP API, and its source). Rows are translated one by one
+while the answer is made.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,11 +30,11 @@ from core.interface import Snapshot
 from core.slices import Walk
 
 DIALECT = "4.1.0"
-"""The version of RabbitMQ whose API this is a part of: what scripts compare. The same as AMQP clients are told."""
+"""The version of RabbitMQ whose API this follows; scripts compare it. AMQP clients are told the same version."""
 STATISTICS = {"publish": "in", "confirm": "confirmed", "deliver_get": "out", "ack": "settled"}
-"""Its names of rates, and those of :data:`core.observe.overview.RATES`."""
+"""RabbitMQ's names of rates, and the names in :data:`core.observe.overview.RATES`."""
 ADMINISTRATOR, MONITORING = "administrator", "monitoring"
-"""Its tags for who may do everything, and for who may see everything."""
+"""RabbitMQ's tags of users that may do everything, and of users that may see everything."""
 
 
 def _list(path: str, summary: str, answer: Answer) -> Operation:
@@ -46,7 +46,7 @@ def _item(path: str, summary: str, answer: Answer) -> Operation:
 
 
 class RabbitmqReads:
-    """The operations that change nothing."""
+    """RabbitMQ's operations that change nothing."""
 
     def __init__(self, sources: ApiSources) -> None:
         self._sources = sources
@@ -54,7 +54,7 @@ class RabbitmqReads:
         self._node = sources.settled.node
 
     def operations(self) -> Sequence[Operation]:
-        """All of them."""
+        """Return all operations."""
         return [*self._whole(), *self._clients(), *self._topology(), *self._access()]
 
     def _whole(self) -> Sequence[Operation]:
@@ -322,13 +322,13 @@ class RabbitmqReads:
 
 
 def check_vhost(call: Call) -> None:
-    """Raises Refusal for any but the one that there is."""
+    """Raise Refusal for a virtual host other than ``/``."""
     if call.path["vhost"] != VHOST:
         raise not_found(f"there is no virtual host {call.path['vhost']!r}; there is '/', in a path %2F")
 
 
 def destination_type(call: Call) -> str:
-    """What ``q`` and ``e`` in a path mean. Raises Refusal."""
+    """Return what ``q`` or ``e`` in a path means. Raises Refusal for anything else."""
     kinds = {"q": "queue", "e": "exchange"}
     if call.path["kind"] not in kinds:
         raise not_found("a destination is q, a queue, or e, an exchange")

@@ -1,4 +1,4 @@
-"""RabbitMQ's health checks: 200 when all is well, 503 with the reason when not."""
+"""RabbitMQ's health checks: the status is 200 if the check passes, otherwise 503 with the reason."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ AMQP = "amqp"
 SPELLINGS = frozenset(
     f"{AMQP}{version}" for version in ("", "091", "0.9.1", "0-9-1", "0_9_1", "10", "1.0", "1-0", "1_0")
 )
-"""Of the protocols that are served, as RabbitMQ takes them."""
+"""The names that RabbitMQ accepts for the protocols that are served."""
 PORT_MAX = 65535
 
 
@@ -26,7 +26,7 @@ class HealthChecks:
         self._sources = sources
 
     def operations(self) -> Sequence[Operation]:
-        """All of them."""
+        """Return all operations."""
         return [
             get(f"{BASE}/alarms", "No alarm is on.", self._alarms),
             get(f"{BASE}/local-alarms", "No alarm is on.", self._alarms),

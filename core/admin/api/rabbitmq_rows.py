@@ -1,7 +1,8 @@
-"""Our rows in the words of RabbitMQ's management API.
+"""Translates Headgate's rows into rows of RabbitMQ's management API.
 
-Its field names are used where we have the fact. Of what we have not, the fields that its own tools read are there with
-the value that means none; others are left out. Times are milliseconds. There is one virtual host and one node.
+A row has RabbitMQ's field for each fact that Headgate has. Fields for other facts are left out, unless RabbitMQ's own
+tools read them; then they have the value that means none. Times are milliseconds. There is one virtual host and one
+node.
 """
 
 from base64 import urlsafe_b64encode
@@ -14,7 +15,8 @@ from core.interface import Snapshot
 
 VHOST = "/"
 CONNECTION_STATES: Mapping[object, str] = {"OPENED": "running"}
-"""Ours that it has another word for. Those of AMQP 0.9.1 are its own."""
+"""RabbitMQ's names for states of AMQP 1.0 connections. The states of AMQP 0.9.1 connections have RabbitMQ's names
+already."""
 PROTOCOLS: Mapping[object, str] = {"amqp-1.0": "AMQP 1-0", "amqp-0-9-1": "AMQP 0-9-1"}
 DEFAULT_EXCHANGE: Snapshot = {
     "name": "",
@@ -24,11 +26,11 @@ DEFAULT_EXCHANGE: Snapshot = {
     "internal": False,
     "arguments": {},
 }
-"""It is there without having been declared."""
+"""The default exchange, which exists without a declaration."""
 
 
 def queue_row(row: Snapshot, node: str) -> Snapshot:
-    """A queue."""
+    """Return RabbitMQ's row of a queue."""
     ready, unacked = _int(row, "messages_ready"), _int(row, "messages_unacknowledged")
     return {
         "name": row["name"],
@@ -54,13 +56,13 @@ def queue_row(row: Snapshot, node: str) -> Snapshot:
 
 
 def exchange_row(row: Snapshot) -> Snapshot:
-    """An exchange."""
+    """Return RabbitMQ's row of an exchange."""
     fields = ("name", "type", "durable", "auto_delete", "internal", "arguments")
     return {"vhost": VHOST, **{field: row[field] for field in fields}}
 
 
 def binding_row(row: Snapshot) -> Snapshot:
-    """A binding that was made."""
+    """Return RabbitMQ's row of a binding."""
     return {
         "source": row["source"],
         "vhost": VHOST,
@@ -73,14 +75,15 @@ def binding_row(row: Snapshot) -> Snapshot:
 
 
 def default_binding_row(queue: object) -> Snapshot:
-    """Every queue is bound to the default exchange by its name."""
+    """Return the row of a queue's binding to the default exchange, which each queue has under its name."""
     return binding_row(
         {"source": "", "destination": queue, "destination_is_queue": True, "binding_key": queue, "arguments": {}}
     )
 
 
 def properties_key(routing_key: str, arguments: object) -> str:
-    """The key that tells bindings of the same two ends apart. Opaque: a client that wants to unbind reads it here."""
+    """Return the key that distinguishes bindings between the same two ends. It is opaque: a client reads it from a row
+    in order to unbind."""
     if not arguments:
         return quote(routing_key, safe="") or "~"
     digest = sha256(render(arguments)).digest()
@@ -88,7 +91,7 @@ def properties_key(routing_key: str, arguments: object) -> str:
 
 
 def connection_row(row: Snapshot, node: str) -> Snapshot:
-    """A connection. Its name is our identity of it."""
+    """Return RabbitMQ's row of a connection. Its name is Headgate's identity of the connection."""
     return {
         "name": row["identity"],
         "vhost": VHOST,
@@ -112,7 +115,7 @@ def connection_row(row: Snapshot, node: str) -> Snapshot:
 
 
 def channel_row(row: Snapshot, node: str) -> Snapshot:
-    """A channel of AMQP 0.9.1."""
+    """Return RabbitMQ's row of an AMQP 0.9.1 channel."""
     return {
         "name": row["identity"],
         "vhost": VHOST,
@@ -131,7 +134,7 @@ def channel_row(row: Snapshot, node: str) -> Snapshot:
 
 
 def consumer_row(row: Snapshot) -> Snapshot:
-    """A consumer. Which connection it belongs to, the engine does not know."""
+    """Return RabbitMQ's row of a consumer, without its connection, which the engine does not know."""
     return {
         "consumer_tag": row["name"],
         "queue": {"name": row["queue"], "vhost": VHOST},
@@ -144,7 +147,7 @@ def consumer_row(row: Snapshot) -> Snapshot:
 
 
 def policy_row(row: Snapshot) -> Snapshot:
-    """A policy."""
+    """Return RabbitMQ's row of a policy."""
     return {
         "vhost": VHOST,
         "name": row["name"],

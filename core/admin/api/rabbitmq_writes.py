@@ -1,7 +1,7 @@
-"""The part of RabbitMQ's management API that changes something: queues, exchanges, bindings, policies, connections.
+"""The operations of RabbitMQ's management API that change queues, exchanges, bindings, policies and connections.
 
-What may be done is decided by the engine, which is asked as any client asks it: with no more rights, and as the owner
-of nothing.
+The engine decides what is allowed. The API calls it as a front end does for a client: with no further rights, and
+without owning any queue.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,13 +24,13 @@ from core.slices import Walk
 MADE, WAS_THERE = 201, 204
 CLOSED_BY_OPERATOR = "closed by the operator"
 REASON_CHARACTERS_MAX = 100
-"""As in :mod:`core.admin.api.headgate`."""
+"""The same limit as in :mod:`core.admin.api.headgate`."""
 IF_UNUSED = Parameter("if-unused", "Only when nothing uses it.", "boolean")
 IF_EMPTY = Parameter("if-empty", "Only when it has no messages.", "boolean")
 
 
 class RabbitmqWrites:
-    """The operations that change something."""
+    """RabbitMQ's operations that change something."""
 
     def __init__(self, sources: ApiSources) -> None:
         self._sources = sources
@@ -38,7 +38,7 @@ class RabbitmqWrites:
         self._topology = sources.topology
 
     def operations(self) -> Sequence[Operation]:
-        """All of them."""
+        """Return all operations."""
         queue, exchange = "/api/queues/{vhost}/{name}", "/api/exchanges/{vhost}/{name}"
         between, policy = "/api/bindings/{vhost}/e/{source}/{kind}/{destination}", "/api/policies/{vhost}/{name}"
         in_vhost, walk_in_vhost = self._in_vhost, self._walk_in_vhost
@@ -77,7 +77,8 @@ class RabbitmqWrites:
         ]
 
     def _in_vhost(self, change: Callable[[Call], int]) -> Callable[[Call], ASGIApp]:
-        """Also lets the engine do what the change has left to it."""
+        """Return an answer that checks the virtual host, makes the change, and gives the engine a turn for the work
+        that the change has left."""
 
         def checked(call: Call) -> ASGIApp:
             check_vhost(call)
@@ -89,7 +90,7 @@ class RabbitmqWrites:
         return checked
 
     def _walk_in_vhost(self, change: Callable[[Call], Walk[int]]) -> Callable[[Call], ASGIApp]:
-        """The same for what takes longer than a slice."""
+        """Do the same for a change that takes several slices."""
 
         def checked(call: Call) -> ASGIApp:
             check_vhost(call)
@@ -103,7 +104,7 @@ class RabbitmqWrites:
             try:
                 status = yield from change
             finally:
-                self._sources.turn()  # also what was done before a refusal has to be carried out
+                self._sources.turn()  # work that was left before a refusal has to be done too
             return done(status)
 
         return Walked(walk())
@@ -229,7 +230,7 @@ class RabbitmqWrites:
 
 
 def _check_said_again(call: Call) -> None:
-    """Raises Refusal where the body contradicts the path."""
+    """Raise Refusal if the body contradicts the path."""
     in_path: dict[str, object] = dict(call.path)
     if "kind" in in_path:
         in_path["destination_type"] = destination_type(call)

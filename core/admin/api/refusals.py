@@ -1,4 +1,4 @@
-"""Why a request is refused: each kind of the engine's errors has its status, and its word for programs."""
+"""Refused requests: the HTTP status and the error id for each kind of engine error."""
 
 from collections.abc import Mapping
 
@@ -29,7 +29,7 @@ STATUS: Mapping[type[EngineError], tuple[int, str]] = {
 
 
 class Refusal(Exception):
-    """Told to the client: a status, a word and a reason."""
+    """A refused request: a status, an error id for programs, and a reason for people."""
 
     def __init__(self, status: int, error: str, reason: str, *, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(reason)
@@ -39,16 +39,16 @@ class Refusal(Exception):
 
 
 def bad_request(reason: str) -> Refusal:
-    """400: what was given can never be right."""
+    """Return a refusal with status 400: the request is invalid and will stay so."""
     return Refusal(400, "bad-request", reason)
 
 
 def not_found(reason: str) -> Refusal:
-    """404."""
+    """Return a refusal with status 404."""
     return Refusal(404, "not-found", reason)
 
 
 def refusal_of(error: EngineError) -> Refusal:
-    """What the engine refuses, in HTTP's words."""
+    """Return the refusal for an engine error."""
     status, word = STATUS[type(error)]
     return Refusal(status, word, str(error))

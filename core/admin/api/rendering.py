@@ -1,7 +1,7 @@
-"""Rows as JSON, made in slices: a list of ten thousand queues must not hold up those who send messages.
+"""Renders rows as JSON in slices: a list of ten thousand queues must not delay messages.
 
 Rows are plain values, with two exceptions: message bodies and arguments may have bytes in them, and counters may be
-infinite. Bytes are shown as the text that they are, or else as ``{"base64": ...}``.
+infinite. Bytes are rendered as text if they are UTF-8, otherwise as ``{"base64": ...}``.
 """
 
 import json
@@ -18,28 +18,28 @@ from core.slices import Walk
 
 
 def answered(facts: object, status: int = 200) -> Response:
-    """One thing."""
+    """Return an answer with one JSON value."""
     return Response(render(facts), status, {**HEADERS, "content-type": "application/json"})
 
 
 def done(status: int = 204) -> Response:
-    """Nothing more to say."""
+    """Return an answer without a body."""
     return Response(status_code=status, headers=HEADERS)
 
 
 def render(value: object) -> bytes:
-    """JSON."""
+    """Return a value as JSON."""
     try:
         return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_shown).encode("ascii")
-    except (TypeError, ValueError):  # a key that is no text, or a number that JSON lacks
+    except (TypeError, ValueError):  # a key that is no text, or a number that JSON does not have
         return json.dumps(_plain(value), separators=(",", ":")).encode("ascii")
 
 
 class ListOfRows:
-    """An answer that is made while it is asked for, a slice at a time."""
+    """An answer with a list of rows, which are rendered in slices when the answer is sent."""
 
     def __init__(self, rows: Iterable[object], *, before: bytes = b"[", after: bytes = b"]") -> None:
-        """None among the rows stands for one that is not wanted."""
+        """None among the rows stands for a row that was left out. ``before`` and ``after`` enclose the rows."""
         self._rows = rows
         self._before = before
         self._after = after
@@ -59,7 +59,7 @@ class ListOfRows:
 
 
 class Walked:
-    """An answer that a walk finds."""
+    """An answer that a walk returns. The walk runs when the answer is sent."""
 
     def __init__(self, walk: Walk[ASGIApp]) -> None:
         self._walk = walk
@@ -71,7 +71,7 @@ class Walked:
 
 
 def walked(walk: Walk[Mapping[str, object]]) -> Walked:
-    """The answer is what a walk finds, which may be large: long lists in it are rendered entry by entry."""
+    """Return an answer with the result of a walk. The result may be large: lists in it are rendered entry by entry."""
 
     def rendered() -> Walk[ASGIApp]:
         pieces = [b"{"]
@@ -101,7 +101,7 @@ def _plain(value: object) -> object:
 
 
 def _shown(value: object) -> object:
-    """What json does not know."""
+    """Return a value that JSON can encode, for one that it cannot."""
     if isinstance(value, bytes | bytearray | memoryview):
         try:
             return bytes(value).decode("utf-8")

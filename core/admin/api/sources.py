@@ -1,4 +1,4 @@
-"""What the HTTP API reads and asks. The process hands it in."""
+"""What the HTTP API reads and calls. The broker process passes it in."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,54 +23,54 @@ from core.server.orders import Order
 from core.slices import Walk
 
 OPERATOR = object()
-"""The owner of no queue."""
+"""The owner in whose name the API acts; it owns no queue."""
 
 
 class ControlPlane(Observable, RowSource, Control, Protocol):
     """See :class:`core.control_plane.BrokerControl`."""
 
     def status(self) -> Snapshot:
-        """The broker at a glance."""
+        """Return the main facts about the broker."""
 
     def why(self, kind: str, identity: str) -> Walk[Snapshot | None]:
-        """What holds something up; None where there is none of that name."""
+        """Return what blocks a connection, link or address; None if it does not exist."""
 
     def close_connection(self, identity: str, reason: str) -> bool:
-        """False when there is none of that name."""
+        """Close a connection. Returns False if it does not exist."""
 
     def drain(self, *, wanted: bool) -> Snapshot:
-        """Begin or end a drain. Returns how far it is."""
+        """Begin or end maintenance mode. Returns its progress."""
 
     def draining(self) -> Snapshot:
-        """How far a drain is."""
+        """Return the progress of maintenance mode."""
 
     def order(self, order: Order) -> None:
-        """Have a link or session do something. Raises NotFound, Invalid."""
+        """Carry out an operator's order on a link or session. Raises NotFound and Invalid."""
 
     def set_policy(
         self, *, name: str, pattern: str, priority: int, apply_to: str, definition: Mapping[str, object]
     ) -> None:
-        """Raises Invalid, LimitReached, PreconditionFailed."""
+        """Make or change a policy. Raises Invalid, LimitReached and PreconditionFailed."""
 
     def clear_policy(self, name: str) -> None:
-        """Raises NotFound, PreconditionFailed."""
+        """Remove a policy. Raises NotFound and PreconditionFailed."""
 
     def policy(self, name: str) -> Snapshot | None:
-        """One policy."""
+        """Return the row of a policy; None if it does not exist."""
 
 
 class Definitions(Protocol):
     """See :class:`core.admin.api.definitions.BrokerDefinitions`."""
 
     def show(self) -> Walk[Snapshot]:
-        """All of them as one document."""
+        """Return all definitions as one document."""
 
     def apply(self, value: Mapping[str, object]) -> Walk[None]:
-        """Make what a document has and the broker has not. Raises Refusal, EngineError."""
+        """Make what a document has and the broker does not have. Raises Refusal and EngineError."""
 
 
 class Topology(Protocol):
-    """The part of :class:`core.interface.Topology` that is asked here."""
+    """The part of :class:`core.interface.Topology` that the API uses."""
 
     def declare_queue(self, declaration: QueueDeclaration, owner: object) -> tuple[QueueInfo, bool]: ...
     def queue_info(self, name: str, owner: object) -> QueueInfo: ...
@@ -86,43 +86,43 @@ class Topology(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """What does not change while the broker runs."""
+    """Values that do not change while the broker runs."""
 
     version: str
     node: str
     users: Callable[[], Sequence[str]]
-    """Names of those that there are now."""
+    """Returns the names of the present users."""
     limits: Mapping[str, int]
-    """Configured ones, by what they limit: queues, exchanges, bindings, policies, unauthenticated."""
+    """The configured limits, by what they limit: queues, exchanges, bindings, policies, unauthenticated."""
     flow_map_max: int
     live_clients_max: int
     queued_events_max: int = 8
-    """Events that may wait for one client of the live stream: eight seconds."""
+    """The most events that wait for one client of the live stream: those of eight seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSources:
-    """Where everything is read, and what is called to change something."""
+    """All sources of the API, and the callables that change something."""
 
     settled: Settled
     control: ControlPlane
     topology: Topology
     definitions: Definitions
     rows: Callable[[str], Iterator[Snapshot]]
-    """The engine's rows of a kind, each made when it is asked for."""
+    """Returns the engine's rows of a kind. Each row is made when the iterator reaches it."""
     server: Observable
     """Rows of the kinds ``server`` and ``descriptors``."""
     connections: Callable[[str], Iterator[Sequence[Snapshot]]]
-    """The rows of a kind, connection by connection."""
+    """Returns the rows of a kind, connection by connection."""
     stalls: Callable[[], Mapping[StallSubject, Stall]]
     lanes: Callable[[], Sequence[Snapshot]]
-    """Those of the store: see :mod:`core.admin.api.store`."""
+    """Returns the rows of the store's lanes: see :mod:`core.admin.api.store`."""
     overview: Overview
     timelines: Timelines
     uptime: Callable[[], float]
-    """Seconds."""
+    """Returns the seconds since the start."""
     ready: Callable[[], bool]
-    """New connections are welcome."""
+    """Returns whether the broker accepts new connections."""
     clock: Callable[[], Now]
     turn: Callable[[], None]
-    """To be called when something was left to the engine."""
+    """Has to be called after a call that leaves work to the engine."""

@@ -1,4 +1,4 @@
-"""The lanes of the store as rows: what waits, what was written and synced, and how long it took."""
+"""Rows of the store's lanes: the records that wait, those written and synced, and how long that took."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from core.store.lane import BATCH_RECORDS, SYNC_SECONDS, Lane
 
 
 def lane_row(lane: Lane) -> Snapshot:
-    """One lane."""
+    """Return the row of one lane."""
     return {
         "name": lane.name,
         "staged_bytes": lane.staged_bytes,

@@ -1,4 +1,4 @@
-"""The console: a page about the broker, for people, in the folder ``page``, and what serves it.
+"""The console: a web page that shows the broker to people (the folder ``page``), and the routes that serve it.
 
 Begin reading with ``page/main.js``.
 """

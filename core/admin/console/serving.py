@@ -1,11 +1,11 @@
-"""Serves the console: the files of ``page`` as they are, and nothing else.
+"""Serves the files of the console (the folder ``page``) unchanged.
 
-All files are read once, at the start, and a route is made for each: a path in a request never becomes the path of a
-file. They are the same for every client and hold no facts, so they need no token; the page asks for one and sends it
-with its requests to the HTTP API.
+All files are read once, at the start, and a route is made for each: the path of a request is never used as the path of
+a file. The files are the same for every client and contain no facts about the broker, so they need no token. The page
+asks its user for a token and sends it with its requests to the HTTP API.
 
-The page shows names that strangers chose. So the policy that goes with it lets no script or style run that is not one
-of these files, lets nothing be fetched from elsewhere, and refuses to turn text into HTML at all (trusted types).
+The page shows names that clients chose. So its content security policy allows only the scripts and styles in these
+files, allows no request to another server, and forbids turning text into HTML (trusted types).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ MEDIA_TYPES = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-"""By the end of a file's name; files of other kinds, such as licences, are text."""
+"""Media types by file name extension; other files, such as licences, are plain text."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -36,7 +36,7 @@ POLICY = (
 )
 
 HEADERS = {
-    "cache-control": "no-cache",  # kept, but asked for again: an update of the broker replaces the page
+    "cache-control": "no-cache",  # a browser must check its copy: an update of the broker replaces the page
     "content-security-policy": POLICY,
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -48,20 +48,20 @@ HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """One file with what is said about it."""
+    """One file with the header fields of its answer."""
 
     content: bytes
     headers: Mapping[str, str]
 
     async def answer(self, request: Request) -> Response:
-        """The file, or 304 for who has it already."""
+        """Answer with the file, or with 304 if the client has this version already."""
         if self.headers["etag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=self.headers)
         return Response(self.content, headers=self.headers)
 
 
 def console_routes() -> Sequence[Route]:
-    """A route for each file, and ``/`` for the page itself. All are open to every client that reaches the port."""
+    """Return a route for each file, and ``/`` for the page itself. Every client that reaches the port may use them."""
     page = {path: _page_file(path, content) for path, content in _files(files(__package__) / "page")}
     routes = [_route(PREFIX + path, file.answer) for path, file in sorted(page.items()) if path != START]
     return [_route("/", page[START].answer), _route(PREFIX, page[START].answer), *routes]
