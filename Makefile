@@ -11,7 +11,7 @@ HYPOTHESIS_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 FUZZERS := fuzz-decoder fuzz-connection fuzz-decoder091 fuzz-connection091
 OTHER_LANGUAGES := tests/interop/other_languages.py tests/interop/amqp091/other_languages.py
 
-.PHONY: run setup test test-ci test-all check lint types fuzz $(FUZZERS) crash faults soak interop bench bench-two-senders bench-one-sender-one-receiver bench-calls pipeline-demo pipeline-bench docs
+.PHONY: run setup wheels test test-ci test-all check lint types fuzz $(FUZZERS) crash faults soak interop bench bench-two-senders bench-one-sender-one-receiver bench-calls pipeline-demo pipeline-bench docs
 
 run: ## make the environment and start the broker on 127.0.0.1:5672
 	@$(PYTHON) .ci/environment.py serve
@@ -19,6 +19,9 @@ run: ## make the environment and start the broker on 127.0.0.1:5672
 
 setup: ## make the environment for tests and checks
 	@$(PYTHON) .ci/environment.py test
+
+wheels: setup ## the three distributions, in dist: amqp10, headgate and pyspark-amqp10
+	@$(BIN)/python distributions/build.py dist
 
 test: setup ## the whole test suite; the processes that tests start may keep what Python compiled
 	@PYTHONDONTWRITEBYTECODE= $(PYTEST)

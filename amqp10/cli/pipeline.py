@@ -14,7 +14,7 @@ from cyclopts import App, Parameter
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.java import java_problem
 
-NEEDED_MODULES = ("pyspark", "pandas", "pyarrow")
+NEEDED_MODULES = ("pyspark", "pandas", "pyarrow", "pyspark_amqp10")
 """What the extra ``pipeline`` installs and the pipeline imports."""
 
 pipeline_app = App(

@@ -268,7 +268,7 @@ def test_make_targets_that_pages_name_exist():
 
 
 def test_paths_that_pages_name_exist():
-    folders = "amqp10|core|tests|bench|docs|examples|config|pipeline|pyspark_amqp10"
+    folders = "amqp10|core|tests|bench|docs|distributions|examples|config|pipeline|pyspark_amqp10"
     assert_none(
         f"{name(page)}: {path}"
         for page in PAGES

@@ -76,13 +76,20 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without Java: skip what needs Spark to run."""
-    problem = java_problem(os.environ)
-    if problem is None:
+    """Without Java or the extra: skip what needs Spark to run."""
+    reason = _why_spark_cannot_run()
+    if reason is None:
         return
     for item in items:
         if item.get_closest_marker("spark") is not None or "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.skip(reason=f"Spark cannot run: {problem}"))
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _why_spark_cannot_run() -> str | None:
+    if MISSING:
+        return INSTALL
+    problem = java_problem(os.environ)
+    return None if problem is None else f"Spark cannot run: {problem}"
 
 
 def _is_here(path: Path) -> bool:

@@ -1,0 +1,192 @@
+"""The three distributions: which file is in which wheel, and that each wheel works where nothing else is installed."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from email.parser import HeaderParser
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from shutil import copytree
+from zipfile import ZipFile
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.distributions.empty_environment import EmptyEnvironment
+from tests.kit.broker_process import READY, ROOT, BrokerAddress, broker_process
+
+pytestmark = pytest.mark.slow
+
+PACKAGES = ("amqp10", "core", "pipeline", "pyspark_amqp10")
+LIBRARY = ("amqp10/client", "amqp10/flow", "amqp10/protocol", "amqp10/services", "amqp10/wire")
+NAMES = {"amqp10", "headgate", "pyspark-amqp10"}
+PROJECT = Path(__file__).with_name("project")
+"""A user's project, with packages of its own that have the names of this tree's."""
+
+
+class Wheel:
+    """A built wheel."""
+
+    def __init__(self, path: Path) -> None:
+        with ZipFile(path) as archive:
+            self.files = {name: archive.read(name) for name in archive.namelist()}
+        stem, self.version = path.name.split("-")[:2]
+        self.name = canonicalize_name(stem)
+        self.metadata = HeaderParser().parsestr(self.files[f"{stem}-{self.version}.dist-info/METADATA"].decode())
+
+    @property
+    def requirements(self) -> list[Requirement]:
+        return [Requirement(text) for text in self.metadata.get_all("Requires-Dist", [])]
+
+    def always(self) -> set[str]:
+        """What it requires without an extra."""
+        return {canonicalize_name(one.name) for one in self.requirements if one.marker is None}
+
+    def of_others(self, extra: str = "") -> list[str]:
+        """What it requires of other projects, with this extra."""
+        return [
+            str(one)
+            for one in self.requirements
+            if canonicalize_name(one.name) not in NAMES
+            and (one.marker is None or one.marker.evaluate({"extra": extra}))
+        ]
+
+    def imported(self) -> set[str]:
+        """The top-level packages that its modules import."""
+        found = set()
+        for name, content in self.files.items():
+            for node in ast.walk(ast.parse(content)) if name.endswith(".py") else ():
+                if isinstance(node, ast.Import):
+                    found |= {alias.name.partition(".")[0] for alias in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                    found.add(node.module.partition(".")[0])
+        return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the wheels are."""
+    folder = tmp_path_factory.mktemp("wheels")
+    subprocess.run([sys.executable, "distributions/build.py", folder], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheels(folder: Path) -> dict[str, Wheel]:
+    """By name."""
+    return {wheel.name: wheel for wheel in map(Wheel, folder.glob("*.whl"))}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[BrokerAddress]:
+    """Headgate from this tree."""
+    with broker_process() as address:
+        yield address
+
+
+# --- what is in them -------------------------------------------------------------------------------------------------
+
+
+def test_every_module_is_in_one_wheel_and_no_file_is_in_two(wheels: dict[str, Wheel]):
+    assert wheels.keys() == NAMES
+    inside = [name for wheel in wheels.values() for name in wheel.files if ".dist-info/" not in name]
+    assert len(inside) == len(set(inside))
+    tree = {
+        str(path.relative_to(ROOT))
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert set(inside) == tree
+
+
+def test_the_library_is_what_the_contract_says_that_needs_nothing_of_the_broker(wheels: dict[str, Wheel]):
+    rooms = {"/".join(name.split("/")[:2]) for name in wheels["amqp10"].files if ".dist-info/" not in name}
+    assert rooms == {*LIBRARY, "amqp10/__init__.py", "amqp10/errors.py", "amqp10/py.typed"}
+    assert {name.partition("/")[0] for name in wheels["pyspark-amqp10"].files if ".dist-info/" not in name} == {
+        "pyspark_amqp10"
+    }
+
+
+def test_they_are_one_version_and_require_one_another_by_it(wheels: dict[str, Wheel]):
+    [version] = {wheel.version for wheel in wheels.values()}
+    pinned = {
+        wheel.name: {str(one) for one in wheel.requirements if canonicalize_name(one.name) in NAMES}
+        for wheel in wheels.values()
+    }
+    assert pinned == {
+        "amqp10": set(),
+        "headgate": {f"amqp10=={version}", f'pyspark-amqp10=={version}; extra == "pipeline"'},
+        "pyspark-amqp10": {f"amqp10=={version}"},
+    }
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_none_requires_what_it_does_not_import(wheels: dict[str, Wheel], name: str):
+    wheel = wheels[name]
+    projects = packages_distributions()
+    imported = {project for module in wheel.imported() for project in projects.get(module, [module])}
+    assert wheel.always() - NAMES - set(map(canonicalize_name, imported)) == set()
+
+
+# --- used where nothing else is --------------------------------------------------------------------------------------
+
+
+def run_in(folder: Path, *command: object, **variables: str) -> str:
+    """Run a program in this folder, with nothing of this tree on its path; what it printed."""
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    ran = subprocess.run(
+        list(map(str, command)), cwd=folder, env=environment | variables, capture_output=True, text=True, timeout=120
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def test_the_library_works_alone_in_a_project_with_packages_of_the_same_names(
+    folder: Path, wheels: dict[str, Wheel], broker: BrokerAddress, tmp_path: Path
+):
+    environment = EmptyEnvironment(tmp_path / "environment", folder)
+    environment.offer(wheels["amqp10"].of_others())
+    environment.install("amqp10")
+    project = copytree(PROJECT, tmp_path / "project")
+    printed = run_in(project, environment.python, "use_client.py", broker.url())
+    assert printed.splitlines() == [
+        "the user's core, the user's pipeline, the user's tests",
+        "one, two, three",
+        "Service is there too",
+        "not there: addresses cli compaction conversion frontend management serve top",
+    ]
+
+
+def test_the_broker_and_its_commands_work_with_the_library(folder: Path, wheels: dict[str, Wheel], tmp_path: Path):
+    environment = EmptyEnvironment(tmp_path / "environment", folder)
+    environment.offer(wheels["amqp10"].of_others() + wheels["headgate"].of_others())
+    environment.install("headgate")
+    command = environment.bin / "headgate"
+    assert run_in(tmp_path, command, "--version").split()[-1] == wheels["headgate"].version
+    serve = [command, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data", tmp_path / "data"]
+    with subprocess.Popen(serve, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            ready = READY.search(process.stdout.readline())
+            assert ready is not None
+            url = ["--url", BrokerAddress(ready["host"], int(ready["port"]), process.pid).url()]
+            run_in(tmp_path, command, "queues", "declare", "orders", *url)
+            run_in(tmp_path, command, "publish", "/queues/orders", "hello", *url)
+            assert "hello" in run_in(tmp_path, command, "consume", "/queues/orders", "--drain", *url)
+        finally:
+            process.terminate()
+    assert process.returncode == 0
+
+
+def test_a_checkout_is_installed_with_the_library_that_is_in_it(wheels: dict[str, Wheel], tmp_path: Path):
+    environment = EmptyEnvironment(tmp_path / "environment", tmp_path)
+    environment.offer(["hatchling", *wheels["amqp10"].of_others(), *wheels["headgate"].of_others()])
+    environment.install(str(ROOT))
+    installed = {re.sub(r"-.*", "", path.name) for path in environment.packages.glob("*.dist-info")}
+    assert installed == {"amqp10", "headgate"}
+    assert run_in(tmp_path, environment.bin / "headgate", "--version").split()[-1] == wheels["headgate"].version
