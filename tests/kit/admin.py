@@ -1,4 +1,7 @@
-"""An admin application over an engine and made-up facts, asked through ASGI, and one on a loopback port."""
+"""An admin application over a real engine and made-up figures of a server.
+
+Tests ask it through ASGI, without a socket, or on a loopback port.
+"""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -45,7 +48,7 @@ LIMITS = {"queues": 100, "exchanges": 100, "bindings": 100, "policies": 10, "una
 
 @dataclass
 class MadeUpServer:
-    """Connections that no client made, for the control plane and the API. Tests put rows into it."""
+    """A stand-in for the server: tests put rows of connections into it that no client made."""
 
     rows: dict[str, list[Snapshot]] = field(default_factory=dict)
     orders: list[Order] = field(default_factory=list)
@@ -54,7 +57,7 @@ class MadeUpServer:
     drained_since: Now | None = None
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
-        """As :class:`core.server.run.Server`."""
+        """See :meth:`core.server.run.Server.snapshot`."""
         match kind:
             case "listeners":
                 return [{"identity": "127.0.0.1:5672", "host": "127.0.0.1", "port": 5672}]
@@ -65,37 +68,37 @@ class MadeUpServer:
         return [row for row in self.rows.get(kind, []) if identity in (None, row["identity"])]
 
     def connections(self, kind: str, identity: str | None = None) -> Iterator[Sequence[Snapshot]]:
-        """One row a connection; an identity makes no difference."""
+        """Yield one row for each connection, whatever identity is asked for."""
         return ([row] for row in self.rows.get(kind, []))
 
     @property
     def sockets(self) -> tuple[int, int]:
-        """Connections, and how many are possible."""
+        """How many connections there are, and how many are possible."""
         return len(self.rows.get("connections", [])), 900
 
     def drain(self, *, wanted: bool) -> None:
-        """No client is let in."""
+        """Begin to let no client in, or end that."""
         self.drained_since = Now(100.0, 1_700_000_000.0) if wanted else None
 
     def close_connection(self, identity: str, reason: str) -> bool:
-        """True for those that have rows."""
+        """Note the order; True when the connection has a row."""
         self.closed.append((identity, reason))
         return bool(self.snapshot("connections", identity))
 
     def order(self, order: Order) -> None:
-        """Raises NotFound for what has no row."""
+        """Note the order. Raises NotFound when neither a link nor a session of that identity has a row."""
         if not self.snapshot("links", order.identity) and not self.snapshot("sessions", order.identity):
             raise NotFound(f"there is no '{order.identity}'")
         self.orders.append(order)
 
     def turn(self) -> None:
-        """A verb has left work for the engine."""
+        """Count the calls by which the API says that the engine has work."""
         self.turns += 1
 
 
 @dataclass
 class Facts:
-    """What the application is told. Tests change it."""
+    """The facts that the application shows. Tests change them."""
 
     broker: Broker = field(default_factory=make_broker)
     server: MadeUpServer = field(default_factory=MadeUpServer)
@@ -110,23 +113,23 @@ class Facts:
     log: LogCapture = field(default_factory=LogCapture)
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
-        """Rows of alarms."""
+        """The rows of alarms."""
         assert kind == "alarms"
         return self.alarms
 
     def collect_links(self, address: str | None, limit: int) -> Iterator[Metric]:
-        """One family."""
+        """Note what was asked for, and yield one family of metrics."""
         self.links_asked.append((address, limit))
         yield GaugeMetricFamily("headgate_link_credit", "Link credit.", value=7)
 
     def raise_alarm(self, name: str, level: str = "alarm") -> None:
-        """As the registry shows it."""
+        """Add the row that the registry shows for this alarm."""
         self.alarms.append(
             {"name": name, "level": level, "on": True, "cause": "a test", "since": 5.0, "sources": ["x"]}
         )
 
     def logged(self, event: str) -> list[dict[str, object]]:
-        """The lines of one event."""
+        """The log's lines of one event."""
         return [dict(entry) for entry in self.log.entries if entry["event"] == event]
 
     def __post_init__(self) -> None:
@@ -158,14 +161,14 @@ class Facts:
         )
 
     def pass_time(self, seconds: float = 1.0) -> None:
-        """Time goes on, and a sample is taken."""
+        """Let time pass, and take a sample."""
         self.now = Now(self.now.monotonic + seconds, self.now.wall + seconds)
         self.overview.sample()
         for _ in self.timelines.sample():
             pass
 
     def sources(self, **settings: object) -> ApiSources:
-        """What the API reads."""
+        """The sources that the API reads."""
         given = AdminSettings.model_validate(settings)
         return ApiSources(
             settled=Settled(
@@ -193,9 +196,9 @@ class Facts:
         )
 
     def turn(self) -> None:
-        """The engine does what it was left."""
+        """Let the engine do the work that was left to it."""
         self.server.turn()
-        for _ in range(8):  # a move takes some
+        for _ in range(8):  # moving messages takes several turns
             self.broker.turn(self.now)
 
     def api(self, **settings: object) -> tuple[Api, LiveFeed]:
@@ -208,7 +211,7 @@ class Facts:
     def application(
         self, *, token: bytes | None = None, read_token: bytes | None = None, api: Api | None = None, **settings: object
     ) -> ASGIApp:
-        """The application that is told this."""
+        """The admin application over these facts."""
         return admin_application(
             settings=AdminSettings.model_validate({"listen": ["127.0.0.1:0"]} | settings),
             token=token,
@@ -221,7 +224,7 @@ class Facts:
         )
 
     def logger(self) -> structlog.typing.FilteringBoundLogger:
-        """Writes into :attr:`log`."""
+        """A logger that writes into :attr:`log`."""
         return structlog.wrap_logger(None, processors=[self.log])
 
 
@@ -234,7 +237,7 @@ def two_families() -> Iterator[Metric]:
 
 
 def client_of(app: ASGIApp, **headers: str) -> httpx.AsyncClient:
-    """Asks the application without a socket."""
+    """A client that asks the application without a socket."""
     return httpx.AsyncClient(
         transport=httpx.ASGITransport(app=app, raise_app_exceptions=True),
         base_url="http://127.0.0.1:15692",
@@ -244,31 +247,31 @@ def client_of(app: ASGIApp, **headers: str) -> httpx.AsyncClient:
 
 @dataclass
 class Listening:
-    """An admin server that runs."""
+    """An admin server that listens on a loopback port."""
 
     server: AdminServer
     facts: Facts
 
     @property
     def url(self) -> str:
-        """Of its first socket."""
+        """The URL of its first socket."""
         host, port = self.server.listening_on[0]
         return f"http://{host}:{port}"
 
     async def connect(self) -> trio.SocketStream:
-        """A bare connection."""
+        """Connect, and send nothing."""
         host, port = self.server.listening_on[0]
         return await trio.open_tcp_stream(host, port)
 
     async def raw(self, request: bytes) -> bytes:
-        """Everything that is answered to these bytes, until the server closes."""
+        """Send these bytes; returns what is answered until the server closes."""
         async with await self.connect() as stream:
             await stream.send_all(request)
             return await until_closed(stream)
 
 
 async def until_closed(stream: trio.SocketStream) -> bytes:
-    """Everything that comes before the other end closes."""
+    """Read what comes until the other end closes."""
     answer = b""
     try:
         while data := await stream.receive_some():
@@ -280,7 +283,7 @@ async def until_closed(stream: trio.SocketStream) -> bytes:
 
 @asynccontextmanager
 async def listening(facts: Facts, *, token: bytes | None = None, **settings: object) -> AsyncIterator[Listening]:
-    """Serve until the block ends."""
+    """Run an admin server until the block ends."""
     api, live = facts.api(**settings)
     server = AdminServer(
         facts.application(token=token, api=api, **settings),

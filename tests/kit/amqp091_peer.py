@@ -40,7 +40,7 @@ class Password:
     name: str = "PLAIN"
 
     def start(self) -> SaslExchange:
-        """A fresh attempt."""
+        """Begin an attempt."""
         return _PasswordExchange()
 
 
@@ -79,7 +79,7 @@ def publish(
     properties: BasicProperties | None = None,
     body_frame_bytes: int = FRAME_MAX,
 ) -> bytes:
-    """The frames of one message, its body cut into frames of so many bytes."""
+    """The frames of one message, with its body cut into frames of at most this many bytes."""
     return (
         method_frame(channel, method or BasicPublish(exchange="", routing_key="q"))
         + header_frame(channel, len(body), properties=properties)
@@ -92,7 +92,7 @@ def publish(
 def header_frame(
     channel: int, body_size: int, *, class_id: int = 60, weight: int = 0, properties: BasicProperties | None = None
 ) -> bytes:
-    """A content header frame that announces so many bytes."""
+    """A content header frame that announces a body of this many bytes."""
     fixed = class_id.to_bytes(2) + weight.to_bytes(2) + body_size.to_bytes(8)
     assert len(fixed) == PROPERTIES_AT
     return encode_frame(FrameType.HEADER, channel, fixed + encode_properties(properties or BasicProperties()))
@@ -104,7 +104,7 @@ def body_frame(channel: int, body: bytes) -> bytes:
 
 
 def methods_in(data: bytes) -> list[tuple[int, Method]]:
-    """Channel and method of each method frame in a server's output; heartbeats are left out."""
+    """The channel and method of each method frame in a server's output; heartbeats are left out."""
     found: list[tuple[int, Method]] = []
     position = 0
     while position < len(data):
@@ -117,7 +117,7 @@ def methods_in(data: bytes) -> list[tuple[int, Method]]:
 
 
 class Peer:
-    """A connection under test, and the client before it. ``now`` is the time of all that is done next."""
+    """A connection under test, and its client. ``now`` is the time of everything that is done next."""
 
     def __init__(self, settings: ConnectionSettings | None = None, mechanisms: Sequence[SaslMechanism] = MECHANISMS):
         self.connection = Connection(settings or ConnectionSettings(), mechanisms)
@@ -125,7 +125,7 @@ class Peer:
         self.publishes_max = 1000
 
     def open(self, *channels: int, heartbeat: int = 0, channel_max: int = 2047, frame_max: int = FRAME_MAX) -> "Peer":
-        """Open the connection and these channels, and forget what was said about it."""
+        """Open the connection and these channels, and discard the server's output so far."""
         events = self.say(opening(heartbeat=heartbeat, channel_max=channel_max, frame_max=frame_max))
         assert isinstance(events[0], ConnectionOpened), self.heard()
         for channel in channels:
@@ -134,16 +134,16 @@ class Peer:
         return self
 
     def say(self, data: bytes) -> list[Event]:
-        """Send bytes to the server; returns what it reports."""
+        """Send bytes to the server; returns the events that it reports."""
         self.connection.receive_data(data, self.now)
         return self.events()
 
     def call(self, channel: int, *methods: Method) -> list[Event]:
-        """Send methods to the server; returns what it reports."""
+        """Send methods to the server; returns the events that it reports."""
         return self.say(b"".join(method_frame(channel, method) for method in methods))
 
     def events(self) -> list[Event]:
-        """All that the server has to report."""
+        """All events that the server has to report."""
         events: list[Event] = []
         while event := self.connection.next_event(lambda channel: self.publishes_max, self.now):
             events.append(event)
@@ -151,11 +151,11 @@ class Peer:
         return events
 
     def heard(self) -> list[tuple[int, Method]]:
-        """The methods that the server has sent."""
+        """The methods that the server has sent since the last call."""
         return methods_in(self.connection.data_to_send(self.now))
 
     def wait(self, seconds: float) -> list[Event]:
-        """Let time pass, with a tick at every deadline; returns what the server reports."""
+        """Let time pass, with a tick at every deadline; returns the events that the server reports."""
         until = self.now + seconds
         events: list[Event] = []
         while (deadline := self.connection.deadline()) is not None and deadline <= until:
@@ -183,7 +183,7 @@ def opened(
 
 
 def assert_connection_closed(refused: Peer, code: ReplyCode, events: Sequence[Event]) -> None:
-    """The connection was closed with this code, and hears nothing but the answer to that."""
+    """Check that the server closed the connection with this code, and ignores all but the answer to that."""
     (closed,) = events
     assert isinstance(closed, ConnectionClosed)
     assert (closed.reply_code, closed.by_peer) == (code, False)
@@ -198,7 +198,8 @@ def assert_connection_closed(refused: Peer, code: ReplyCode, events: Sequence[Ev
 
 
 def assert_channel_closed(refused: Peer, channel: int, code: ReplyCode, events: Sequence[Event]) -> None:
-    """The channel was closed with this code, hears nothing but the answer to that, and can be opened again."""
+    """Check that the server closed the channel with this code, ignores all but the answer to that, and lets the channel
+    be opened again."""
     assert list(events) == [ChannelClosed(channel, by_peer=False)]
     ((on, close),) = refused.heard()
     assert on == channel

@@ -28,7 +28,8 @@ PERSISTENT = 2
 
 
 class Amqp091Socket:
-    """One connection with one channel, on which it publishes with confirms and consumes. Closed with its block."""
+    """One connection with one channel, which publishes with confirms and consumes. The connection closes with the
+    block."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
@@ -44,14 +45,14 @@ class Amqp091Socket:
         await self._stream.aclose()
 
     async def log_in(self) -> None:
-        """As guest, up to a channel with confirms."""
+        """Log in as guest, open a channel and select confirms."""
         await self._stream.send_all(opening(response=GUEST))
         while not isinstance(await self._method(), ConnectionOpenOk):
             pass
         await self._stream.send_all(method_frame(CHANNEL, ChannelOpen()) + method_frame(CHANNEL, ConfirmSelect()))
 
     async def consume_own(self, queue: str) -> None:
-        """From a new durable queue."""
+        """Consume from a new durable queue."""
         await self._stream.send_all(
             method_frame(CHANNEL, QueueDeclare(queue=queue, durable=True))
             + method_frame(CHANNEL, BasicConsume(queue=queue))
@@ -60,7 +61,7 @@ class Amqp091Socket:
             pass
 
     async def publish(self, queue: str, bodies: Sequence[bytes]) -> None:
-        """Persistent messages, in one piece."""
+        """Publish persistent messages with one write to the socket."""
         method = BasicPublish(exchange="", routing_key=queue)
         properties = BasicProperties(delivery_mode=PERSISTENT)
         await self._stream.send_all(
@@ -69,7 +70,8 @@ class Amqp091Socket:
         self._published += len(bodies)
 
     async def round(self, n: int) -> list[bytes]:
-        """The next ``n`` bodies, acknowledged, once all that was published is confirmed."""
+        """Wait until everything that was published is confirmed, and return the bodies of the next ``n`` messages,
+        which are acknowledged."""
         bodies: list[bytes] = []
         confirmed = last = 0
         while len(bodies) < n or confirmed < self._published:
@@ -87,7 +89,7 @@ class Amqp091Socket:
         return bodies
 
     async def confirmed(self) -> None:
-        """Wait until all that was published is confirmed, on a connection that does not consume."""
+        """Wait until everything that was published is confirmed, on a connection that does not consume."""
         confirmed = 0
         while confirmed < self._published:
             method = await self._method()

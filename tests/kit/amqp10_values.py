@@ -24,7 +24,7 @@ from amqp10.wire.types import (
 
 
 def around(*edges: int) -> st.SearchStrategy[int]:
-    """The given numbers: the edges between one width of encoding and the next."""
+    """One of the given numbers, which lie at the edges between two widths of the encoding."""
     return st.sampled_from(edges)
 
 
@@ -63,10 +63,10 @@ scalars = st.one_of(
     st.integers(-(2**63), 2**63 - 1).map(Timestamp),
     names.map(Symbol),
 )
-"""Every primitive type that holds no other value."""
+"""Values of every primitive type that holds no other value."""
 
 keys = st.one_of(texts, names.map(Symbol), uints.map(UInt), ulongs.map(ULong), blobs, st.uuids(), longs)
-"""Map keys of which no two are equal in Python unless they are the same AMQP value."""
+"""Map keys. Two keys that are equal in Python are the same AMQP value."""
 
 descriptors = ulongs.map(ULong) | names.map(Symbol)
 
@@ -141,9 +141,9 @@ values = st.recursive(
     ),
     max_leaves=12,
 )
-"""Any value."""
+"""Values of any type."""
 
 fields = st.dictionaries(names, values, max_size=3)
-"""The map of a field of type fields, its keys as the codec gives them."""
+"""Maps of a field of type fields. Their keys are as the codec decodes them."""
 symbols = st.lists(names, max_size=3).map(tuple)
-"""A field of symbols that is marked multiple."""
+"""Values of a field of symbols that is marked multiple."""

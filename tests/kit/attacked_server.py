@@ -1,6 +1,6 @@
-"""A whole broker behind real sockets, for attacks on it, with a bystander that never stops publishing and consuming.
+"""A whole broker behind real sockets, for attacks on it. A bystander publishes and consumes all the time.
 
-Clients here speak frames and have no flow control and no manners: :class:`SocketPeer`.
+The clients here (:class:`SocketPeer`) speak frames, have no flow control and may break every rule.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -46,9 +46,9 @@ P = TypeVar("P", bound=Performative)
 PLAIN_INIT = encode_sasl_frame(SaslInit(mechanism="PLAIN", initial_response=b"\0guest\0guest"))
 OPENING = PROTOCOL_HEADER_SASL + PLAIN_INIT + PROTOCOL_HEADER_AMQP
 PATIENCE_SECONDS = 30.0
-"""Longer than anything here takes; who waits longer has found a bug."""
+"""Longer than any step takes. A test that waits longer has found a bug."""
 ROUND = 10
-"""Messages of one round of the bystander."""
+"""How many messages the bystander publishes in one round."""
 
 
 class SocketPeer:
@@ -60,12 +60,12 @@ class SocketPeer:
         self._delivery_id = 0
 
     async def send(self, *performatives: Performative, payload: bytes = b"", channel: int = 0) -> None:
-        """Frames, in one piece; each with the same payload."""
+        """Send frames in one piece, each with the same payload."""
         encoded = (encode_frame(channel, encode_performative(each), payload) for each in performatives)
         await self.stream.send_all(b"".join(encoded))
 
     async def log_in(self, **open_fields: object) -> None:
-        """Everything up to a session; afterwards frames come."""
+        """Go through the handshake up to a session. AMQP frames come afterwards."""
         given: dict[str, object] = {"container_id": "peer", "max_frame_size": 65536} | open_fields
         await self.stream.send_all(OPENING)
         await self.send(
@@ -76,14 +76,14 @@ class SocketPeer:
         await self.expect(Begin)
 
     async def skip_handshake(self) -> None:
-        """Read past SASL, up to the frames."""
+        """Read the answers of the SASL handshake; AMQP frames come next."""
         seen = b""
         while PROTOCOL_HEADER_AMQP not in seen:
             seen += await self._some()
         self._buffer.feed(seen.partition(PROTOCOL_HEADER_AMQP)[2])
 
     async def attach_sender(self, address: str, *, handle: int = 0) -> None:
-        """A publishing link, with its link credit."""
+        """Attach a publishing link, and wait for its link credit."""
         await self.send(
             Attach(
                 name=f"s{handle}",
@@ -97,7 +97,7 @@ class SocketPeer:
         await self.expect(Flow, lambda flow: flow.handle == handle)
 
     async def attach_receiver(self, address: str, link_credit: int, *, handle: int = 1) -> None:
-        """A consuming link with link credit."""
+        """Attach a consuming link and give it link credit."""
         await self.send(
             Attach(name=f"r{handle}", handle=handle, role=True, source=Source(address=address), target=Target()),
             self.grant(link_credit, handle=handle),
@@ -105,7 +105,7 @@ class SocketPeer:
         await self.expect(Attach)
 
     def grant(self, link_credit: int, *, handle: int = 1, delivery_count: int = 0, received: int = 0) -> Flow:
-        """A flow with link credit; ``received`` transfers of the session."""
+        """Send a flow with link credit; ``received`` is how many transfers the session has received."""
         return Flow(
             next_incoming_id=received,
             incoming_window=2**31 - 1,
@@ -127,7 +127,7 @@ class SocketPeer:
         await self.stream.send_all(b"".join(frames))
 
     async def receive(self) -> tuple[Performative, bytes]:
-        """The next frame and its payload."""
+        """Read the next frame and its payload."""
         while True:
             frame = self._buffer.next_frame(2**32 - 1)
             if frame is None:
@@ -138,14 +138,14 @@ class SocketPeer:
                 return performative, data[payload : frame.body_end]
 
     async def expect(self, kind: type[P], where: Callable[[P], bool] = lambda _: True) -> P:
-        """The next frame of this kind; others are passed over."""
+        """Read up to the next frame of this kind; frames before it are discarded."""
         while True:
             performative, _ = await self.receive()
             if isinstance(performative, kind) and where(performative):
                 return performative
 
     async def bodies(self, n: int) -> list[bytes]:
-        """The bodies of the next ``n`` messages; other frames are passed over."""
+        """Read the bodies of the next ``n`` messages; other frames are discarded."""
         found: list[bytes] = []
         while len(found) < n:
             performative, payload = await self.receive()
@@ -154,7 +154,7 @@ class SocketPeer:
         return found
 
     async def rest(self) -> bytes:
-        """Everything until the server closes, however it does that."""
+        """Read everything until the server closes, whether in order or by a reset."""
         data = b""
         with trio.fail_after(PATIENCE_SECONDS):
             try:
@@ -165,7 +165,7 @@ class SocketPeer:
         return data
 
     async def reset(self) -> None:
-        """Go without good-bye: the kernel sends a reset."""
+        """Close without a word to the peer: the kernel sends a reset."""
         self.stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         await trio.aclose_forcefully(self.stream)
 
@@ -177,22 +177,22 @@ class SocketPeer:
 
 
 class AttackedServer:
-    """The server, and how to reach it and look into it."""
+    """The server, how clients reach it, and what tests can see of it."""
 
     def __init__(self, server: Server, broker: Broker, log: LogCapture) -> None:
         self.server = server
         self.broker = broker
         self.log = log
         self.rounds = 0
-        """Rounds that the bystander has done."""
+        """How many rounds the bystander has done."""
         self.longest_round = 0.0
-        """Seconds."""
+        """The longest round of the bystander, in seconds."""
         self._sockets: list[trio.socket.SocketType] = []
         self._stop_bystander = trio.Event()
         self._bystander_stopped = trio.Event()
 
     async def connect(self, *, receive_buffer: int | None = None) -> SocketPeer:
-        """A connection that has said nothing; with a small receive buffer it is soon full."""
+        """A connection that has sent nothing yet. With a small receive buffer it is soon full."""
         host, port = self.server.listening_on[0]
         sock = trio.socket.socket()
         if receive_buffer is not None:
@@ -219,21 +219,22 @@ class AttackedServer:
             pass
 
     def ready(self, name: str = "q") -> int:
-        """Messages ready in a queue."""
+        """How many messages are ready in a queue."""
         return self.broker.queue_info(name, self).ready
 
     def totals(self) -> dict[str, object]:
-        """What the server has counted."""
+        """The counters of the server."""
         return self.server.snapshot("server")[0]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait for the server to have come so far."""
+        """Wait until the condition on the server holds."""
         with trio.fail_after(PATIENCE_SECONDS):
             while not condition():  # noqa: ASYNC110 - the server tells nobody how far it is
                 await trio.sleep(0.005)
 
     async def bystand(self) -> None:
-        """Publish, have it confirmed, consume, settle, over and over; every message once and in order."""
+        """Publish, wait for the confirms, consume and settle in rounds, and check that each message comes once and in
+        order."""
         self.broker.declare_queue(QueueDeclaration(name="bystander", arguments={}), self)
         peer = await self.log_in(container_id="bystander")
         await peer.attach_sender("/queues/bystander")
@@ -263,17 +264,17 @@ class AttackedServer:
         self._bystander_stopped.set()
 
     async def more_rounds(self, n: int = 3) -> None:
-        """Wait until the bystander has got on so far."""
+        """Wait until the bystander has done ``n`` more rounds."""
         wanted = self.rounds + n
         await self.until(lambda: self.rounds >= wanted)
 
     def close_all(self) -> None:
-        """Every socket that a test has left open, also when the test is cancelled."""
+        """Close every socket that a test has left open, also when the test is cancelled."""
         for sock in self._sockets:
             sock.close()
 
     async def stop_bystander(self) -> None:
-        """The last round, and everything of it settled."""
+        """Let the bystander end after a last round, with everything of it settled."""
         await self.more_rounds()
         self._stop_bystander.set()
         await self._bystander_stopped.wait()
@@ -287,7 +288,8 @@ async def attacked_server(
     background: Sequence[Background] = (),
     **settings: object,
 ) -> AsyncIterator[AttackedServer]:
-    """A server with a queue "q" and a bystander; at the end the bystander has lost nothing, and no front end failed."""
+    """A server with a queue "q" and a bystander. The end of the block checks that the bystander has lost nothing, and
+    that no front end failed."""
     converter = MessageConverter()
     broker = Broker(EngineSettings(), converter)
     broker.declare_queue(QueueDeclaration(name="q", arguments={}), None)

@@ -1,7 +1,7 @@
 """Clients with a whole engine of their own, connected to an in-process broker; their bytes travel when a test says so.
 
-A :class:`BrokerClient` is a :class:`~tests.kit.peers.Side` whose other side is the broker. Between them is what is
-under way in each direction, so frames of both can cross, and a connection can be lost with them.
+A :class:`BrokerClient` is a :class:`~tests.kit.peers.Side` whose other side is the broker. Between them lie the bytes
+that are under way in each direction, so frames of both can cross, and bytes can be lost together with a connection.
 """
 
 from amqp10.protocol.connection import Connection, ConnectionSettings
@@ -28,7 +28,7 @@ class BrokerClient:
         self.begin()
         self.rest()
 
-    # --- what it does
+    # --- what the client does
 
     def begin(self) -> Session:
         """Begin a session."""
@@ -37,7 +37,7 @@ class BrokerClient:
         return session
 
     def attach_sender(self, session: Session, name: str, address: str, *, snd: int = MIXED) -> SenderLink:
-        """A publishing link."""
+        """Attach a publishing link."""
         link = session.new_sender(name)
         self.side.adopt(link)
         self.side.send_attach(link, snd=snd, rcv=FIRST, address=address)
@@ -46,14 +46,14 @@ class BrokerClient:
     def attach_receiver(
         self, session: Session, name: str, address: str, *, snd: int = MIXED, rcv: int = FIRST
     ) -> ReceiverLink:
-        """A consuming link."""
+        """Attach a consuming link."""
         link = session.new_receiver(name)
         self.side.adopt(link)
         self.side.send_attach(link, snd=snd, rcv=rcv, address=address)
         return link
 
     def lose(self) -> None:
-        """The socket goes, with what is under way."""
+        """Lose the connection, and the bytes that are under way."""
         self._to_broker = self.wire.raw = b""
         self.wire.disconnect()
         self.side.connection.receive_eof()
@@ -62,7 +62,7 @@ class BrokerClient:
     # --- bytes
 
     def carry_to_broker(self, size: int) -> bool:
-        """Deliver at most so many bytes. False when there are none."""
+        """Deliver at most this many bytes to the broker. False when there are none."""
         self._to_broker += self.side.output()
         self.side.take_events()
         piece, self._to_broker = self._to_broker[:size], self._to_broker[size:]
@@ -71,42 +71,43 @@ class BrokerClient:
         return bool(piece)
 
     def carry_to_client(self, size: int) -> bool:
-        """Deliver at most so many bytes. False when there are none."""
+        """Deliver at most this many bytes to the client. False when there are none."""
         piece, self.wire.raw = self.wire.raw[:size], self.wire.raw[size:]
         if piece:
             self.side.take(piece)
         return bool(piece)
 
     def rest(self) -> bool:
-        """Bytes to and fro until there are none. True when there were any."""
+        """Carry bytes both ways until there are none. True when there were any."""
         moved = False
         while self.carry_to_broker(WHOLE) | self.carry_to_client(WHOLE):
             moved = True
         return moved
 
-    # --- looking
+    # --- what tests look at
 
     def check_agreement(self) -> None:
-        """With nothing under way, the broker counts what we count."""
+        """Check that broker and client agree on windows and link credit. No byte may be under way."""
         check_agreement(self.side.connection, self.wire.front_end.connection)
 
     @property
     def sessions(self) -> list[Session]:
-        """Those that are mapped."""
+        """The sessions that are mapped."""
         return self.side.connection.sessions
 
     @property
     def links(self) -> list[Link]:
-        """Those that are attached."""
+        """The links that are attached."""
         return [link for session in self.sessions for link in session.links if link.end.attached]
 
     @property
     def outboxes(self) -> list[Outbox]:
-        """Of the publishing links that are attached."""
+        """The outboxes of the publishing links that are attached."""
         return [link.reference for link in self.links if isinstance(link.reference, Outbox)]
 
 
 def rest(clients: list[BrokerClient]) -> None:
-    """Bytes between the broker and all of these, until there are none: one's may bring another's."""
+    """Carry bytes between the broker and all of these clients until there are none. The bytes of one client may cause
+    output to another."""
     while sum(client.rest() for client in clients):
         pass

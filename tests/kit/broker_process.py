@@ -16,24 +16,24 @@ STOP_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class BrokerAddress:
-    """Where a broker listens, and which process it is."""
+    """The address on which a broker listens, and its process id."""
 
     host: str
     port: int
     pid: int
 
     def url(self, user: str = "guest:guest", path: str = "") -> str:
-        """As clients take it."""
+        """The URL for clients of AMQP 1.0."""
         return f"amqp://{user}@{self.host}:{self.port}{path}"
 
 
 @contextmanager
 def broker_process(*arguments: str, program: Sequence[str] = ("amqp10",)) -> Iterator[BrokerAddress]:
     """``headgate serve`` on a free port of the loopback interface, until the block ends. Its log goes to our stderr.
-    ``program`` is a module that does the same, with what it is given before.
 
-    Without ``--data`` among the arguments it keeps its data in a folder that goes with it, and without ``--admin`` or
-    ``--config`` there is no admin server, whose code takes a quarter of a second to load.
+    ``program`` is a module that runs the same command; it may do something else before. Without ``--data`` among the
+    arguments the broker keeps its data in a temporary folder. Without ``--admin`` or ``--config`` there is no admin
+    server, whose code takes a quarter of a second to load.
     """
     with TemporaryDirectory(prefix="headgate-") as folder:
         data = [] if "--data" in arguments else ["--data", folder]

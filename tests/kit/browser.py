@@ -17,12 +17,12 @@ FLAGS = (
     "--disable-sync",
 )
 TIME_OUT_MS = 8000
-"""For whatever is waited for: far more than it takes, where other things run beside."""
+"""How long a page may take: far more than any step needs, also beside other programs."""
 
 
 @contextmanager
 def started_browser() -> Iterator[Browser]:
-    """Without a window. Its profile is a fresh folder."""
+    """A browser without a window, with a fresh profile."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
         try:
@@ -32,7 +32,7 @@ def started_browser() -> Iterator[Browser]:
 
 
 class Watch:
-    """What a page asked for, complained of, and asked the reader."""
+    """A record of a page: the URLs that it requested, its errors, and its dialogs."""
 
     def __init__(self, page: Page) -> None:
         self.urls: list[str] = []

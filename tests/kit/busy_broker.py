@@ -1,12 +1,12 @@
-"""A broker process with its admin server on, and clients that make one of everything there is to see.
+"""A broker process with its admin server on, and clients that make one of everything that the console shows.
 
-What is there once :func:`busy_broker` gives it:
+:func:`busy_broker` yields when the following is there:
 
 - ``shop`` publishes to ``orders``, which is full and blocks: its link waits for ``queue-full``;
 - ``till`` publishes to ``payments`` 50 messages a second, and ``ledger`` takes them;
-- ``mailer`` consumes ``mails`` by hand and has granted none: its link waits for ``link-credit``;
+- ``mailer`` consumes ``mails`` and has granted no link credit: its link waits for ``link-credit``;
 - a queue whose name is HTML with a script in it;
-- a stream without anybody, and a policy.
+- a stream without publishers and consumers, and a policy.
 
 The clients run in a thread of their own, with an event loop of their own, so that tests may block.
 """
@@ -29,7 +29,7 @@ from amqp10.wire.sections import Header
 from tests.kit.broker_process import READY, ROOT, STOP_SECONDS
 
 HTML_NAME = '<img src=x onerror="alert(1)"><script>alert(2)</script>'
-"""Runs if it is ever taken for HTML."""
+"""The name of a queue. The script in it runs if a page ever takes the name for HTML."""
 
 TOKEN = "a-token-for-the-console"
 ORDERS_MAX = 20
@@ -38,7 +38,7 @@ PAYMENTS_PER_SECOND = 50
 
 @dataclass(frozen=True, slots=True)
 class BusyBroker:
-    """Where it is, and what a test may do to its clients."""
+    """The addresses of the broker, and what a test may do to its clients."""
 
     amqp_url: str
     admin_url: str
@@ -47,7 +47,7 @@ class BusyBroker:
     _free_orders: Callable[[], None]
 
     def free_orders(self) -> None:
-        """Somebody takes the orders from now on: ``shop`` can go on."""
+        """Consume the orders from now on, so that ``shop`` can go on."""
         trio.from_thread.run_sync(self._free_orders, trio_token=self._loop)
 
 
@@ -84,7 +84,7 @@ def _broker(folder: Path, token: str | None) -> Iterator[tuple[str, str]]:
             assert ready is not None
             lines = map(json.loads, process.stderr)
             place = next(line["addresses"] for line in lines if line["event"] == "admin-listening")
-            Thread(target=process.stderr.read, name="log").start()  # or the pipe fills, and the broker waits
+            Thread(target=process.stderr.read, name="log").start()  # otherwise the pipe fills, and the broker waits
             yield f"amqp://guest:guest@{ready['host']}:{ready['port']}", f"http://{place}"
         finally:
             process.terminate()
@@ -102,12 +102,12 @@ class _Clients:
         self._scope = trio.CancelScope()
 
     def stop(self) -> None:
-        """End them all, from another thread."""
+        """End all clients. Called from another thread."""
         if self.loop is not None:
             self.loop.run_sync_soon(self._scope.cancel)
 
     async def run(self) -> None:
-        """Until stopped."""
+        """Run the clients until :meth:`stop` is called."""
         self.loop = trio.lowlevel.current_trio_token()
         with self._scope:
             async with (
@@ -152,7 +152,7 @@ async def _declare(connection: ClientConnection) -> None:
 
 
 async def _until_stalled(connection: ClientConnection, *reasons: str) -> None:
-    """The broker knows stalls for exactly these reasons."""
+    """Wait until the broker shows stalls for exactly these reasons."""
     found: set[object] = set()
     while found != set(reasons):
         answer = (await connection.request("GET", "/headgate/stalls")).body

@@ -1,8 +1,8 @@
 """Which test shows which case of the conformance list: a mark on the test, and a reader of these marks.
 
 The list itself is ``tests/conformance/cases.toml``; its table in the documentation is written by
-``python -m tests.conformance.table``. Marks are read from the source, not from imported modules: the table can be
-written where a client library that some test needs is not installed.
+``python -m tests.conformance.table``. The reader takes the marks from the source and does not import the modules, so
+that the table can be written where a client library that some test needs is not installed.
 """
 
 import ast
@@ -28,13 +28,13 @@ class MarkedTest(NamedTuple):
     suite: str
     name: str
     path: str
-    """Relative to the root of the project, with slashes."""
+    """The path relative to the root of the project, with slashes."""
     function: str
     docstring: str
 
 
 def marked_tests(root: Path) -> Iterator[MarkedTest]:
-    """Every mark under ``tests``, in order of files and lines."""
+    """Every mark under ``tests``, in the order of files and lines."""
     for path in sorted((root / "tests").rglob("test_*.py")):
         source = path.read_text(encoding="utf-8")
         if "@case(" not in source:

@@ -1,4 +1,7 @@
-"""A store on a disk in memory, driven by hand: written and synced when the test says so, stopped in every way."""
+"""A store on a disk in memory that a test moves by hand.
+
+The test says when the store writes and syncs, and how it stops: in order, by a kill or by a power cut.
+"""
 
 from random import Random
 
@@ -12,11 +15,11 @@ from tests.kit.faulty_disk import MemoryDisk
 DURABLE = Attributes(durable=True)
 TRANSIENT = Attributes()
 FAR = 1e9
-"""A time at which everything is due."""
+"""A time at which every sync is due."""
 
 
 class StoreHarness:
-    """One data folder over all its starts."""
+    """One data folder, through all its starts."""
 
     def __init__(self, *, queue_ids: tuple[str, ...] = ("1",), **settings: object) -> None:
         self.disk = MemoryDisk()
@@ -41,29 +44,29 @@ class StoreHarness:
         sync(self.store, self.disk)
 
     def drain(self) -> None:
-        """Write and sync everything, and note that."""
+        """Write and sync everything, and note on the disk that it is synced."""
         drain(self.store)
 
     # --- starts and stops
 
     def start(self) -> Store:
-        """Start on whatever is there."""
+        """Open the store on what the disk has."""
         self.generation += 1
         self.store = open_store(self.disk, self.settings, generation=self.generation, queue_ids=self.queue_ids)
         return self.store
 
     def restart(self) -> Store:
-        """An orderly stop, and a start."""
+        """Stop in order, and start again."""
         self.drain()
         self.store.close_checkpoint()
         return self.start()
 
     def kill(self) -> Store:
-        """The process ends at once; the system keeps what was written."""
+        """End the process at once, and start again. The operating system keeps what was written."""
         return self.start()
 
     def power_cut(self, rng: Random) -> Store:
-        """Everything ends at once; the disk keeps what was synced, and of the rest what it likes."""
+        """Cut the power, and start again. The disk keeps what was synced, and any part of the rest."""
         self.disk = self.disk.power_cut(rng)
         return self.start()
 
@@ -77,7 +80,7 @@ def write(store: Store, disk: Disk) -> None:
 
 
 def sync(store: Store, disk: Disk) -> None:
-    """Sync all that is written on it, and remove what is to go."""
+    """Sync all that is written on the lane of classic queues, and remove the files that are to go."""
     lane = store.classic
     lane.want_sync()
     while (batch := lane.take_sync(FAR)) is not None:
@@ -86,7 +89,7 @@ def sync(store: Store, disk: Disk) -> None:
 
 
 def drain(store: Store) -> None:
-    """Write and sync everything, and note that."""
+    """Write and sync everything, and note on the disk that it is synced."""
     write(store, store.disk)
     sync(store, store.disk)
     if (mark := store.classic.take_mark()) is not None:
@@ -101,12 +104,12 @@ def portion(
     expires_at: float | None = None,
     route: Route | None = None,
 ) -> Portion:
-    """These messages as a whole run."""
+    """A portion of these messages: a whole run."""
     return Portion(Run(0, list(bodies), attributes), 0, len(bodies), expires_at, route)
 
 
 def messages(index: QueueIndex) -> dict[int, bytes]:
-    """Every live message by its sequence number, read from wherever it is."""
+    """The body of every live message by its sequence number, read from memory or disk."""
     found: dict[int, bytes] = {}
     for number in sorted(index.segments):
         for run in index.load(number):

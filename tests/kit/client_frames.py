@@ -1,8 +1,7 @@
 """Transfer and disposition frames as real clients encode them, byte by byte and without our encoder.
 
-What clients do differently: list8 or list32, delivery-ids in as few bytes as possible or always in four, the
-length of delivery-tags, and which of the fields at the end they leave out, set to null, or write with their
-default.
+Clients differ in four ways: they write list8 or list32; delivery-ids in as few bytes as possible or always in four;
+delivery-tags of different lengths; and they leave out the fields at the end, set them to null, or write their default.
 """
 
 from collections.abc import Callable
@@ -18,25 +17,25 @@ ACCEPTED = b"\x00\x53\x24\x45"
 RELEASED = b"\x00\x53\x26\x45"
 
 FORMAT_CODES = frozenset(b"\x00\x40\x41\x42\x43\x44\x45\x50\x52\x53\x56\x70\x80\xa0\xa1\xb0\xb1\xc0\xd0\xff")
-"""Bytes that may turn a value into another one when they are put into its place."""
+"""Bytes that may turn a value into another one when they take the place of one of its bytes."""
 
 
 def uint(value: int, *, fixed: bool = False) -> bytes:
-    """A uint in as few bytes as possible, or in four digits."""
+    """A uint in as few bytes as possible, or in four."""
     if fixed or value > 0xFF:
         return b"\x70" + value.to_bytes(4)
     return b"\x52" + value.to_bytes(1) if value else b"\x43"
 
 
 def binary(value: bytes) -> bytes:
-    """A binary, vbin8 when it is short."""
+    """A binary: vbin8 when it is short."""
     if len(value) <= 0xFF:
         return b"\xa0" + len(value).to_bytes(1) + value
     return b"\xb0" + len(value).to_bytes(4) + value
 
 
 def string(value: str) -> bytes:
-    """A string, str8 when it is short."""
+    """A string: str8 when it is short."""
     encoded = value.encode()
     if len(encoded) <= 0xFF:
         return b"\xa1" + len(encoded).to_bytes(1) + encoded
@@ -44,7 +43,7 @@ def string(value: str) -> bytes:
 
 
 def described_list(descriptor: int, fields: list[bytes], *, wide: bool = False) -> bytes:
-    """A list8 or list32 with a small ulong for its descriptor."""
+    """A list8 or list32 whose descriptor is a small ulong."""
     elements = b"".join(fields)
     width = 4 if wide else 1
     code = b"\xd0" if wide else b"\xc0"
@@ -96,7 +95,7 @@ class Client:
         settled: bool = False,
         number: int | None = None,
     ) -> bytes:
-        """One transfer frame; ``number`` makes the tag when it is not the delivery-id."""
+        """One transfer frame; ``number`` makes the delivery-tag when that is not the delivery-id."""
         fields = [
             uint(handle, fixed=self.fixed),
             uint(delivery_id, fixed=self.fixed),

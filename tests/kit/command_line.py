@@ -1,4 +1,4 @@
-"""Commands of ``headgate`` in tests: in this process where that is enough, else as processes of their own."""
+"""Run commands of ``headgate`` in tests: in this process where that is enough, otherwise as processes of their own."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ HEADGATE = (sys.executable, "-m", "amqp10")
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How a command ended."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -20,7 +20,7 @@ class Ran:
 
 
 def start(*command: str, url: str) -> subprocess.Popen[str]:
-    """A command in the background, with the broker's URL in its environment."""
+    """Start a command in the background, with the broker's URL in its environment."""
     return subprocess.Popen(
         command,
         cwd=ROOT,
@@ -33,7 +33,7 @@ def start(*command: str, url: str) -> subprocess.Popen[str]:
 
 
 def run_process(*command: str, url: str, given: str = "", time_out_s: float = 60.0) -> Ran:
-    """A command to its end, with this on its standard input."""
+    """Run a command to its end, with this text on its standard input."""
     process = start(*command, url=url)
     try:
         out, err = process.communicate(given, timeout=time_out_s)

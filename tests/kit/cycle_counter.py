@@ -1,7 +1,7 @@
-"""``python -m tests.kit.cycle_counter PIPE ...``: the command ``headgate``, told by signals to look for cycles.
+"""``python -m tests.kit.cycle_counter PIPE ...``: the command ``headgate``, which counts reference cycles on signals.
 
-SIGUSR1: from now on nothing is collected. SIGUSR2: count what only a look for cycles would have collected since, by
-type, and write the counts into the named pipe, which waits until they are read.
+SIGUSR1 switches the garbage collector off. SIGUSR2 counts by type the objects since then that only the garbage
+collector can free, and writes the counts into the named pipe. The broker waits until the pipe is read.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""A converter for tests of the engine: entries are plain bodies, behind which their deaths are written."""
+"""A converter for tests of the engine: an entry is a plain body, with its deaths written behind it."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ MARK = b"|"
 
 
 class PlainConverter:
-    """``body|[[queue, reason, ttl], …]``, the newest death first. See :class:`core.interface.Converter`."""
+    """Entries are ``body|[[queue, reason, ttl], …]``, the newest death first. See :class:`core.interface.Converter`."""
 
     def routing_headers(self, entry: bytes, origin: Origin) -> Mapping[str, object]:
         deaths = _deaths(entry)
@@ -39,12 +39,12 @@ class PlainConverter:
 
 
 def body(entry: bytes) -> bytes:
-    """What was published."""
+    """The body as it was published."""
     return entry.split(MARK)[0]
 
 
 def deaths(entry: bytes) -> list[str]:
-    """``queue:reason``, the newest first."""
+    """Each death as ``queue:reason``, the newest first."""
     return [f"{queue}:{reason}" for queue, reason, _ in _deaths(entry)]
 
 

@@ -1,10 +1,8 @@
-"""A front end for tests of the server: echoes what it gets, and does on command what real protocols do
-rarely.
+"""A front end for tests of the server. It echoes what it receives, and does on command what real protocols do rarely.
 
-Its protocol header is ``ECHO`` and four more bytes. A connection is established by its first line. Commands
-are lines: ``quit`` ends the protocol, ``crash`` raises, ``flood N`` makes N bytes of output, ``tell WHO
-TEXT`` puts TEXT into the mailbox of connection WHO, ``pause`` stops reading until the next action, ``deadline
-S`` ticks in S seconds.
+Its protocol header is ``ECHO`` and four more bytes. The first line establishes the connection. Commands are lines:
+``quit`` ends the protocol, ``crash`` raises, ``flood N`` makes N bytes of output, ``tell WHO TEXT`` puts TEXT into the
+mailbox of connection WHO, ``pause`` stops reading until the next action, ``deadline S`` ticks in S seconds.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +16,7 @@ HEADER = b"ECHO1.0\n"
 
 
 class EchoBroker:
-    """Stands in for the engine, and remembers the front ends made for it."""
+    """A stand-in for the engine, which remembers the front ends that it made."""
 
     def __init__(self) -> None:
         self.front_ends: dict[str, EchoFrontEnd] = {}
@@ -28,11 +26,11 @@ class EchoBroker:
 
     @property
     def deadline(self) -> float:
-        """Nothing is ever due."""
+        """Infinity: no work is ever due."""
         return inf
 
     def turn(self, now: Now) -> bool:
-        """Count; claim that work is left as often as told to."""
+        """Count the turn; say that work is left as often as the test wants."""
         self.turns += 1
         if self.turns_with_work_left:
             self.turns_with_work_left -= 1
@@ -40,7 +38,7 @@ class EchoBroker:
         return False
 
     def factory(self) -> FrontEndFactory:
-        """What the server is given."""
+        """The factory that the server is given."""
 
         def make(info: PeerInfo, notify: Callable[[], None]) -> EchoFrontEnd:
             if self.refuse_to_make:
@@ -58,7 +56,7 @@ class EchoBroker:
 
 
 class AtOnce:
-    """Cuts nothing."""
+    """A cutter that makes one frame of all bytes that come together."""
 
     def cut(self, data: bytes) -> Iterator[Cut]:
         """See :class:`core.server.frame_tap.FrameCutter`."""
@@ -66,7 +64,7 @@ class AtOnce:
 
 
 class EchoFrontEnd:
-    """One connection. What the server called is in ``calls``."""
+    """The front end of one connection. ``calls`` lists what the server called."""
 
     def __init__(self, broker: EchoBroker, info: PeerInfo, notify: Callable[[], None]) -> None:
         self.calls: list[str] = []
@@ -168,7 +166,7 @@ class EchoFrontEnd:
         self._called("connection_lost")
 
     def cutters(self) -> Cutters:
-        """What comes or goes at once is one frame."""
+        """Cutters that make one frame of all bytes that come or go together."""
         return Cutters(AtOnce(), AtOnce(), b"")
 
     def parts(self, kind: str, now: Now) -> Iterator[list[dict[str, object]]]:

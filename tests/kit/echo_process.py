@@ -1,8 +1,7 @@
-"""A whole process that serves the echo protocol, for tests of descriptors and signals: ``python -m
-tests.kit.echo_process``.
+"""``python -m tests.kit.echo_process``: a process that serves the echo protocol, for tests of descriptors and signals.
 
-Arguments: how many descriptors the process may have, how many it uses up by itself. Prints the port, then
-JSON lines of its log.
+Its arguments are how many descriptors the process may have, and how many it uses up by itself. It prints the port, then
+its log as lines of JSON.
 """
 
 import os

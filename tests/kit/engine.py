@@ -1,4 +1,4 @@
-"""A broker with queues, and a connection to it as a front end would hold one: for tests of the engine."""
+"""A broker with queues, and a connection to it as a front end has one: for tests of the engine."""
 
 from collections.abc import Iterable, Sequence
 
@@ -31,7 +31,7 @@ PLAIN = Attributes()
 
 
 def later(seconds: float) -> Now:
-    """A reading of the clocks some time after ``NOW``."""
+    """A reading of the clocks this many seconds after ``NOW``."""
     return Now(NOW.monotonic + seconds, NOW.wall + seconds)
 
 
@@ -51,7 +51,7 @@ def queue(
     auto_delete: bool = False,
     **arguments: object,
 ) -> QueueDeclaration:
-    """A declaration; ``x_message_ttl=1`` is the argument x-message-ttl."""
+    """A declaration of a queue; ``x_message_ttl=1`` is the argument x-message-ttl."""
     return QueueDeclaration(
         name=name,
         durable=durable,
@@ -76,7 +76,7 @@ def exchange(
 
 
 def binding(source: str, destination: str, key: str = "", *, to_exchange: bool = False, **arguments: object) -> Binding:
-    """A binding to a queue, or to an exchange."""
+    """A declaration of a binding to a queue or an exchange."""
     return Binding(
         source=source,
         destination=destination,
@@ -87,12 +87,12 @@ def binding(source: str, destination: str, key: str = "", *, to_exchange: bool =
 
 
 def bodies(count: int, start: int = 0) -> list[bytes]:
-    """Entries that name their own number."""
+    """Entries whose content is their number."""
     return [b"%d" % number for number in range(start, start + count)]
 
 
 class Peer:
-    """A connection: one mailbox, one owner, confirm numbers that count up."""
+    """A connection as the engine sees it: one mailbox, one owner, and confirm numbers that count up."""
 
     def __init__(self, broker: Broker, owner: object = "peer") -> None:
         self.broker = broker
@@ -106,7 +106,7 @@ class Peer:
         self.notified += 1
 
     def publisher(self, target: Target | None) -> Publisher:
-        """The one publisher with this fixed target."""
+        """The publisher with this fixed target; there is one for each."""
         if target not in self._publishers:
             self._publishers[target] = self.broker.publisher(self.mailbox, self.owner, target, "publisher")
         return self._publishers[target]
@@ -120,7 +120,7 @@ class Peer:
         keys: tuple[str, ...] = (),
         anonymous: bool = False,
     ) -> range:
-        """Publish a run; a bare name is a queue. Returns its confirm numbers."""
+        """Publish a run; a target that is a plain string names a queue. Returns its confirm numbers."""
         where = QueueTarget(target) if isinstance(target, str) else target
         first = self.next_confirm
         run = Run(first, list(entries), attributes, keys)
@@ -138,7 +138,7 @@ class Peer:
         getter: bool = False,
         stream: StreamOptions | None = None,
     ) -> Consumer:
-        """Attach a consumer; with ``n`` also grant it that many messages."""
+        """Attach a consumer; with ``n`` also grant it this many messages."""
         options = ConsumeOptions(
             priority=priority, exclusive=exclusive, getter=getter, stream=stream or StreamOptions()
         )
@@ -148,7 +148,7 @@ class Peer:
         return consumer
 
     def turn(self) -> list[Action]:
-        """Let messages move, once, and take what came of it."""
+        """Run one turn of the engine, and take the actions that it caused."""
         self.broker.turn(NOW)
         return self.mailbox.take()
 
@@ -159,7 +159,7 @@ def confirms(actions: Iterable[Action]) -> list[tuple[int, int, Outcome]]:
 
 
 def deliveries(actions: Iterable[Action], consumer: Consumer) -> list[tuple[int, bytes]]:
-    """What came for a consumer: delivery number and entry of each message."""
+    """The deliveries to a consumer: delivery number and entry of each message."""
     return [
         (number, entry)
         for a in actions
@@ -169,12 +169,12 @@ def deliveries(actions: Iterable[Action], consumer: Consumer) -> list[tuple[int,
 
 
 def entries_for(actions: Iterable[Action], consumer: Consumer) -> list[bytes]:
-    """The entries that came for a consumer, in order."""
+    """The entries that were delivered to a consumer, in order."""
     return [entry for _, entry in deliveries(actions, consumer)]
 
 
 def replies(actions: Iterable[Action], consumer: Consumer) -> list[tuple[int, int]]:
-    """The grant replies for a consumer: available and drained."""
+    """The grant replies to a consumer, as available and drained."""
     return [(a.available, a.drained) for a in actions if isinstance(a, GrantReply) and a.consumer is consumer]
 
 

@@ -1,7 +1,8 @@
 """What becomes of the fields that a client may set: marks on the tests that show it, and a reader of these marks.
 
 A field has one of three fates: the broker does what it says, refuses it, or ignores it. Each mark is a row of the page
-that ``python -m tests.conformance.fields`` writes. As with ``tests.kit.cases``, marks are read from the source.
+that ``python -m tests.conformance.fields`` writes. As in ``tests.kit.cases``, the reader takes the marks from the
+source.
 """
 
 import ast
@@ -14,18 +15,18 @@ Test = TypeVar("Test", bound=Callable[..., object])
 
 
 def does(place: str, fields: str, what: str) -> Callable[[Test], Test]:
-    """The broker does what these fields of ``place`` say. ``fields`` are separated by commas; what stands behind one in
-    parentheses says of which values the row is."""
+    """The broker does what these fields of ``place`` say. ``fields`` are separated by commas; text in parentheses
+    behind a field says to which of its values the row applies."""
     return _unchanged
 
 
 def refuses(place: str, fields: str, what: str) -> Callable[[Test], Test]:
-    """The broker refuses them; ``what`` names the condition and what ends."""
+    """The broker refuses these fields; ``what`` names the condition, and what it ends."""
     return _unchanged
 
 
 def ignores(place: str, fields: str, what: str) -> Callable[[Test], Test]:
-    """The broker takes no notice; ``what`` says why it may, or where the client sees it."""
+    """The broker takes no notice of these fields; ``what`` says why it may, or where the client sees it."""
     return _unchanged
 
 
@@ -44,12 +45,12 @@ class Row(NamedTuple):
     fate: str
     what: str
     path: str
-    """Relative to the root of the project, with slashes."""
+    """The path relative to the root of the project, with slashes."""
     function: str
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The fields without what is said of their values."""
+        """The fields without the text about their values."""
         return tuple(name.strip() for name in re.sub(r"\([^)]*\)", "", self.fields).split(","))
 
 

@@ -1,8 +1,8 @@
-"""Disks for tests: one in memory that knows what a power cut would leave, and one that fails as it is told.
+"""Disks for tests: one in memory that knows what a power cut would leave, and one that fails when a test says so.
 
-:class:`MemoryDisk` keeps two states. The one that readers see is what the system's cache holds. Behind it is what is on
-the platters: the bytes that were synced, and names as of the last sync of their folder. What lies between is a list of
-changes in their order; :meth:`MemoryDisk.power_cut` lets chance decide what became of each.
+:class:`MemoryDisk` keeps two states. Readers see the content of the operating system's cache. Behind it is the content
+of the platters: the bytes that were synced, and names as of the last sync of their folder. Between the two lies a list
+of changes in their order; :meth:`MemoryDisk.power_cut` chooses at random what became of each.
 
 :class:`FaultyDisk` stands before another disk and counts its calls.
 """
@@ -18,17 +18,18 @@ from random import Random
 from core.store.disk import Disk
 
 SECTOR_BYTES = 512
-"""What a drive writes whole or not at all."""
+"""The size of a sector, which a drive writes whole or not at all."""
 
 
 @dataclass(slots=True, eq=False)
 class _File:
-    """One file, whatever its names."""
+    """One file, whatever names it has."""
 
     content: bytearray = field(default_factory=bytearray)
     durable: bytearray = field(default_factory=bytearray)
     changes: list[tuple[int, bytes | None]] = field(default_factory=list)
-    """Not synced: offset and bytes written there, or None: cut off behind the offset."""
+    """Changes that are not synced: offset and the bytes written there, or None where the file was cut off at the
+    offset."""
 
     def change(self, offset: int, data: bytes | None) -> None:
         _apply(self.content, offset, data)
@@ -40,7 +41,7 @@ class _File:
         self.changes.clear()
 
     def after_power_cut(self, rng: Random) -> "_File":
-        """Every change that was not synced is there, is not, or is there in part."""
+        """The content after a power cut: each change that was not synced is there, is missing, or is there in part."""
         content = bytearray(self.durable)
         for offset, data in self.changes:
             fate = rng.choice(("kept", "lost", "lost", "torn", "sectors", "length only"))
@@ -70,7 +71,7 @@ def _apply(content: bytearray, offset: int, data: bytes | None) -> None:
 
 
 def _apply_sectors(content: bytearray, offset: int, data: bytes, rng: Random) -> None:
-    """Some sectors of a write reach the platters, in no order; the file is as long as the last of them says."""
+    """Apply a random part of a write's sectors. The file becomes as long as the last applied sector makes it."""
     start = 0
     while start < len(data):
         stop = min(len(data), start + SECTOR_BYTES - (offset + start) % SECTOR_BYTES)
@@ -81,15 +82,17 @@ def _apply_sectors(content: bytearray, offset: int, data: bytes, rng: Random) ->
 
 @dataclass(slots=True)
 class _Renaming:
-    """A change of names, not durable before its folder is synced. ``file`` None: the name is gone."""
+    """A change of names, durable when its folder is synced. A ``file`` of None means that the name is removed."""
 
     folder: str
     names: dict[str, _File | None]
 
 
 class MemoryDisk:
-    """A disk in memory, for any number of threads. Folders are remembered; their own loss is not simulated apart from
-    that of the files in them."""
+    """A disk in memory, for any number of threads.
+
+    A power cut never removes a folder; it may remove the files in it.
+    """
 
     def __init__(self, free_bytes: int = 2**40) -> None:
         self._lock = threading.RLock()
@@ -99,10 +102,10 @@ class MemoryDisk:
         self._namings: list[_Renaming] = []
         self._free = free_bytes
 
-    # --- the protocol
+    # --- the protocol Disk
 
     def write(self, path: str, offset: int, chunks: Sequence[bytes]) -> None:
-        """See Disk. One write: a power cut may tear it anywhere."""
+        """See Disk. One write, which a power cut may tear at any byte."""
         data = b"".join(chunks)
         with self._lock:
             file = self._files.get(path)
@@ -124,7 +127,7 @@ class MemoryDisk:
             return len(self._file(path).content)
 
     def sync(self, path: str) -> None:
-        """See Disk. The name is another matter."""
+        """See Disk. The file's name is not synced by this."""
         with self._lock:
             self._file(path).sync()
 
@@ -149,7 +152,7 @@ class MemoryDisk:
             file.change(size, None)
 
     def rename(self, old: str, new: str) -> None:
-        """See Disk. Durable with the folder of the new name."""
+        """See Disk. The change is durable when the folder of the new name is synced."""
         with self._lock:
             file = self._file(old)
             self._free += len(self._files[new].content) if new in self._files else 0
@@ -194,13 +197,13 @@ class MemoryDisk:
         """See Disk."""
 
     def check(self) -> None:
-        """See Disk. This folder never goes away."""
+        """See Disk. The data folder of this disk never goes away."""
 
-    # --- what tests ask
+    # --- for tests
 
     @property
     def paths(self) -> list[str]:
-        """All files."""
+        """The paths of all files."""
         return sorted(self._files)
 
     def is_synced(self, path: str) -> bool:
@@ -210,7 +213,7 @@ class MemoryDisk:
             return not file.changes and self._durable_files.get(path) is file
 
     def sync_everything(self) -> None:
-        """As an orderly shutdown of the machine does."""
+        """Sync every file and name, as an orderly shutdown of the machine does."""
         with self._lock:
             for file in self._files.values():
                 file.sync()
@@ -218,8 +221,8 @@ class MemoryDisk:
             self._namings.clear()
 
     def flip_bit(self, path: str, bit: int) -> None:
-        """Damage the file, on the platters too. Bits are counted from the file's beginning, the lowest of a byte
-        first."""
+        """Flip one bit of the file, on the platters too. Bits are counted from the file's beginning, the lowest bit of
+        a byte first."""
         with self._lock:
             file = self._file(path)
             file.sync()
@@ -227,10 +230,10 @@ class MemoryDisk:
             file.durable[bit // 8] ^= 1 << bit % 8
 
     def power_cut(self, rng: Random) -> "MemoryDisk":
-        """A disk as it could be found afterwards; this one stays as it is.
+        """Return a disk as a start could find it after a power cut; this one stays as it is.
 
-        Of the names in a folder, changes are kept up to some point, as a journal keeps them; nothing is certain between
-        folders, between files, and between the writes to one file.
+        In each folder the changes of names are kept up to some point, as a journal keeps them. The order between
+        folders, between files, and between the writes to one file is not kept.
         """
         with self._lock:
             files = dict(self._durable_files)
@@ -267,13 +270,13 @@ def _rename(files: dict[str, _File], names: dict[str, _File | None]) -> None:
 
 
 class FaultyDisk:
-    """Another disk, with faults. Operations are called by the names of Disk's methods."""
+    """A disk with faults in front of another one. Operations are named after Disk's methods."""
 
     def __init__(self, disk: Disk | None = None) -> None:
         self.disk: Disk = MemoryDisk() if disk is None else disk
         self.calls: Counter[str] = Counter()
         self.delay: Callable[[str, str], None] = lambda operation, path: None
-        """Called before each operation, in the thread that asks for it: may block."""
+        """Called before each operation, in the thread that asks for it. It may block."""
         self._faults: dict[tuple[str, int], int] = {}
         self._space: int | None = None
         self._vanished = False
@@ -282,27 +285,28 @@ class FaultyDisk:
     # --- faults
 
     def fail(self, operation: str, *, nth: int = 1, error: int = errno.EIO) -> None:
-        """Have the ``nth`` of the calls that come raise OSError with this number, once."""
+        """Let the ``nth`` call from now on raise OSError with this error number, once."""
         with self._lock:
             self._faults[operation, self.calls[operation] + nth] = error
 
     def set_space(self, space: int | None) -> None:
-        """Let files grow by so many bytes more; None: without limit. Removing and cutting off give space back."""
+        """Let files grow by this many more bytes; None is no limit. Removing files and cutting them off gives space
+        back."""
         with self._lock:
             self._space = space
 
     def vanish(self) -> None:
-        """Take the data folder away."""
+        """Make the data folder unreachable."""
         self._vanished = True
 
     def appear(self) -> None:
-        """Put it back."""
+        """Make the data folder reachable again."""
         self._vanished = False
 
-    # --- the protocol
+    # --- the protocol Disk
 
     def write(self, path: str, offset: int, chunks: Sequence[bytes]) -> None:
-        """See Disk. Without enough space, what fits is written."""
+        """See Disk. Without enough space, the bytes that fit are written."""
         self._call("write", path)
         data = b"".join(chunks)
         room = self._take_space(offset + len(data) - self._size(path))
@@ -315,7 +319,8 @@ class FaultyDisk:
         raise _error(errno.ENOSPC, path)
 
     def _take_space(self, growth: int) -> int | None:
-        """Reserve it. Returns how many bytes too many that are, None when it fits; then what fits is reserved."""
+        """Reserve space for a write. Returns by how many bytes it is too long, or None when it fits; what fits is
+        reserved."""
         with self._lock:
             if self._space is None or growth <= 0:
                 return None

@@ -1,8 +1,8 @@
-"""What tests of hostile peers share: an arena with a bystander whom no attack may touch, and bytes that no honest
-encoder writes.
+"""An arena for tests of hostile peers, with a bystander whom no attack may touch, and bytes that no honest encoder
+writes.
 
 The bystander publishes to a queue of its own and consumes from it, on a connection of its own, and keeps a ledger.
-Whatever an attacker does, the bystander's next round must go exactly as the one before, and nothing may be lost.
+After every attack the bystander's next round must go exactly as the one before, and no message may be lost.
 """
 
 from amqp10.frontend.settings import FrontEndSettings
@@ -13,13 +13,13 @@ from core.engine.settings import EngineSettings
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered
 
 ROUND = 7
-"""Messages of one round of the bystander."""
+"""How many messages the bystander publishes in one round."""
 VICTIMS = 20
-"""Messages that lie in the queue of :attr:`Arena.address` from the start."""
+"""How many messages lie in the queue of :attr:`Arena.address` from the start."""
 
 
 class Bystander:
-    """A well-behaved client, with a ledger of what it sent and what became of it."""
+    """A well-behaved client, with a ledger of what it sent and of the outcomes."""
 
     def __init__(self, broker: InProcessBroker) -> None:
         self.address = broker.queue("bystander")
@@ -33,7 +33,8 @@ class Bystander:
         self._peer.frames.clear()
 
     def round(self) -> None:
-        """Publish, have it confirmed, consume, settle: every message once, in order, and nothing else comes."""
+        """Publish, wait for the confirms, consume and settle. Checks that each message comes once and in order, and
+        that no other frame comes."""
         peer, bodies = self._peer, numbered(ROUND, ROUND * self.rounds)
         self.rounds += 1
         assert not peer.lost
@@ -63,7 +64,8 @@ class Arena:
         self.bystander = Bystander(self.broker)
         self.bystander.round()
         self.expected = numbered(VICTIMS)
-        """What must be in the queue when every attacker is gone; a test that publishes or accepts changes it."""
+        """The bodies that the queue must hold when every attacker is gone. A test that publishes or accepts changes
+        them."""
 
     def attacker(self, **open_fields: object) -> WirePeer:
         """A connection that is open, with one session."""
@@ -72,19 +74,20 @@ class Arena:
         return peer
 
     def stranger(self, *mechanisms: SaslMechanism, bare_allowed: bool = False) -> WirePeer:
-        """A connection that has said nothing yet; without mechanisms ANONYMOUS will do."""
+        """A connection that has sent nothing yet. Without ``mechanisms`` it may use ANONYMOUS."""
         if mechanisms or bare_allowed:
             return WirePeer(self.broker, mechanisms, bare_allowed=bare_allowed)
         return WirePeer(self.broker)
 
     def advance(self, seconds: int) -> None:
-        """Let time pass, while the bystander goes on."""
+        """Let time pass; the bystander does a round each second."""
         for _ in range(seconds):
             self.broker.advance(1.0)
             self.bystander.round()
 
     def finish(self) -> None:
-        """The attack is over: the bystander goes on, nothing is lost, and nothing of the attackers is left."""
+        """Check after the attack that the bystander goes on, no message is lost, and the attackers left nothing
+        behind."""
         self.bystander.round()
         for peer in self.broker.peers[1:]:
             peer.disconnect()
@@ -97,7 +100,7 @@ class Arena:
         assert self.remaining() == self.expected
 
     def remaining(self) -> list[bytes]:
-        """What lies in the attacked queue, in the order in which the next consumer gets it."""
+        """The bodies in the attacked queue, in the order in which the next consumer gets them."""
         peer = self.broker.connect(max_frame_size=2**32 - 1)
         peer.begin()
         peer.attach_receiver(self.address, snd_settle_mode=1)
@@ -111,7 +114,7 @@ class Arena:
 
 
 def nested_lists(depth: int) -> bytes:
-    """Lists in lists, so deep, the innermost empty."""
+    """Lists in lists to this depth; the innermost list is empty."""
     encoded = b"\x45"
     for _ in range(depth - 1):
         encoded = b"\xd0" + (len(encoded) + 4).to_bytes(4) + b"\x00\x00\x00\x01" + encoded
@@ -119,27 +122,27 @@ def nested_lists(depth: int) -> bytes:
 
 
 def nested_descriptors(depth: int) -> bytes:
-    """A null, described so many times."""
+    """A null that is described this many times."""
     return b"\x00\x44" * depth + b"\x40"
 
 
 def zero_width_array(count: int) -> bytes:
-    """An array that claims so many empty lists, and has the bytes of none."""
+    """An array that claims this many empty lists, and has no bytes for them."""
     return b"\xf0" + (5).to_bytes(4) + count.to_bytes(4) + b"\x45"
 
 
 def list_claiming(count: int) -> bytes:
-    """A list that claims so many elements and holds one."""
+    """A list that claims this many elements and holds one."""
     return b"\xd0" + (5).to_bytes(4) + count.to_bytes(4) + b"\x40"
 
 
 def map_claiming(count: int) -> bytes:
-    """A map that claims so many keys and values and holds one of each."""
+    """A map that claims this many keys and values and holds one of each."""
     return b"\xd1" + (8).to_bytes(4) + count.to_bytes(4) + b"\xa3\x01k\x40"
 
 
 def map_of_pairs(*pairs: bytes) -> bytes:
-    """A map of encoded keys and values, whether they may be in one or not."""
+    """A map of encoded keys and values, also of those that the specification forbids in a map."""
     content = b"".join(pairs)
     return b"\xd1" + (len(content) + 4).to_bytes(4) + len(pairs).to_bytes(4) + content
 
@@ -161,7 +164,7 @@ def section(code: int, value: bytes) -> bytes:
 
 
 def frame(body: bytes, *, channel: int = 0, size: int | None = None, doff: int = 2, kind: int = 0) -> bytes:
-    """A frame whose header may lie."""
+    """A frame. Its header may say something wrong."""
     size = len(body) + 8 if size is None else size
     return size.to_bytes(4) + bytes([doff, kind]) + channel.to_bytes(2) + body
 
@@ -170,7 +173,7 @@ def frame(body: bytes, *, channel: int = 0, size: int | None = None, doff: int =
 
 
 def held(peer: WirePeer) -> dict[str, int]:
-    """How many of each thing the broker keeps for a connection, as long as it is open."""
+    """How many objects of each kind the broker keeps for a connection that is open."""
     connection = peer.front_end.connection
     engine = peer.broker.engine
     links = [link for session in connection.all_sessions for link in session.links]

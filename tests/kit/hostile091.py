@@ -1,7 +1,7 @@
-"""What tests of hostile 0.9.1 peers share: an arena with a bystander of the same protocol whom no attack may touch.
+"""An arena for tests of hostile 0.9.1 peers, with a bystander of the same protocol whom no attack may touch.
 
-The bystander publishes to a queue of its own, with confirms, and consumes from it, on a connection of its own. Whatever
-an attacker does, the bystander's next round must go exactly as the one before.
+The bystander publishes to a queue of its own, with confirms, and consumes from it, on a connection of its own. After
+every attack the bystander's next round must go exactly as the one before.
 """
 
 from core.amqp091.connection import ConnectionSettings
@@ -12,9 +12,9 @@ from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import Wire091Peer, connect
 
 ROUND = 7
-"""Messages of one round of the bystander."""
+"""How many messages the bystander publishes in one round."""
 VICTIMS = 20
-"""Messages that lie in queue q from the start."""
+"""How many messages lie in queue q from the start."""
 
 
 class Bystander091:
@@ -28,7 +28,8 @@ class Bystander091:
         self._peer.consume("bystander", channel=2)
 
     def round(self) -> None:
-        """Publish, have it confirmed, consume, acknowledge: every message once, in order, and nothing else comes."""
+        """Publish, wait for the confirms, consume and acknowledge. Checks that each message comes once and in order,
+        and that no other frame comes."""
         peer, first = self._peer, ROUND * self.rounds
         self.rounds += 1
         assert not peer.lost
@@ -54,15 +55,15 @@ class Arena091:
         self.bystander.round()
 
     def attacker(self, *channels: int) -> Wire091Peer:
-        """A connection that is open, with these channels (1 and 2 without any)."""
+        """A connection that is open, with these channels; channels 1 and 2 by default."""
         return connect(self.broker, *(channels or (1, 2)), settings=self.settings)
 
     def stranger(self) -> Wire091Peer:
-        """A connection that has said nothing yet."""
+        """A connection that has sent nothing yet."""
         return Wire091Peer(self.broker, self.settings)
 
     def finish(self) -> None:
-        """The attack is over: the bystander goes on, and nothing of the attackers is left."""
+        """Check after the attack that the bystander goes on, and that the attackers left nothing behind."""
         self.bystander.round()
         for peer in self.broker.peers[1:]:
             peer.disconnect()  # type: ignore[attr-defined]
@@ -74,12 +75,12 @@ class Arena091:
 
 
 def raw_method(channel: int, class_id: int, method_id: int, arguments: bytes = b"") -> bytes:
-    """A method frame whose arguments may be anything."""
+    """A method frame whose arguments may be any bytes."""
     return encode_frame(FrameType.METHOD, channel, class_id.to_bytes(2) + method_id.to_bytes(2) + arguments)
 
 
 def nested_table(depth: int) -> bytes:
-    """A field table of tables, so deep, as it is encoded."""
+    """An encoded field table of tables, nested to this depth."""
     table = (0).to_bytes(4)
     for _ in range(depth):
         field = b"\x01kF" + table
@@ -88,7 +89,7 @@ def nested_table(depth: int) -> bytes:
 
 
 def end(peer: Wire091Peer) -> tuple[str, int]:
-    """What an attack ended with: "connection" or "channel" and the code; ("nothing", 0) for one that was borne."""
+    """What an attack ended: "connection" or "channel" with the code, or ("nothing", 0)."""
     for _, method, _ in peer.take():
         if isinstance(method, ConnectionClose):
             return "connection", method.reply_code

@@ -12,7 +12,7 @@ TURNS_MAX = 1000
 
 
 class KeptBroker:
-    """One data folder over all its starts; ``peer`` is a connection to the broker that runs now."""
+    """One data folder, through all its starts; ``peer`` is a connection to the broker that runs now."""
 
     def __init__(self, converter: Converter | None = None, settings: EngineSettings | None = None) -> None:
         self.disk = MemoryDisk()
@@ -29,24 +29,24 @@ class KeptBroker:
         self.peer = Peer(self.broker)
 
     def kill(self) -> None:
-        """The process ends at once; what was written is there."""
+        """End the process at once. What was written is there at the next start."""
         self._start()
 
     def restart(self) -> None:
-        """A stop in order, and a start."""
+        """Stop in order, and start again."""
         self.broker.conclude()
         leave_in_order(self.storage, NOW.monotonic)
         self._start()
 
     def write(self, now: Now = NOW) -> None:
-        """Turns, and everything written, but nothing is synced."""
+        """Run turns and write everything; sync nothing."""
         for _ in range(TURNS_MAX):
             if not self.broker.turn(now) and not any(write(lane, self.disk) for lane in lanes(self.storage)):
                 return
         raise AssertionError("the broker does not come to rest")
 
     def run(self, now: Now = NOW) -> None:
-        """Turns, writes and syncs until nothing is left to do at this time."""
+        """Run turns, writes and syncs until nothing is left to do at this time."""
         for _ in range(TURNS_MAX):
             worked = self.broker.turn(now) | work(self.storage, now.monotonic)
             if not worked and self.broker.deadline > now.monotonic:
@@ -54,7 +54,7 @@ class KeptBroker:
         raise AssertionError("the broker does not come to rest")
 
     def taken(self, name: str, now: Now = NOW) -> list[bytes]:
-        """Everything that is ready in a queue, taken and accepted."""
+        """Take everything that is ready in a queue, and accept it; returns the bodies."""
         consumer = self.peer.consume(name, 100_000)
         self.run(now)
         entries = entries_for(self.peer.mailbox.take(), consumer)
@@ -64,5 +64,5 @@ class KeptBroker:
         return entries
 
     def shown(self, name: str) -> Snapshot:
-        """The snapshot of a queue."""
+        """The snapshot row of a queue."""
         return self.broker.snapshot("queues", name)[0]

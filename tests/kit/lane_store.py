@@ -1,4 +1,4 @@
-"""A lane with a disk in memory behind it, moved by hand."""
+"""A lane with a disk in memory behind it, which a test moves by hand."""
 
 from core.store.lane import Lane, SyncBatch, WriteBatch
 from core.store.marks import Marks
@@ -8,11 +8,11 @@ from tests.kit.faulty_disk import FaultyDisk, MemoryDisk
 INDEX = "queues/1/0/0.idx"
 BODIES = "msg_store_persistent/1.rdq"
 MARKS = "classic/1.marks"
-"""Where the marks of the lane begin."""
+"""The offset in a lane's file at which its marks begin."""
 
 
 class LaneStore:
-    """A lane with the disk behind it, and files that grow."""
+    """A lane with a disk behind it, and files to which it appends."""
 
     def __init__(self, generation: int = 1, disk: MemoryDisk | None = None, marks: Marks | None = None) -> None:
         self.memory = MemoryDisk() if disk is None else disk
@@ -28,12 +28,12 @@ class LaneStore:
         )
 
     def notified(self) -> bool:
-        """True when the lane said something since this was last asked."""
+        """True when the lane has called its listener since the last call of this method."""
         notifications, self.notifications = self.notifications, []
         return bool(notifications)
 
     def append(self, path: str = INDEX, payload: bytes = b"message") -> int:
-        """Stage one record behind the others of a file."""
+        """Stage one record at the end of a file."""
         offset = self.sizes.get(path, 0)
         self.sizes[path] = offset + record_bytes(len(payload))
         return self.lane.append(path, offset, Kind.PUBLISH, [payload])
@@ -55,7 +55,7 @@ class LaneStore:
         return batch
 
     def records(self, path: str = INDEX) -> list[Found]:
-        """What a file holds; all of it is sound."""
+        """The records of a file. Checks that all of it is sound."""
         found = list(scan(lambda offset, length: self.memory.read(path, offset, length), self.memory.size(path)))
         assert all(isinstance(item, Found) for item in found)
         return [item for item in found if isinstance(item, Found)]

@@ -1,7 +1,7 @@
 """A whole broker that may have few descriptors, in a process of its own: ``python -m tests.kit.limited_broker``.
 
-Arguments: the data folder, how many descriptors the process may have, how many it uses up by itself. Prints the port,
-and after the stop what it has counted, as JSON; its log goes to standard error.
+Its arguments are the data folder, how many descriptors the process may have, and how many it uses up by itself. It
+prints the port, and after the stop its counters as JSON. Its log goes to standard error.
 """
 
 import json
@@ -29,20 +29,20 @@ STOP_SECONDS = 10.0
 
 @dataclass(slots=True)
 class LimitedBroker:
-    """One such process. ``counted`` and ``log`` are there when it has stopped."""
+    """A broker process with few descriptors. ``counted`` and ``log`` are filled in when it has stopped."""
 
     port: int
     counted: dict[str, object] = field(default_factory=dict)
     log: list[dict[str, object]] = field(default_factory=list)
 
     def logged(self, event: str) -> list[dict[str, object]]:
-        """The log's lines of an event."""
+        """The log's lines of one event."""
         return [line for line in self.log if line["event"] == event]
 
 
 @contextmanager
 def limited_broker(folder: Path, *, limit: int, used_up: int = 0) -> Iterator[LimitedBroker]:
-    """The process, for the block; it must end with status 0."""
+    """Run the process for the block. It must end with status 0."""
     command = [sys.executable, "-m", "tests.kit.limited_broker", str(folder / "data"), str(limit), str(used_up)]
     log_file = folder / "broker.log"
     with log_file.open("w") as log:
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def say_port(addresses: Sequence[tuple[str, int]], _: str) -> None:
-    """The first line of output."""
+    """Print the port as the first line of output."""
     print(addresses[0][1], flush=True)
 
 

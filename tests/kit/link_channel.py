@@ -1,4 +1,4 @@
-"""A session's place, as links see it, with nothing behind it: what links write and report is kept for the test."""
+"""A session as links see it, with nothing behind it. It keeps for the test what the links write and report."""
 
 from collections.abc import Mapping
 
@@ -34,7 +34,7 @@ def decode_frames(data: bytes) -> list[tuple[Performative, bytes]]:
 
 
 class LinkChannelInMemory:
-    """Everything that both kinds of links, and the output of a session, ask of their session."""
+    """What both kinds of links, and the output of a session, ask of their session."""
 
     def __init__(
         self, *, frame_size_max: int = 512, remote_window: int = 1000, room: int = 2**20, partial_bytes_max: int = 2**20
@@ -125,13 +125,13 @@ class LinkChannelInMemory:
     def refill_later(self, link: ReceiverLink) -> None:
         self.refilling.append(link)
 
-    # --- what a test wants to see
+    # --- for tests
 
     def take(self) -> list[tuple[Performative, bytes]]:
-        """What was written since the last time."""
+        """Take the performatives and payloads that were written since the last call."""
         written, self.written = self.written, []
         return written
 
     def taken(self, kind: type[Performative]) -> list[Performative]:
-        """The performatives of one kind that were written since the last time."""
+        """Take the performatives of one kind that were written since the last call."""
         return [performative for performative, _ in self.take() if isinstance(performative, kind)]

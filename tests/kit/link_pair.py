@@ -1,4 +1,4 @@
-"""A client of the management node over its two links, on a :class:`~tests.kit.wire.WirePeer`."""
+"""A client of the management node with its two links, on a :class:`~tests.kit.wire.WirePeer`."""
 
 from amqp10.wire.messaging import Source, Target
 from amqp10.wire.performatives import Attach
@@ -11,7 +11,7 @@ PAIRED: dict[str, object] = {"paired": True}
 
 
 class LinkPair:
-    """One pair: requests go out on ``handle``, answers come in on the handle after it."""
+    """One pair of links: requests go out on ``handle``, answers come in on the handle after it."""
 
     def __init__(
         self, peer: WirePeer, *, handle: int = 10, channel: int = 0, name: str = "management-link-pair"
@@ -24,13 +24,13 @@ class LinkPair:
         self._next_message_id = 1
 
     def attach(self) -> "LinkPair":
-        """Both halves, the one for requests first."""
+        """Attach both links, the one for requests first."""
         self.attach_requests()
         self.attach_answers()
         return self
 
     def attach_requests(self) -> Attach:
-        """The half that we send on."""
+        """Attach the link for requests."""
         return self.peer.attach_sender(
             NODE,
             handle=self.requests,
@@ -42,7 +42,7 @@ class LinkPair:
         )
 
     def attach_answers(self) -> Attach:
-        """The half that we receive on."""
+        """Attach the link for answers."""
         return self.peer.attach_receiver(
             NODE,
             handle=self.answers,
@@ -54,11 +54,11 @@ class LinkPair:
         )
 
     def grant(self, link_credit: int, **fields: object) -> None:
-        """Link credit for answers."""
+        """Give link credit for answers."""
         self.peer.grant(link_credit, handle=self.answers, channel=self.channel, **fields)
 
     def send(self, method: str, to: str, body: object = None) -> int:
-        """A request without waiting for its answer; returns its message-id."""
+        """Send a request and do not wait for its answer; returns its message-id."""
         message_id = self._next_message_id
         self._next_message_id += 1
         payload = encode_request(method, to, body, message_id=ULong(message_id))
@@ -66,11 +66,11 @@ class LinkPair:
         return message_id
 
     def take_answers(self) -> list[Answer]:
-        """The answers that have come."""
+        """Take the answers that have come."""
         return [decode_answer(payload) for _, payload in self.peer.deliveries()]
 
     def ask(self, method: str, to: str, body: object = None) -> Answer:
-        """A request and its answer, with link credit for just that."""
+        """Send a request, with link credit for one answer; returns that answer."""
         self.grant(1)
         message_id = self.send(method, to, body)
         (answer,) = self.take_answers()

@@ -1,4 +1,7 @@
-"""Logins without sockets: users whose passwords are hashed with few iterations, at once or when a test says so."""
+"""Logins without sockets. The passwords of the users are hashed with few iterations.
+
+Checks of passwords run at once, or when a test says so.
+"""
 
 import itertools
 from collections.abc import Callable
@@ -17,18 +20,18 @@ SALT = b"salt for the tests"
 
 
 def user(name: str, password: str, *, iterations: int = ITERATIONS_MIN) -> UserSettings:
-    """A user, with keys that cost little."""
+    """A user whose keys take little time to compute."""
     return UserSettings(name=name, scram=hash_password(password, salt=SALT, iterations=iterations))
 
 
 def counting_bytes() -> Callable[[int], bytes]:
-    """Bytes that differ from call to call and not from run to run."""
+    """A source of bytes that differ from call to call and are the same in every run."""
     numbers = itertools.count()
     return lambda length: next(numbers).to_bytes(length)
 
 
 def hash_at_once(check: PasswordCheck) -> bool:
-    """What tests submit checks to that are not about waiting."""
+    """Check the password at once: the ``submit`` of tests that are not about waiting."""
     work = check.begin()
     if work is not None:
         check.finish(work())
@@ -37,7 +40,7 @@ def hash_at_once(check: PasswordCheck) -> bool:
 
 @dataclass
 class Held:
-    """Hashes that wait for the test."""
+    """Checks of passwords that wait until the test runs them."""
 
     most: int = 1000
     checks: list[PasswordCheck] = field(default_factory=list)
@@ -50,7 +53,7 @@ class Held:
         return True
 
     def run(self) -> int:
-        """Hash what waits; how many there were."""
+        """Run the checks that wait; returns how many there were."""
         checks, self.checks = self.checks, []
         for check in checks:
             hash_at_once(check)
@@ -58,7 +61,7 @@ class Held:
 
 
 def nothing_kept(old: ScramKeys, new: ScramKeys) -> None:
-    """Where keys are kept that nobody will look for."""
+    """Throw new keys away: for tests that look for none."""
 
 
 def make_access(
@@ -72,7 +75,7 @@ def make_access(
     log: LogCapture | None = None,
     **settings: object,
 ) -> Access:
-    """All that logins share. ``settings`` are those of ``access``."""
+    """Everything that logins share. ``settings`` are those of the section ``access``."""
     own = AccessSettings.model_validate(settings)
     random_bytes = random_bytes or counting_bytes()
     return Access(
@@ -88,5 +91,5 @@ def make_access(
 
 
 def from_here(*, loopback: bool = True, host: str = "", wake: Callable[[], None] = lambda: None) -> LoginPeer:
-    """A peer on this machine, or elsewhere."""
+    """A peer on this machine or, without ``loopback``, on another one."""
     return LoginPeer(host or ("127.0.0.1" if loopback else "192.0.2.1"), loopback, wake)

@@ -9,7 +9,8 @@ OF_CONNECTIONS = ("connections", "sessions", "links", "channels", "stages")
 
 
 class Looker:
-    """A :class:`core.row_walks.RowSource`. ``ledger`` False: nobody keeps a ledger of stalls."""
+    """A :class:`core.row_walks.RowSource` over a broker in this process. With ``ledger`` False there are no rows of
+    stalls."""
 
     def __init__(self, broker: InProcessBroker, *, ledger: bool = True) -> None:
         self._broker = broker

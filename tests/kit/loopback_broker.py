@@ -1,10 +1,10 @@
-"""A broker of a few lines for testing what measures brokers: queues in memory, no durability, faults on demand.
+"""A small broker for tests of what measures brokers: queues in memory, no durability, faults when a test wants them.
 
 `LoopbackBroker` holds the queues, `LoopbackConnection` is one connection, sans-IO; `serving` puts a broker behind a
-loopback socket in a thread. It speaks through the load generator's own wire module: what is tested against it is how
-the generator behaves, not its encoding, which has tests against byte vectors.
+loopback socket in a thread. It encodes with the load generator's own wire module, because the tests are about the
+generator's behaviour; its encoding has tests against byte vectors.
 
-The broker is strict: it notes in `violations` whatever its peer does beyond link credit or session window.
+The broker is strict: it notes in `violations` what its peer sends beyond link credit or session window.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PUBLISHER_LINK_CREDIT = 170
 MANAGEMENT = "/management"
 
 Fault = Callable[[int, bytes], list[bytes]]
-"""From the number of a message (counted from 0) and its payload to what the queue gets instead."""
+"""Called with the number of a message (counted from 0) and its payload; returns what the queue gets instead."""
 
 
 def faithful(number: int, payload: bytes) -> list[bytes]:
@@ -41,12 +41,12 @@ def doubling(which: int) -> Fault:
 
 
 def garbling(which: int) -> Fault:
-    """Changes the last byte of one body."""
+    """A fault that changes the last byte of one body."""
     return lambda number, payload: [payload[:-1] + bytes([payload[-1] ^ 1]) if number == which else payload]
 
 
 def swapping(which: int) -> Fault:
-    """Exchanges one message with the next."""
+    """A fault that exchanges one message with the next."""
     held: list[bytes] = []
 
     def fault(number: int, payload: bytes) -> list[bytes]:
@@ -62,7 +62,7 @@ def swapping(which: int) -> Fault:
 
 @dataclass
 class LoopbackBroker:
-    """The queues by address, and the connections that want to hear of new messages."""
+    """The queues by address, and the connections to wake when a message comes."""
 
     fault: Fault = faithful
     max_frame_size: int = 131072
@@ -87,7 +87,7 @@ class LoopbackBroker:
 
 @dataclass
 class Sending:
-    """Our end of a link towards a consumer."""
+    """Our end of a link to a consumer."""
 
     handle: int
     address: str
@@ -108,7 +108,7 @@ class Receiving:
 
 
 class LoopbackConnection:
-    """One connection: bytes in by `receive`, bytes out by `take`."""
+    """One connection: bytes go in by `receive` and come out by `take`."""
 
     def __init__(self, broker: LoopbackBroker) -> None:
         self._broker = broker
@@ -264,7 +264,7 @@ class LoopbackConnection:
         link.link_credit -= 1
 
     def deliver(self) -> None:
-        """Send what waits to the consumers that have link credit."""
+        """Send the messages that wait to the consumers that have link credit."""
         for link in self._sending.values():
             waiting = self._broker.queues.get(link.address, [])
             count = min(max(0, link.link_credit), len(waiting))
@@ -281,7 +281,7 @@ def _address(terminus: wire.Value) -> str:
 
 @contextlib.contextmanager
 def serving(broker: LoopbackBroker) -> Iterator[str]:
-    """The broker's URL, while it is served by a thread."""
+    """Serve a broker in a thread until the block ends; yields its URL."""
     with socket.create_server(("127.0.0.1", 0)) as listener, contextlib.ExitStack() as stack:
         stop, stopped = socket.socketpair()
         thread = threading.Thread(target=_serve, args=(broker, listener, stopped))

@@ -28,12 +28,12 @@ from core.slices import Walk, at_a_stretch
 
 
 def queue_path(name: str) -> str:
-    """The path of a queue."""
+    """The path of a queue in requests."""
     return f"/queues/{percent_encode(name)}"
 
 
 def exchange_path(name: str) -> str:
-    """The path of an exchange."""
+    """The path of an exchange in requests."""
     return f"/exchanges/{percent_encode(name)}"
 
 
@@ -50,7 +50,7 @@ def binding_to_queue(
 
 
 def bindings_path(source: str, destination: str, key: str, kind: str = "q") -> str:
-    """The path that lists bindings; kind e for an exchange as destination."""
+    """The path that lists bindings; a ``kind`` of e is for an exchange as destination."""
     return f"/bindings?src={percent_encode(source)}&dst{kind}={percent_encode(destination)}&key={percent_encode(key)}"
 
 
@@ -77,13 +77,14 @@ def encode_request(
     message_id: object = ULong(1),
     reply_to: object = "$me",
 ) -> bytes:
-    """A request message: properties and an amqp-value."""
+    """Encode a request message: properties and an amqp-value."""
     properties = Properties(message_id=message_id, to=to, subject=method, reply_to=reply_to)
     return encode_properties(properties) + encode_section(AMQP_VALUE, body)
 
 
 def decode_answer(response: bytes) -> Answer:
-    """The parts of a response message; checks that there are no others."""
+    """Decode a response message, and check that it has no section besides properties, application properties and
+    body."""
     bounds = scan(response)
     assert bounds.properties is not None
     assert bounds.application_properties is not None
@@ -103,65 +104,65 @@ def decode_answer(response: bytes) -> Answer:
 
 
 class Plant:
-    """The control plane: an engine, with as much of a server around it as requests can see."""
+    """The control plane of an engine, with as much of a server around it as requests can see."""
 
     def __init__(self, engine: Broker) -> None:
         self._engine = engine
         self.connections: list[Snapshot] = []
         self.closed: list[tuple[str, str]] = []
-        """Identity and reason."""
+        """The identity of each connection that a request closed, and the reason given."""
         self.links: list[str] = []
-        """And sessions."""
+        """The identities of links and sessions that exist."""
         self.orders: list[Order] = []
 
     def status(self) -> Snapshot:
-        """Two fields that stand for all."""
+        """Two fields of the real status."""
         return {"version": "0.1.0", "connections": len(self.connections)}
 
     def rows(self, kind: str, identity: str | None = None) -> Iterator[Snapshot]:
-        """The engine's kinds, and connections."""
+        """The rows of connections, and the engine's rows."""
         return iter(self.connections) if kind == "connections" else self._engine.rows(kind, identity)
 
     def set_alarm(self, name: str) -> None:
-        """The engine's."""
+        """Pass the call on to the engine."""
         self._engine.set_alarm(name)
 
     def clear_alarm(self, name: str) -> None:
-        """The engine's."""
+        """Pass the call on to the engine."""
         self._engine.clear_alarm(name)
 
     def peek_queue(self, queue: str, count: int) -> list[Snapshot]:
-        """The engine's."""
+        """Pass the call on to the engine."""
         return self._engine.peek_queue(queue, count)
 
     def move_messages(self, queue: str, target: Target, count: int | None) -> int:
-        """The engine's."""
+        """Pass the call on to the engine."""
         return self._engine.move_messages(queue, target, count)
 
     def replay_messages(self, queue: str, count: int | None) -> int:
-        """The engine's."""
+        """Pass the call on to the engine."""
         return self._engine.replay_messages(queue, count)
 
     def why(self, kind: str, identity: str) -> Walk[Snapshot | None]:
-        """As the broker's."""
+        """Ask :func:`why` over these rows."""
         return why(self, kind, identity)
 
     def close_connection(self, identity: str, reason: str) -> bool:
-        """Note what was asked for."""
+        """Note the request; False when there is no such connection."""
         if all(row["id"] != identity for row in self.connections):
             return False
         self.closed.append((identity, reason))
         return True
 
     def order(self, order: Order) -> None:
-        """Note what was ordered; only what is known can be."""
+        """Note the order. Raises NotFound when there is no such link or session."""
         if order.identity not in self.links:
             raise NotFound(f"there is no '{order.identity}'")
         self.orders.append(order)
 
 
 class Console:
-    """A broker in memory and somebody who manages it."""
+    """A broker in memory, and a client that manages it."""
 
     def __init__(self, settings: EngineSettings | None = None) -> None:
         self.broker = Broker(settings or EngineSettings())
@@ -169,11 +170,11 @@ class Console:
         self.node = ManagementNode(self.broker, self.plant)
 
     def ask(self, method: str, to: object, body: object = None, *, owner: object = "me") -> Answer:
-        """Send a request and read its answer."""
+        """Send a request and return its decoded response."""
         return decode_answer(at_a_stretch(self.node.respond(encode_request(method, to, body), owner)))
 
     def publish(self, target: Target, count: int) -> None:
-        """Put messages where a publisher would."""
+        """Publish messages through the engine, as a front end does."""
         mailbox = Mailbox(lambda: None)
         publisher = self.broker.publisher(mailbox, "publisher", target, None)
         self.broker.publish(publisher, target, Run(0, [b"message"] * count, ATTRIBUTES), NOW)

@@ -1,7 +1,7 @@
 """The files of ``config/`` that watch a broker, as far as tests must understand them: expressions, and what they name.
 
-There is no reader of YAML among the tools, and none is needed: the rules are written one expression to a line, and
-promtool checks that they are what Prometheus understands.
+The tests have no reader of YAML and need none: each rule has its expression on one line, and promtool checks that
+Prometheus understands the file.
 """
 
 import json
@@ -35,14 +35,14 @@ class Rule:
     expression: str
     severity: str
     lasting: str
-    """How long the expression must hold: ``for``, or 0s."""
+    """How long the expression must hold: the rule's ``for``, or 0s."""
     summary: str
     description: str
     runbook: str
 
 
 def rules() -> list[Rule]:
-    """The alerts, in their order."""
+    """The alerts, in the order of the file."""
     parts = re.split(r"(?=- alert: )", RULES_FILE.read_text(encoding="utf-8"))
     return [_rule(part) for part in parts[1:]]
 
@@ -70,19 +70,19 @@ def dashboard() -> dict[str, Any]:
 
 
 def panels() -> list[dict[str, Any]]:
-    """Its panels, without the rows above them."""
+    """The panels of the dashboard, without the headings above them."""
     return [panel for panel in dashboard()["panels"] if panel["type"] != "row"]
 
 
 def expressions_of(panel: dict[str, Any]) -> list[str]:
-    """What a panel asks Prometheus, with Grafana's variables filled in."""
+    """The expressions that a panel asks of Prometheus, with Grafana's variables filled in."""
     fillings = {"$__rate_interval": "1m", "$instance": ".*"}
     pattern = re.compile("|".join(map(re.escape, fillings)))
     return [pattern.sub(lambda found: fillings[found[0]], target["expr"]) for target in panel["targets"]]
 
 
 def family_of(series: str) -> Family | None:
-    """The family that a series belongs to. A histogram has only series with an ending, all others have none."""
+    """The family of a series. A histogram has only series with an ending; the others have none."""
     plain, histogram = BY_NAME.get(series), BY_NAME.get(HISTOGRAM_SERIES.sub("", series))
     if plain is not None and plain.type is not MetricType.HISTOGRAM:
         return plain
@@ -96,7 +96,7 @@ def families_in(expression: str) -> set[str]:
 
 
 def offences_of(expression: str) -> Iterator[str]:
-    """Series that no scrape brings, and labels that they do not have."""
+    """The series in an expression that no scrape brings, and the labels that its series do not have."""
     labels_of_all: set[str] = set()
     bare = re.sub(r'"(?:[^"\\]|\\.)*"', '""', expression)
     for series, selectors in METRIC.findall(bare):

@@ -1,11 +1,11 @@
 """Two connection engines in one process, and bytes that travel between them in pieces of any size.
 
-No broker and no socket: each :class:`Side` is a :class:`~amqp10.protocol.connection.Connection` with the least of an
+There is no broker and no socket. Each :class:`Side` is a :class:`~amqp10.protocol.connection.Connection` with a minimal
 application behind it. It accepts what the other side begins and attaches, sends what its :class:`Outbox` holds as far
-as the link credit goes, and writes down what happens, one line for each delivery however they came in runs.
+as the link credit goes, and logs what happens: one line for each delivery, also where deliveries came as a run.
 
-:func:`cut_anywhere` makes a test of a situation: it is run with whole bytes and again with bytes that are cut, and the
-same must come of it.
+:func:`cut_anywhere` makes a test of a situation. The situation is run with whole bytes and again with bytes that are
+cut, and both runs must give the same.
 """
 
 import inspect
@@ -53,24 +53,25 @@ FIRST, SECOND = 0, 1
 """Values of rcv-settle-mode [2.8.3]."""
 LIMITS = SessionLimits()
 LINES_MAX = 10_000
-"""More than this happens in no situation, unless each answer brings another one."""
+"""An upper bound on the lines of one situation. More lines mean that each answer causes another one."""
 
 Line = tuple[object, ...]
-"""What happened: to what (a link by name, a session by channel, "connection"), what, and the particulars."""
+"""A line: where it happened (a link by name, a session by channel, "connection"), what happened, and the
+particulars."""
 
 
 WITH_DELIVERY_ID = ("received", "settled by sender")
-"""What happens to deliveries under the number that the sender's session gave them."""
+"""Events of which the first particular is the delivery-id that the sender's session gave."""
 
 
 @dataclass(frozen=True)
 class Cutting:
-    """How bytes are cut, in each direction: sizes of pieces, taken in turn again and again."""
+    """How bytes are cut in each direction: the sizes of the pieces, used in turn again and again."""
 
     to_server: tuple[int, ...] = (2**30,)
     to_client: tuple[int, ...] = (2**30,)
     eager: bool = False
-    """Answer every piece at once, as a socket's owner does, and not when all bytes of one direction have come."""
+    """Answer each piece at once, as the owner of a socket does, and not when all bytes of one direction have come."""
 
 
 WHOLE = Cutting()
@@ -79,7 +80,7 @@ cuttings = st.builds(Cutting, to_server=pieces, to_client=pieces, eager=st.boole
 
 
 class AnonymousMechanism:
-    """Lets every peer in."""
+    """A mechanism that lets every peer in."""
 
     name = "ANONYMOUS"
 
@@ -99,25 +100,26 @@ def server_handshake() -> ServerHandshake:
 
 
 class Outbox:
-    """What an application wants to send on one link: as much of it as the link credit allows, the rest later."""
+    """What an application wants to send on one link: as much of it as the link credit allows, and the rest later."""
 
     def __init__(self, link: SenderLink) -> None:
         self.link = link
         self.bodies: deque[bytes] = deque()
         self.sent: list[bytes] = []
-        """By delivery number, also those that were taken back: they got another number later."""
+        """Bodies by delivery number. Those that were taken back are sent again later under another number."""
         self.transmitted: list[bytes] = []
-        """Those of which the last frame is in the output."""
+        """The bodies of the deliveries whose last frame is in the output."""
         self.outcomes: dict[int, list[DeliveryState | None]] = {}
-        """What the receiver said, by delivery number."""
+        """The states that the receiver sent, by delivery number."""
 
     def put(self, bodies: Iterable[bytes]) -> None:
-        """Send these, now or later."""
+        """Send these bodies, now or when there is link credit."""
         self.bodies.extend(bodies)
         self.go_on()
 
     def credit_received(self, event: CreditReceived) -> None:
-        """Take back what may not be sent any more, send what may, and answer if an answer is wanted."""
+        """Take back what the link credit no longer covers, send what it covers, and answer the flow if it asks for an
+        answer."""
         for first, last in self.link.take_back():
             self.bodies.extendleft(reversed(self.sent[first : last + 1]))
         self.go_on()
@@ -138,7 +140,7 @@ class Outbox:
 
 @dataclass(frozen=True)
 class Delivery:
-    """A message as it came."""
+    """A message as it was received."""
 
     delivery_id: int
     body: bytes
@@ -147,27 +149,28 @@ class Delivery:
 
 @dataclass
 class Side:
-    """One engine and what its application knows."""
+    """One engine, and what its application knows."""
 
     connection: Connection
     credit_rule: dict[str, int] = field(default_factory=dict)
-    """For links that the other side attaches to send on; none: link credit is given by hand."""
+    """The rule of link credit for links on which the other side sends. When it is empty, tests grant link credit by
+    hand."""
     max_message_size: int = 0
     initial_delivery_count: int = 0
     refused: set[str] = field(default_factory=set)
-    """Names of links that are not accepted."""
+    """The names of links that are not accepted."""
     log: list[Line] = field(default_factory=list)
     links: dict[str, Link] = field(default_factory=dict)
-    """The newest of each name."""
+    """The newest link of each name."""
     sessions: dict[int, Session] = field(default_factory=dict)
-    """By channel of ours, the newest of each."""
+    """The newest session on each of our channels."""
     outboxes: dict[str, Outbox] = field(default_factory=dict)
-    """Those of the newest sending links; each is also its link's reference."""
+    """The outboxes of the newest sending links. Each is also the reference of its link."""
     inboxes: dict[str, list[Delivery]] = field(default_factory=dict)
-    """What came on any link of that name; what came on one link is the list that is its reference."""
+    """What came on all links of that name. What came on one link is in the list that is the link's reference."""
 
     def take(self, data: bytes) -> None:
-        """Bytes have come."""
+        """Receive bytes, and react to the events."""
         self.connection.receive_data(data, 0.0)
         self.take_events()
 
@@ -177,7 +180,7 @@ class Side:
             self._answer(event)
 
     def output(self) -> bytes:
-        """Everything that is to be sent now."""
+        """Take the bytes that are to be sent now."""
         return b"".join(iter(lambda: self.connection.data_to_send(0.0), b""))
 
     def sender(self, name: str) -> SenderLink:
@@ -193,23 +196,23 @@ class Side:
         return link
 
     def put(self, name: str, bodies: Iterable[bytes]) -> None:
-        """Send on a link."""
+        """Put bodies into the outbox of a link."""
         self.outboxes[name].put(bodies)
 
     def settle(self, name: str, first: int, last: int, outcome: Outcome) -> None:
-        """Give deliveries that came on a link their outcome."""
+        """Settle deliveries that came on a link with an outcome."""
         self.receiver(name).settle(first, last, outcome)
 
     def bodies(self, name: str) -> list[bytes]:
-        """What came on a link."""
+        """The bodies that came on the links of this name."""
         return [delivery.body for delivery in self.inboxes[name]]
 
     def happened(self, what: str, where: object = None) -> list[Line]:
-        """The lines of one kind, on one link if it is named."""
+        """The lines of one kind, only those of one link if it is named."""
         return [line for line in self.log if line[1] == what and where in (None, line[0])]
 
     def adopt(self, link: Link) -> None:
-        """A link of ours, of whoever's making."""
+        """Keep a link, and give it its reference. Either side may have attached it first."""
         name = link.end.name
         self.links[name] = link
         if isinstance(link, SenderLink):
@@ -219,7 +222,7 @@ class Side:
             link.reference = []
 
     def send_attach(self, link: Link, *, snd: int, rcv: int, address: str | None = None) -> None:
-        """Attach a link of ours, or accept it. ``address`` is of the node at the other end."""
+        """Attach a link of ours, or accept one of theirs. ``address`` is of the node at the other end."""
         if isinstance(link, SenderLink):
             link.credit = SenderCredit(self.initial_delivery_count)
             target = Target(address=address)
@@ -271,7 +274,7 @@ class Side:
 
 
 def lines_of(event: Event) -> list[Line]:
-    """An event as lines, a run as one line for each delivery."""
+    """An event as lines; a run becomes one line for each delivery."""
     match event:
         case ConnectionOpened(opening):
             return [("connection", "opened", opening.container_id)]
@@ -331,12 +334,13 @@ class Direction:
         return len(self._under_way)
 
     def load(self) -> None:
-        """Put what the source has to send under way."""
+        """Take the output of the source, and put it under way."""
         self._under_way += self.source.output()
         self.source.take_events()
 
     def step(self, *, ask: bool, size: int | None = None) -> bool:
-        """Deliver one piece. False when there is none. ``ask`` the source also while its last output is under way."""
+        """Deliver one piece; False when there is none. With ``ask`` the source gives more output also while its last is
+        under way."""
         if ask or not self._under_way:
             self.load()
         size = size or next(self._sizes)
@@ -347,7 +351,7 @@ class Direction:
 
 
 class Pair:
-    """A client and a server. Nothing travels but in :meth:`pump`."""
+    """A client and a server. Bytes travel only in :meth:`pump`."""
 
     def __init__(
         self,
@@ -374,14 +378,14 @@ class Pair:
         self.pump()
 
     def begin(self) -> Session:
-        """A session of the client's making; returns its end there."""
+        """Begin a session from the client; returns the client's end."""
         session = self.client.connection.new_session()
         session.begin()
         self.pump()
         return session
 
     def attach_sender(self, session: Session, name: str = "out", *, snd: int = MIXED, rcv: int = FIRST) -> SenderLink:
-        """A link on which the client sends; returns its end there."""
+        """Attach a link on which the client sends; returns the client's end."""
         link = session.new_sender(name)
         self.client.adopt(link)
         self.client.send_attach(link, snd=snd, rcv=rcv)
@@ -391,7 +395,7 @@ class Pair:
     def attach_receiver(
         self, session: Session, name: str = "in", *, snd: int = UNSETTLED, rcv: int = FIRST
     ) -> ReceiverLink:
-        """A link on which the client receives; returns its end there."""
+        """Attach a link on which the client receives; returns the client's end."""
         link = session.new_receiver(name)
         self.client.adopt(link)
         self.client.send_attach(link, snd=snd, rcv=rcv)
@@ -399,30 +403,31 @@ class Pair:
         return link
 
     def pump(self) -> None:
-        """Bytes to and fro until neither side has any; then both sides agree."""
+        """Carry bytes both ways until there are none, and check that both sides agree."""
         to_server, to_client = self.directions
         while self._carry(to_server) | self._carry(to_client):
             assert len(self.client.log) + len(self.server.log) < LINES_MAX, "the two do not come to rest"
         check_agreement(self.client.connection, self.server.connection)
 
     def _carry(self, direction: "Direction") -> bool:
-        """Deliver one piece, or everything there is. False when there was nothing."""
+        """Deliver one piece, or all bytes. False when there was nothing."""
         moved = direction.step(ask=self._eager)
         while moved and not self._eager and direction.step(ask=False):
             pass
         return moved
 
     def cross(self) -> None:
-        """What both sides have to send meets under way."""
+        """Put the output of both sides under way before either receives anything, and carry it."""
         for direction in self.directions:
             direction.load()
         self.pump()
 
     def history(self, *, exact: bool) -> object:
-        """All that should not depend on how the bytes came: what happened on each link, and how it is now.
+        """Everything that should not depend on how bytes are cut: what happened on each link, and the state of each
+        side.
 
-        Unless ``exact``, without what depends on when output is asked for: how many flows come, what they grant,
-        and how the deliveries of several links take turns.
+        Without ``exact``, it leaves out what depends on when output is asked for: how many flows come, what they grant,
+        and the order between deliveries of several links.
         """
         lines: dict[object, list[Line]] = {}
         for side in (self.client, self.server):
@@ -441,7 +446,7 @@ def connection_settings(
 
 
 def state_of(connection: Connection, *, exact: bool) -> Line:
-    """How a connection is now; what flows have granted only when ``exact``."""
+    """The state of a connection; with ``exact`` also what flows have granted."""
     sessions = [
         (
             session.outgoing_channel,
@@ -462,7 +467,7 @@ def state_of(connection: Connection, *, exact: bool) -> Line:
 
 
 def check_agreement(client: Connection, server: Connection) -> None:
-    """With nothing under way, what one side counts of a session or link is what the other one counts."""
+    """Check that both sides agree on each session and link. No byte may be under way."""
     if not (client.opened and server.opened):
         return
     theirs = {session.incoming_channel: session for session in server.sessions}
@@ -479,26 +484,26 @@ def check_agreement(client: Connection, server: Connection) -> None:
 
 
 def check_windows(ours: Session, theirs: Session) -> None:
-    """What we sent is what they received, and what we may send is what they announced."""
+    """Check that our sent transfers are those they received, and that the window we see is the one they announced."""
     assert ours.window.next_outgoing_id == theirs.window.next_incoming_id
     assert ours.window.remote_incoming_window == theirs.window.announced
     assert ours.outgoing.count == theirs.incoming.count
 
 
 def check_link_credit(sender: SenderLink, receiver: ReceiverLink) -> None:
-    """Both ends of one link count the same, but for a delivery that is partly sent: it counts where it began."""
+    """Check that both ends of one link count the same. The sender counts a delivery when its first frame is sent."""
     if sender.end.name != receiver.end.name or not (sender.end.attached and receiver.end.attached):
         return
     assert 0 <= sender.waiting <= sender.credit.link_credit
     partly_sent = serial.diff(sender.credit.delivery_count, receiver.credit.delivery_count)
     assert partly_sent in ((0,) if sender.idle else (0, 1))
-    assert sender.credit.link_credit == max(0, receiver.credit.link_credit - partly_sent)  # it may have been lowered
+    assert sender.credit.link_credit == max(0, receiver.credit.link_credit - partly_sent)  # the receiver may lower it
 
 
 def cut_anywhere(situation: Callable[..., Pair]) -> Callable[..., None]:
-    """A test of a situation, which takes a :class:`Cutting`, makes a pair with it, and returns the pair.
+    """Make a test of a situation. It takes a :class:`Cutting`, makes a pair with it, and returns the pair.
 
-    The situation is run with whole bytes and with bytes that are cut, and the same must come of it both times.
+    The situation is run with whole bytes and with bytes that are cut, and both runs must give the same history.
     """
     with_whole_bytes = cache(partial(situation, WHOLE))
 

@@ -1,6 +1,7 @@
-"""Clients of both protocols without manners or an event loop: they send frames as given and count what comes back.
+"""Clients of both protocols that send frames as given and count what comes back, without flow control or an event loop.
 
-For attackers: whatever a broker forbids, they can do. A thread reads, unless the client is told to read nothing.
+They can do everything that a broker forbids, so attackers are made of them. A thread reads, unless the client is told
+to read nothing.
 """
 
 import socket
@@ -40,7 +41,7 @@ _FRAME_091 = struct.Struct(">BHI").unpack_from
 _METHOD_091 = struct.Struct(">HH").unpack_from
 _FRAME_BYTES_091 = 8
 PERFORMATIVE_AT = 10
-"""Of an AMQP 1.0 frame: where the code of its performative stands."""
+"""The offset of the performative's code in an AMQP 1.0 frame."""
 ATTACH, FLOW, TRANSFER, DISPOSITION, DETACH, END, CLOSE, BEGIN = 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x11
 WIDE = 2**31 - 1
 
@@ -64,25 +65,25 @@ class PlainSocket:
         self._news = threading.Condition()
 
     def send(self, data: bytes) -> None:
-        """All of it; waits as long as the broker does not read."""
+        """Send all bytes. It waits while the broker does not read."""
         self._socket.sendall(data)
 
     def some(self) -> bytes:
-        """What has come; b"" at the end."""
+        """Receive what has come; b"" at the end."""
         try:
             return self._socket.recv(READ_BYTES)
         except OSError:
             return b""
 
     def counted(self, kinds: Counter[object], *, ended: bool = False) -> None:
-        """So much more has come."""
+        """Count more of what came."""
         with self._news:
             self.came.update(kinds)
             self.ended = self.ended or ended
             self._news.notify_all()
 
     def wait_for(self, kind: object, count: int, seconds: float = PATIENCE_S) -> None:
-        """Until so many of a kind have come in all. Raises TimeoutError, ConnectionError."""
+        """Wait until this many of a kind have come in all. Raises TimeoutError, ConnectionError."""
         with self._news:
             if not self._news.wait_for(lambda: self.came[kind] >= count or self.ended, seconds):
                 raise TimeoutError(f"{self.came[kind]} of {count} of {kind} came within {seconds} s")
@@ -90,7 +91,7 @@ class PlainSocket:
                 raise ConnectionError(f"the connection ended after {self.came[kind]} of {count} of {kind}")
 
     def close(self) -> None:
-        """Without good-bye."""
+        """Close the socket without a closing frame."""
         with suppress(OSError):  # the broker was faster
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -116,15 +117,15 @@ class Client091:
                 self._take(self.plain.some())
 
     def send(self, data: bytes) -> None:
-        """Frames."""
+        """Send frames."""
         self.plain.send(data)
 
     def tell(self, *methods: Method, channel: int = 1) -> None:
-        """Methods, with nothing waited for."""
+        """Send methods, and do not wait for answers."""
         self.send(b"".join(method_frame(channel, method) for method in methods))
 
     def call(self, method: Method, channel: int = 1) -> Method:
-        """A method; returns its answer. Raises Refused."""
+        """Send a method; returns its answer. Raises Refused."""
         answer = BasicGetOk if isinstance(method, BasicGet) else getattr(methods_091, f"{type(method).__name__}Ok")
         before = self.plain.came[answer]
         self.tell(method, channel=channel)
@@ -132,13 +133,13 @@ class Client091:
         return decode_method(self._last[answer])
 
     def consume(self, queue: str, *, channel: int = 1) -> None:
-        """With acknowledgements and no prefetch count."""
+        """Consume, with acknowledgements and without a prefetch count."""
         before = self.plain.came[BasicConsumeOk]
         self.tell(BasicConsume(queue=queue), channel=channel)
         self.wait(BasicConsumeOk, before + 1)
 
     def wait(self, kind: type[M], count: int, seconds: float = PATIENCE_S) -> None:
-        """Until so many methods of a kind have come in all. Raises Refused, TimeoutError, ConnectionError."""
+        """Wait until this many methods of a kind have come in all. Raises Refused, TimeoutError, ConnectionError."""
         try:
             self.plain.wait_for(kind, count, seconds)
         except ConnectionError:
@@ -147,7 +148,7 @@ class Client091:
             raise
 
     def close(self) -> None:
-        """Without good-bye."""
+        """Close the socket without a closing method."""
         self.plain.close()
 
     def _read(self) -> None:
@@ -179,7 +180,8 @@ class Client10:
     def __init__(
         self, host: str, port: int, *, sessions: int = 1, on_frame: Callable[[int, bytes], None] | None = None
     ) -> None:
-        """``on_frame`` hears in the reader's thread of each frame: the code of its performative, and all of it."""
+        """The reader's thread calls ``on_frame`` for each frame, with the code of its performative and the whole
+        frame."""
         self._on_frame = on_frame
         self.plain = PlainSocket(host, port)
         self._delivery_id = 0
@@ -195,11 +197,11 @@ class Client10:
         self.wait(BEGIN, sessions)
 
     def send(self, data: bytes) -> None:
-        """Frames."""
+        """Send frames."""
         self.plain.send(data)
 
     def wait(self, code: int, count: int, seconds: float = PATIENCE_S) -> None:
-        """Until so many performatives with this code have come in all. Raises TimeoutError, ConnectionError."""
+        """Wait until this many performatives with this code have come in all. Raises TimeoutError, ConnectionError."""
         self.plain.wait_for(code, count, seconds)
 
     def came(self, code: int) -> int:
@@ -207,7 +209,7 @@ class Client10:
         return cast("int", self.plain.came[code])
 
     def close(self) -> None:
-        """Without good-bye."""
+        """Close the socket without a close frame."""
         self.plain.close()
 
     def _read(self) -> None:
@@ -235,12 +237,12 @@ class Client10:
 
 
 def performative(value: Performative, payload: bytes = b"", channel: int = 0) -> bytes:
-    """One frame."""
+    """Encode a performative as one frame."""
     return encode_frame(channel, encode_performative(value), payload)
 
 
 def sender(address: str | None, handle: int = 0, *, name: str = "", channel: int = 0) -> bytes:
-    """The attach of a link that publishes."""
+    """The attach frame of a link that publishes."""
     return performative(
         Attach(
             name=name or f"s{channel}-{handle}",
@@ -255,7 +257,7 @@ def sender(address: str | None, handle: int = 0, *, name: str = "", channel: int
 
 
 def receiver(address: str | None, handle: int = 1, *, name: str = "", channel: int = 0, dynamic: bool = False) -> bytes:
-    """The attach of a link that consumes."""
+    """The attach frame of a link that consumes."""
     source = Source(dynamic=True) if dynamic else Source(address=address)
     link = name or f"r{channel}-{handle}"
     return performative(Attach(name=link, handle=handle, role=True, source=source, target=Target()), channel=channel)
@@ -264,7 +266,7 @@ def receiver(address: str | None, handle: int = 1, *, name: str = "", channel: i
 def grant(
     link_credit: int, handle: int = 1, *, channel: int = 0, drain: bool = False, delivery_count: int = 0
 ) -> bytes:
-    """A flow with link credit."""
+    """A flow frame with link credit."""
     flow = Flow(
         next_incoming_id=0,
         incoming_window=WIDE,

@@ -13,28 +13,28 @@ from tests.kit.plain_clients import ATTACH, FLOW, PATIENCE_S, TRANSFER, WIDE, Cl
 
 NODE = "/management"
 REQUESTS, ANSWERS = 0, 1
-"""Handles of the two halves."""
+"""The handles of the two links."""
 STATUS = re.compile(rb"\xa1\x03([1-5][0-9][0-9])")
-"""A text of three digits in the frame that begins an answer: its subject."""
+"""The subject of an answer: a text of three digits in the frame with which the answer begins."""
 BEGINNING_BYTES = 200
-"""Of an answer: the subject is among them."""
+"""How many bytes of an answer are searched for its subject."""
 
 Request = tuple[str, str, object]
-"""Method, path and body."""
+"""The method, path and body of a request."""
 
 
 class ManagementClient:
-    """One pair of links on a connection of its own, which counts answers by their status."""
+    """One pair of links on a connection of its own. It counts answers by their status."""
 
     def __init__(self, host: str, port: int) -> None:
         self._news = threading.Condition()
         self._limit = 0
-        """Requests that may have been sent in all."""
+        """How many requests the link credit has allowed in all."""
         self._sent = 0
         self._theirs: int | None = None
-        """The broker's handle of the half for requests."""
+        """The broker's handle for the link of requests."""
         self._began = False
-        """The frame before said that more of its answer comes."""
+        """True while more frames of an answer that has begun are to come."""
         self.answers: Counter[int] = Counter()
         self.client = Client10(host, port, on_frame=self._frame)
         for handle in (ANSWERS, REQUESTS):
@@ -52,7 +52,8 @@ class ManagementClient:
         self.client.send(grant(WIDE, ANSWERS))
 
     def ask(self, requests: Iterable[Request]) -> Counter[int]:
-        """Send all and wait for all answers; returns how many there were of each status. Raises TimeoutError."""
+        """Send all requests and wait for their answers; returns the number of answers by status. Raises
+        TimeoutError."""
         before = self.answers.copy()
         for method, path, body in requests:
             with self._news:

@@ -1,6 +1,6 @@
-"""A real Prometheus on a free port, with this project's own files, hurried: it scrapes and evaluates each second.
+"""A real Prometheus on a free port, with this project's own files. It scrapes and evaluates each second.
 
-What is hurried is a copy, made by replacing times in the text; everything else is what users run.
+The times in a copy of the files are shortened for that; everything else is what users run.
 """
 
 import re
@@ -24,7 +24,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One series of an answer, with its value now."""
+    """One series of an answer, with its present value."""
 
     labels: dict[str, str]
     value: float
@@ -32,29 +32,29 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class PrometheusServer:
-    """One that runs, and what it can be asked."""
+    """A Prometheus that runs, and the questions that a test can ask it."""
 
     process: subprocess.Popen[str]
     http: httpx.Client
 
     def ask(self, question: str) -> list[Sample]:
-        """An expression, now."""
+        """Evaluate an expression at the present time."""
         answer = self.http.post("/api/v1/query", data={"query": question}).json()
         assert answer["status"] == "success", f"{question}: {answer['error']}"
         return [Sample(series["metric"], float(series["value"][1])) for series in answer["data"]["result"]]
 
     def firing(self, alert: str) -> list[dict[str, str]]:
-        """The labels of each that fires."""
+        """The labels of each instance of an alert that fires."""
         alerts = self.http.get("/api/v1/alerts").json()["data"]["alerts"]
         found = (one["labels"] for one in alerts if one["state"] == "firing")
         return [labels for labels in found if labels["alertname"] == alert]
 
     def names(self) -> set[str]:
-        """Of all series that there are."""
+        """The names of all series."""
         return set(self.http.get("/api/v1/label/__name__/values").json()["data"])
 
     def until(self, look: Callable[[], Answer]) -> Answer:
-        """What a look finds, once it finds something."""
+        """Call ``look`` until it returns something, and return that."""
         deadline = time.monotonic() + DEADLINE_S
         while not (found := look()):
             assert time.monotonic() < deadline, "it did not happen in time"
@@ -62,7 +62,7 @@ class PrometheusServer:
         return found
 
     def pause(self) -> None:
-        """Let some time pass in which the server lives."""
+        """Wait a little, and check that the server still runs."""
         try:
             status = self.process.wait(POLL_S)
         except subprocess.TimeoutExpired:
@@ -74,7 +74,8 @@ class PrometheusServer:
 def prometheus_server(
     program: str, folder: Path, *, broker: str, token_file: Path | None = None
 ) -> Iterator[PrometheusServer]:
-    """Scrapes the admin server at ``broker``, HOST:PORT, until the block ends. ``program`` is what to start."""
+    """Scrape the admin server at ``broker``, HOST:PORT, until the block ends. ``program`` is the Prometheus to
+    start."""
     (folder / SCRAPE_FILE.name).write_text(_hurried_scrapes(broker, token_file))
     (folder / RULES_FILE.name).write_text(_hurried_rules())
     port = _free_port()
@@ -108,7 +109,8 @@ def _hurried_scrapes(broker: str, token_file: Path | None) -> str:
 
 
 def _hurried_rules() -> str:
-    """What must last for a minute or less need not last, and a minute looked back on is two seconds."""
+    """The rules with shorter times: a ``for`` of up to a minute becomes 300 ms, and a range of a minute becomes two
+    seconds."""
     text = _replaced(RULES_FILE.read_text(), r"for: (30s|1m)", "for: 300ms")
     return _replaced(text, r"\[1m\]", "[2s]")
 

@@ -1,7 +1,7 @@
 """A connection of python-qpid-proton that a test drives step by step, and everything that happens on it.
 
-Proton's own handlers grant link credit, settle and accept of their own accord; this one does nothing of its own accord.
-It needs python-qpid-proton at import, so tests take it from the fixture ``connect`` of ``tests/interop``.
+Proton's own handlers grant link credit, settle and accept by themselves; this one does nothing by itself. It needs
+python-qpid-proton at import, so tests take it from the fixture ``connect`` of ``tests/interop``.
 """
 
 import time
@@ -13,7 +13,7 @@ from proton import Delivery, Endpoint, Link, Message, symbol
 from proton.reactor import Container
 
 SECONDS_MAX = 10.0
-"""No step takes longer on a machine that is only busy."""
+"""A step that takes longer has failed: a busy machine alone does not take this long."""
 
 
 @dataclass(slots=True)
@@ -26,13 +26,13 @@ class Received:
 
 @dataclass
 class ProtonPeer:
-    """One connection, open from the beginning, with what came on its links."""
+    """One connection, open from the beginning, with the messages that came on its links."""
 
     url: str
     options: dict[str, Any] = field(default_factory=dict)
     received: dict[str, list[Received]] = field(default_factory=dict)
     disconnected: str | None = None
-    """What the transport says of its end."""
+    """Why the transport ended, in proton's words."""
     _partial: dict[str, list[bytes]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -44,7 +44,7 @@ class ProtonPeer:
     # --- what a test does --------------------------------------------------------------------------------------------
 
     def until(self, condition: Callable[[], object], what: str = "it") -> None:
-        """Let things happen until the condition holds."""
+        """Process events until the condition holds."""
         deadline = time.monotonic() + SECONDS_MAX
         while not condition():
             assert time.monotonic() < deadline, f"waited too long for {what}"
@@ -57,19 +57,19 @@ class ProtonPeer:
         return self
 
     def session(self) -> Any:
-        """A new session."""
+        """Open a new session."""
         session = self.connection.session()
         session.open()
         return session
 
     def sender(self, address: str | None, *, name: str | None = None, session: Any = None, **modes: int) -> Link:
-        """A sending link, opened but not awaited; ``modes`` are attributes of the link."""
+        """Open a sending link and do not wait for the answer; ``modes`` are attributes of the link."""
         link = (session or self._first_session()).sender(name or f"to {address}")
         link.target.address = address
         return self._open(link, modes)
 
     def receiver(self, address: str | None, *, name: str | None = None, session: Any = None, **modes: int) -> Link:
-        """A receiving link without link credit, opened but not awaited."""
+        """Open a receiving link without link credit, and do not wait for the answer."""
         link = (session or self._first_session()).receiver(name or f"from {address}")
         if address is None:
             link.source.dynamic = True
@@ -86,13 +86,13 @@ class ProtonPeer:
         self.until(lambda: True)
 
     def closed(self, endpoint: Any) -> tuple[str, str]:
-        """Wait until the broker closes its end; the condition and its description."""
+        """Wait until the broker closes its end; returns the condition and its description."""
         self.until(lambda: endpoint.state & Endpoint.REMOTE_CLOSED, "the other end to close")
         condition = endpoint.remote_condition
         return (condition.name, condition.description) if condition is not None else ("", "")
 
     def send(self, link: Link, *messages: Message) -> list[Delivery]:
-        """Send as link credit allows; the deliveries."""
+        """Send as much as the link credit allows; returns the deliveries."""
         deliveries = []
         for message in messages:
             self.until(lambda: link.credit > link.queued, "link credit")
@@ -108,18 +108,18 @@ class ProtonPeer:
         link.close()
 
     def settled(self, deliveries: list[Delivery]) -> None:
-        """Wait until the broker has settled these; settle them too, and keep their states."""
+        """Wait until the broker has settled these deliveries; settle them too, and return their states."""
         self.until(lambda: all(delivery.settled for delivery in deliveries), "settlement")
 
     def take(self, link: Link, n: int) -> list[Received]:
-        """The next ``n`` messages that came on a link."""
+        """Take the next ``n`` messages that came on a link."""
         queue = self.received.setdefault(link.name, [])
         self.until(lambda: len(queue) >= n, f"{n} messages on {link.name!r}, {len(queue)} are here")
         taken, queue[:n] = queue[:n], []
         return taken
 
     def drain(self, link: Link) -> list[Received]:
-        """Drain what a queue has, up to the link credit given before; everything that came."""
+        """Drain a link with the link credit given before; returns everything that came."""
         link.drain_mode = True
         link.flow(0)
         self.until(lambda: not link.draining(), "the drain to end")
@@ -127,7 +127,7 @@ class ProtonPeer:
         return self.take(link, len(self.received.get(link.name, ())))
 
     def request(self, subject: str, to: str, body: object = None) -> Message:
-        """Ask the management node; its answer."""
+        """Send a request to the management node; returns its answer."""
         requests, answers = (
             self._pair_half(self._first_session().sender("pair"), "target", "source"),
             self._pair_half(self._first_session().receiver("pair"), "source", "target"),
@@ -149,10 +149,11 @@ class ProtonPeer:
                 pass
         self.container.stop()
 
-    # --- what happens (called by proton) -----------------------------------------------------------------------------
+    # --- what proton calls
+    # ---------------------------------------------------------------------------------------------
 
     def on_delivery(self, event: Any) -> None:
-        """Take what came of a delivery, so that proton's session window opens; leave the delivery unsettled."""
+        """Take what has come of a delivery, so that proton's session window opens. The delivery stays unsettled."""
         link, delivery = event.link, event.delivery
         if not link.is_receiver:
             return
@@ -169,11 +170,11 @@ class ProtonPeer:
                 self.received.setdefault(link.name, []).append(Received(message, delivery))
 
     def on_transport_error(self, event: Any) -> None:
-        """Note why the connection is lost."""
+        """Note why the connection was lost."""
         self.disconnected = str(event.transport.condition)
 
     def on_transport_closed(self, event: Any) -> None:
-        """Note that the connection is over."""
+        """Note that the connection has ended."""
         if self.disconnected is None:
             self.disconnected = "closed"
 

@@ -1,7 +1,7 @@
 """Tests that run once for each type of queue, on a broker with storage.
 
-On the wire the types differ in two ways only: a consumer of a stream says where it begins, and a stream keeps what was
-read.
+On the wire the types differ in two ways only: a consumer of a stream says where it begins, and a stream keeps messages
+that were read.
 """
 
 import pytest
@@ -13,9 +13,9 @@ OFFSET = "rabbitmq:stream-offset-spec"
 
 for_each_type = pytest.mark.parametrize("kind", ["classic", "quorum", "stream"])
 for_each_queue_type = pytest.mark.parametrize("kind", ["classic", "quorum"])
-"""Of those that hand each message to one consumer."""
+"""The types of queues that hand each message to one consumer."""
 
 
 def from_first(address: str) -> Source:
-    """A source of everything that is kept; other types than streams leave the filter out of their answer."""
+    """A source that begins at the first message. Types other than streams leave the filter out of their answer."""
     return Source(address=address, filter={OFFSET: Described(Symbol(OFFSET), "first")})

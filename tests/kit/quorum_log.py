@@ -1,4 +1,4 @@
-"""The quorum queues of one data folder on a disk in memory, with the lane moved by hand."""
+"""The quorum queues of one data folder on a disk in memory, with a lane that the test moves by hand."""
 
 from random import Random
 
@@ -11,7 +11,7 @@ FILE_BYTES = 65_536
 
 
 class QuorumNode:
-    """One start of the broker, as far as quorum queues are concerned."""
+    """One start of the broker, with its quorum queues only."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class QuorumNode:
         self.queues.recover()
 
     def take_write(self) -> WriteBatch | None:
-        """What is staged, and what late writers add."""
+        """Take the batch of staged records, with what late writers add."""
         return self.lane.take_write()
 
     def write(self) -> None:
@@ -44,12 +44,12 @@ class QuorumNode:
             self.lane.wrote(batch)
 
     def take_sync(self) -> SyncBatch | None:
-        """What is written, long after it was."""
+        """Take the batch of written records, at a time when its sync is due."""
         self._now += 1
         return self.lane.take_sync(self._now)
 
     def sync(self) -> None:
-        """Sync what is written, and remove what may go."""
+        """Sync what is written, and remove the files that may go."""
         batch = self.take_sync()
         if batch is not None:
             batch.run(self.disk)
@@ -63,7 +63,7 @@ class QuorumNode:
         self.sync()
 
     def restart(self, *, clean: bool = False) -> "QuorumNode":
-        """The next start on the same disk: everything that was written is there."""
+        """The next start on the same disk, which has everything that was written."""
         if clean:
             self.commit()
             self.queues.put_snapshot()

@@ -1,4 +1,4 @@
-"""The metrics of a broker in this process: everything but the figures of a server, which it has not."""
+"""The metrics of a broker in this process: all but the figures of a server, because there is none."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,12 +11,12 @@ from core.server.standing import StandingTime
 from tests.kit.wire import InProcessBroker
 
 Values = Mapping[str, Mapping[tuple[str, ...], float]]
-"""By the name of a series and its labels, in the order of the table."""
+"""Values by the name of a series and its labels, in the order of the table."""
 
 
 @dataclass
 class Scraped:
-    """Scrapes when it is called."""
+    """A callable that scrapes a broker."""
 
     broker: InProcessBroker
     idle: dict[str, float] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Scraped:
         self._metrics = BrokerMetrics(sources, addresses_max=10, version="1", node="headgate@test", limits={})
 
     def __call__(self) -> Values:
-        """One scrape."""
+        """Scrape once."""
         found: dict[str, dict[tuple[str, ...], float]] = {}
         for metric in self._metrics.collect():
             for sample in metric.samples:
@@ -47,17 +47,17 @@ class Scraped:
         return found
 
     def connections(self, kind: str) -> Iterator[list[Snapshot]]:
-        """The rows of each connection that there is."""
+        """The rows of each connection."""
         for peer in self.broker.peers:
             if not getattr(peer, "lost", False):
                 yield peer.front_end.snapshot(kind, self.broker.now)
 
     def alarm_seconds(self) -> dict[str, float]:
-        """There is no sampler."""
+        """None, because there is no sampler."""
         return {}
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
-        """Of a server on which nothing happens."""
+        """The rows of a server on which nothing happens."""
         if kind == "descriptors":
             return [{"total_limit": 9, "total_used": 1, "sockets_limit": 9, "sockets_used": 1}]
         counts = (

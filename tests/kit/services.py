@@ -1,4 +1,4 @@
-"""Services on a real broker behind memory streams, and commands that note what they execute."""
+"""Services on a real broker behind memory streams, and commands that note that they were executed."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -12,7 +12,7 @@ from tests.kit.stream_broker import PATIENT, URL, StreamBroker, settle, stream_b
 
 
 class Executed(Commands):
-    """Commands of one host: "note" and "safe" (idempotent) note their body, and answer with host and body."""
+    """The commands of one host: "note" and "safe" (idempotent) note their body, and answer with host and body."""
 
     def __init__(self, host: str = "") -> None:
         super().__init__()
@@ -53,14 +53,14 @@ class Together:
         self._before: dict[str, object] = {}
 
     async def open(self, of_type: str, host: str, commands: Commands | None = None, **chosen: object) -> Service:
-        """A service in a task of its own, until the block ends."""
+        """Run a service in a task of its own until the block ends."""
         service: Service = await self._nursery.start(self._run, self.alone(of_type, host, commands, **chosen))
         await settle()
         self._before = {str(row["name"]): row["published"] for row in self.shown("queues")}
         return service
 
     async def close(self, service: Service) -> None:
-        """Its process ends."""
+        """End a service as the end of its process does."""
         self._scopes.pop(service).cancel()
         await settle()
 
@@ -74,42 +74,43 @@ class Together:
     def alone(
         self, of_type: str, host: str, commands: Commands | None = None, **chosen: object
     ) -> AbstractAsyncContextManager[Service]:
-        """A service for a block of the test's own."""
+        """Open a service for a block of the test's own."""
         options = replace(self.options, **chosen)  # type: ignore[arg-type]
         return Service.open(URL, type=of_type, host=host, commands=commands, options=options)
 
     async def hosts(self, of_type: str, n: int, **chosen: object) -> list[Executed]:
-        """So many hosts of a type, host1, host2 and so on: what each executes."""
+        """Open this many hosts of a type, host1, host2 and so on; returns the commands that each executes."""
         executed = [Executed(f"host{number}") for number in range(1, n + 1)]
         for each in executed:
             await self.open(of_type, each.host, each, **chosen)
         return executed
 
     def shown(self, kind: str) -> list[Snapshot]:
-        """What the broker has of a kind: queues, exchanges, bindings, consumers."""
+        """The broker's rows of a kind: queues, exchanges, bindings, consumers."""
         return self.broker.broker.control.snapshot(kind)
 
     def peers(self, kind: str) -> list[Snapshot]:
-        """What is open on the broker's side: connections, sessions, links."""
+        """The front ends' rows of a kind: connections, sessions, links."""
         broker = self.broker.broker
         alive = [served.peer for served in self.broker.served if not served.peer.lost]
         return [row for peer in alive for row in peer.front_end.snapshot(kind, broker.now)]
 
     def published(self, name: str) -> int:
-        """Messages that have come into a queue since the last service was opened; so without fences."""
+        """How many messages have come into a queue since the last service was opened, so without the fences of its
+        opening."""
         now, before = self.queue(name)["published"], self._before.get(name, 0)
         assert isinstance(now, int)
         assert isinstance(before, int)
         return now - before
 
     def queue(self, name: str) -> Snapshot:
-        """What the broker shows of a queue."""
+        """The broker's row of a queue."""
         return next(one for one in self.shown("queues") if one["name"] == name)
 
 
 @asynccontextmanager
 async def together(**chosen: object) -> AsyncIterator[Together]:
-    """A broker for the block; its services connect again after 1, 2, 4 and 8 seconds."""
+    """A broker for the block. Its services connect again after 1, 2, 4 and 8 seconds."""
     async with stream_broker() as broker, trio.open_nursery() as nursery:
         options = ServiceOptions(client=broker.settings(reconnect=PATIENT))
         yield Together(broker, nursery, replace(options, **chosen))  # type: ignore[arg-type]

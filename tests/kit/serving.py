@@ -15,7 +15,7 @@ from tests.kit.echo import HEADER, EchoBroker, EchoFrontEnd
 
 
 class Client:
-    """The test's end: sends lines, expects exact bytes."""
+    """The test's end of a connection: it sends lines and expects exact bytes."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
@@ -24,7 +24,7 @@ class Client:
         await self.stream.send_all(data)
 
     async def expect(self, expected: bytes) -> None:
-        """The next bytes are exactly these."""
+        """Check that the next bytes are exactly these."""
         received = b""
         while len(received) < len(expected):
             data = await self.stream.receive_some(len(expected) - len(received))
@@ -33,7 +33,7 @@ class Client:
         assert received == expected
 
     async def rest(self) -> bytes:
-        """Everything until the server closes."""
+        """Read everything until the server closes."""
         received = b""
         try:
             while data := await self.stream.receive_some():
@@ -45,7 +45,7 @@ class Client:
 
 @dataclass
 class Serving:
-    """A running server and what is behind it."""
+    """A running server, and the stand-in for the engine behind it."""
 
     server: Server
     broker: EchoBroker
@@ -53,7 +53,7 @@ class Serving:
     clients: list[Client] = field(default_factory=list)
 
     async def connect(self) -> Client:
-        """A connection whose protocol has not begun."""
+        """A connection that has sent nothing yet."""
         host, port = self.server.listening_on[0]
         client = Client(await trio.open_tcp_stream(host, port))
         self.clients.append(client)
@@ -69,7 +69,7 @@ class Serving:
         return client, self.broker.front_ends[identity]
 
     def logged(self, event: str) -> list[dict[str, object]]:
-        """The lines of one event."""
+        """The log's lines of one event."""
         return [dict(entry) for entry in self.log.entries if entry["event"] == event]
 
 

@@ -1,4 +1,4 @@
-"""A connection for tests of a session alone: what it asks for, with nothing behind it."""
+"""A connection for tests of a session alone, with nothing behind it."""
 
 from collections import Counter
 
@@ -10,7 +10,7 @@ from tests.kit.link_channel import decode_frames
 
 
 class ConnectionInMemory:
-    """What a session asks of its connection, with nothing behind it."""
+    """Everything that a session asks of its connection."""
 
     def __init__(self) -> None:
         self.frame_size_max = 512

@@ -1,13 +1,14 @@
-"""A bystander in a process of its own, and how long the broker's event loop keeps it waiting.
+"""A bystander in a process of its own, which measures how long the broker's event loop keeps it waiting.
 
 It publishes a message of AMQP 0.9.1 to a queue of its own and waits until the message comes back, again and again. A
-stall is the CPU that the thread of the event loop used between the two, less the time in which the bystander itself was
-ready to run and had no processor: other processes of a busy machine do not count. On a machine with nothing else to do
-that time is nothing; beside three busy processes on two processors it was up to 129 ms, in which the event loop worked
-for others and the answer lay there unread. Both are read from ``/proc``, so this needs Linux.
+stall is the CPU time that the thread of the event loop used between the two, less the time in which the bystander
+itself was ready to run and had no processor. So other processes of a busy machine do not count. On a machine with
+nothing else to do that time is nothing; beside three busy processes on two processors it was up to 129 ms. In that time
+the event loop worked for others, and the answer was there and not read. Both times come from ``/proc``, so this needs
+Linux.
 
-The process: ``python -m tests.kit.stall_bystander HOST PORT PID``. It says ``{"ready": true}`` when it has begun, and
-its report when its standard input ends.
+The process is ``python -m tests.kit.stall_bystander HOST PORT PID``. It prints ``{"ready": true}`` when it has begun,
+and its report when its standard input ends.
 """
 
 import json
@@ -24,9 +25,9 @@ from tests.kit.plain_clients import Client091
 
 ROOT = Path(__file__).resolve().parents[2]
 INTERVAL_S = 0.002
-"""Between two pings: what keeps the loop for 50 ms cannot slip through."""
+"""The pause between two pings, short enough that a stall of 50 ms cannot fall between them."""
 PATIENCE_S = 60.0
-"""A ping that is not answered for so long is called frozen."""
+"""The broker counts as frozen when it leaves a ping unanswered for this long."""
 
 
 def loop_cpu_ns(pid: int) -> int:
@@ -35,7 +36,7 @@ def loop_cpu_ns(pid: int) -> int:
 
 
 def wait_for_processor_ns() -> int:
-    """For how long this process was ready to run and did not, since it began."""
+    """How long this process was ready to run and had no processor, since it began."""
     return int(Path("/proc/self/schedstat").read_text().split()[1])
 
 
@@ -47,26 +48,26 @@ def resident_bytes(pid: int) -> int:
 
 @dataclass(slots=True)
 class Report:
-    """What the bystander has met with."""
+    """What the bystander has measured."""
 
     pings: int = 0
     resident_bytes_max: int = 0
-    """The most memory that the broker had."""
+    """The largest memory of the broker."""
     longest_cpu_ms: float = 0.0
     """The longest stall."""
     longest_wall_ms: float = 0.0
     longest_own_wait_ms: float = 0.0
-    """The longest time that the bystander waited for a processor within one ping: none on a quiet machine."""
+    """The longest time for which the bystander waited for a processor within one ping: none on a quiet machine."""
     frozen: bool = False
-    """The last ping got no answer."""
+    """True when the last ping got no answer."""
     over_at: float = 0.0
-    """When the longest stall was over, in seconds from the beginning."""
+    """The end of the longest stall, in seconds from the beginning."""
     loop_cpu_s: float = 0.0
-    """What the event loop used in all."""
+    """The CPU time of the event loop in all."""
 
 
 class Bystander:
-    """The process as its parent sees it."""
+    """The bystander's process as its parent sees it."""
 
     def __init__(self, host: str, port: int, pid: int) -> None:
         command = [sys.executable, "-m", "tests.kit.stall_bystander", host, str(port), str(pid)]
@@ -78,7 +79,7 @@ class Bystander:
         assert line, "the bystander ended before it began"
 
     def report(self) -> Report:
-        """Let it finish. Raises RuntimeError when it has ended by itself."""
+        """End the process; returns its report. Raises RuntimeError when it has ended by itself."""
         out, _ = self._process.communicate(timeout=PATIENCE_S + 10)
         if self._process.returncode != 0 or not out:
             raise RuntimeError(f"the bystander ended with status {self._process.returncode}")

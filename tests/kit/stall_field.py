@@ -1,4 +1,4 @@
-"""Where an attack takes place: a whole broker with its admin server, a bystander, and what an attacker uses."""
+"""One broker under attack: a whole broker with its admin server, a bystander, and the tools of an attacker."""
 
 import json
 import socket
@@ -28,9 +28,10 @@ from tests.kit.plain_management import ManagementClient
 from tests.kit.stall_bystander import Bystander, Report, resident_bytes
 
 STALL_CPU_MS_MAX = 50.0
-"""What is promised: the CPU of the event loop between a bystander's request and its answer."""
+"""The bound that is promised: CPU time of the event loop between a bystander's request and its answer."""
 RESIDENT_BYTES_MAX = 900 * 2**20
-"""Of the whole process: the largest attack brings 150 MB of messages, the deepest queue a million of them."""
+"""The bound on memory of the whole process. The largest attack brings 150 MB of messages, the deepest queue has a
+million of them."""
 HTTP_HEADERS = {"Content-Type": "application/json", "X-Headgate-Request": "1"}
 CONFIGURATION = """
 [log]
@@ -48,11 +49,11 @@ queues_max = 20000
 
 
 class NoEffect(Exception):
-    """An attack did not do what it is there for, so that its stall says nothing."""
+    """An attack did not do what it should, so its stall says nothing."""
 
 
 def check(effect: bool, what: str) -> None:
-    """Raises NoEffect, which says what should have been."""
+    """Raise NoEffect unless the attack had its effect; ``what`` says what the effect should have been."""
     if not effect:
         raise NoEffect(what)
 
@@ -66,11 +67,11 @@ class Field:
     admin_port: int
     pid: int
     scale: float = 1.0
-    """Of all numbers: 1.0 is the whole attack."""
+    """A factor on all numbers of an attack; 1.0 is the whole attack."""
     clients: list[Client091 | Client10] = field(default_factory=list)
 
     def n(self, number: int) -> int:
-        """So many things, or fewer in the short form."""
+        """This number in a whole attack, fewer in a short one."""
         return max(1, round(number * self.scale))
 
     def client091(self, *, reads: bool = True, receive_buffer: int | None = None) -> Client091:
@@ -92,7 +93,7 @@ class Field:
         return manager
 
     def http(self, method: str, path: str, body: object = None) -> bytes:
-        """A request to the admin server; returns the answer. Raises NoEffect for one that is no success."""
+        """Send a request to the admin server; returns the answer. Raises NoEffect when it is no success."""
         data = None if body is None else json.dumps(body).encode()
         url = f"http://127.0.0.1:{self.admin_port}{path}"
         request = urllib.request.Request(url, data=data, method=method, headers=HTTP_HEADERS)
@@ -104,7 +105,7 @@ class Field:
             raise NoEffect(f"{method} {path} was answered with {error.code}: {error.read()[:200]!r}") from None
 
     def close(self) -> None:
-        """End what the attack has left open."""
+        """Close the connections that the attack has left open."""
         for client in self.clients:
             client.close()
 
@@ -124,24 +125,24 @@ def fill(client: Client091, queue: str, count: int, *, body: bytes = b"x", prope
 
 
 def settle_up(client: Client091, *, queue: str) -> None:
-    """Wait until what was sent on channel 1 before has been taken on."""
+    """Wait until the engine has taken on what was sent on channel 1 before."""
     client.call(QueueDeclare(queue=queue, passive=True))
 
 
 def declare(client: Client091, queue: str, **arguments: object) -> None:
-    """A queue that does not outlive the broker; ``max_length`` is x-max-length."""
+    """Declare a queue that is not durable; ``max_length`` is x-max-length."""
     table = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
     client.call(QueueDeclare(queue=queue, durable=False, arguments=table))  # type: ignore[arg-type]
 
 
 def exchange(client: Client091, name: str, kind: str, **arguments: object) -> None:
-    """An exchange that does not outlive the broker."""
+    """Declare an exchange that is not durable."""
     table = {name.replace("_", "-"): value for name, value in arguments.items()}
     client.call(ExchangeDeclare(exchange=name, type=kind, arguments=table))  # type: ignore[arg-type]
 
 
 def bind(queue: str, source: str, key: str = "", arguments: FieldTable | None = None) -> QueueBind:
-    """A binding that nothing waits for."""
+    """Bind a queue, and do not wait for the answer."""
     return QueueBind(queue=queue, exchange=source, routing_key=key, no_wait=True, arguments=arguments or {})
 
 
@@ -152,7 +153,7 @@ def ack_all(client: Client091) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """Something a client or operator may do to the broker."""
+    """An attack: operations that a client or operator may do to the broker."""
 
     name: str
     run: Callable[[Field], None]
@@ -160,20 +161,20 @@ class Attack:
 
 @dataclass(slots=True)
 class Outcome:
-    """What an attack has done."""
+    """The result of an attack."""
 
     name: str
     report: Report
     resident_mib: float = 0.0
     said: str = ""
-    """What ended the attack before it had its effect; what ended of the broker or the bystander."""
+    """What ended the attack before it had its effect, or what ended the broker or the bystander."""
     had_effect: bool = True
     ended: bool = False
-    """The broker or the bystander."""
+    """True when the broker or the bystander ended."""
 
     @property
     def passed(self) -> bool:
-        """Whether all bounds were kept."""
+        """True when all bounds were kept."""
         return not (
             self.ended
             or not self.had_effect
@@ -186,7 +187,7 @@ class Outcome:
 
 @contextmanager
 def battlefield(scale: float, program: Sequence[str] = ("amqp10",)) -> Iterator[Field]:
-    """A broker of its own, which is started by this module."""
+    """Start a broker of its own for the block, by this module."""
     with TemporaryDirectory(prefix="headgate-stalls-") as folder, socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         admin_port = probe.getsockname()[1]
@@ -211,7 +212,7 @@ def suffer(attack: Attack, *, scale: float = 1.0) -> Outcome:
                 attack.run(where)
             except (OSError, TimeoutError, Refused, NoEffect) as error:
                 outcome.said, outcome.had_effect = f"{type(error).__name__}: {error}", False
-            with suppress(OSError):  # the broker has ended, which the bystander tells
+            with suppress(OSError):  # the broker has ended, as the bystander says
                 outcome.resident_mib = resident_bytes(where.pid) / 2**20
             where.close()
             try:

@@ -1,8 +1,8 @@
-"""One way to make somebody stand still for each reason of docs/flow-reasons: for every test that asks who says so.
+"""A scenario for each reason of docs/flow-reasons, in which a link or connection waits for that reason.
 
-Not for ``no-message``, which is idleness.
+Every test that asks who reports the reason uses them. ``no-message`` has none, because it is idleness.
 
-A scenario is begun with no time gone, and its cause lasts until the test calls ``end``.
+No time passes while a scenario begins, and its cause lasts until the test calls ``end``.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,16 +22,16 @@ from tests.kit.wire import InProcessBroker, WirePeer, numbered
 from tests.kit.wire091 import Wire091Peer, connect
 
 IN, OUT = "test-0/0/0", "test-0/0/1"
-"""The links that publish and consume."""
+"""The identities of the links that publish and consume."""
 STOPPED = FrontEndSettings(connection=ConnectionSettings(), channel_messages_per_turn=0)
-"""A channel takes nothing on."""
+"""Settings under which a channel takes on no messages."""
 
 PeerT = TypeVar("PeerT")
 
 
 @dataclass
 class Scenario(Generic[PeerT]):
-    """Somebody who stands still, and what lets it go on."""
+    """A broker with a peer that waits, and the function that ends the cause."""
 
     broker: InProcessBroker
     peer: PeerT
@@ -40,7 +40,7 @@ class Scenario(Generic[PeerT]):
 
 @dataclass(frozen=True)
 class Cause(Generic[PeerT]):
-    """A scenario, and what everybody has to say of it."""
+    """A scenario, and what every view must say of it."""
 
     name: str
     begin: Callable[[], Scenario[PeerT]]
@@ -101,7 +101,7 @@ def paused(link: str) -> Callable[[], Scenario[WirePeer]]:
 
 
 def give_order(peer: WirePeer, order: Order) -> None:
-    """As the server does in the turn that follows."""
+    """Carry an order out, as the server does in the turn that follows."""
     peer.front_end.check(order)
     peer.front_end.obey(order, peer.broker.now)
     peer.broker.touch(peer)
@@ -123,7 +123,7 @@ def drained(link: str) -> Callable[[], Scenario[WirePeer]]:
 
 
 def drain(broker: InProcessBroker, *, wanted: bool) -> None:
-    """Begin or end it."""
+    """Begin or end maintenance mode."""
     broker.control.drain(wanted=wanted)
     broker.run()
 
@@ -167,7 +167,7 @@ def queue_full() -> Scenario[WirePeer]:
 
 
 def unconfirmed_limit() -> Scenario[WirePeer]:
-    """The queue takes nothing on."""
+    """The queue takes on no messages."""
     broker = InProcessBroker()
     peer = publishing(broker, broker.queue())
     broker.stall()
@@ -176,7 +176,7 @@ def unconfirmed_limit() -> Scenario[WirePeer]:
 
 
 def store_slow() -> Scenario[WirePeer]:
-    """The disk syncs nothing."""
+    """The disk syncs no records."""
     storage = open_storage(MemoryDisk(), KeptDefinitions())
     broker = InProcessBroker(storage=storage)
     peer = publishing(broker, broker.queue(x_queue_type="quorum"))
@@ -190,7 +190,7 @@ def store_slow() -> Scenario[WirePeer]:
 
 
 def session_window() -> Scenario[WirePeer]:
-    """The client opens its window for less than it asks for."""
+    """The client opens its session window for less than it asks for."""
     broker = InProcessBroker()
     peer = consuming(broker)
     peer.grant(10, incoming_window=2)
@@ -199,7 +199,7 @@ def session_window() -> Scenario[WirePeer]:
 
 
 def link_credit() -> Scenario[WirePeer]:
-    """The client asks for nothing."""
+    """The client gives no link credit."""
     broker = InProcessBroker()
     peer = consuming(broker)
     broker.fill(numbered(5))
@@ -207,7 +207,7 @@ def link_credit() -> Scenario[WirePeer]:
 
 
 def link_credit_of_a_stream() -> Scenario[WirePeer]:
-    """The client asks for less than there is."""
+    """The client gives less link credit than there are messages."""
     broker = InProcessBroker(durable=True)
     peer = consuming(broker, x_queue_type="stream")
     peer.grant(2)
@@ -229,7 +229,7 @@ def socket() -> Scenario[WirePeer]:
 
 
 def inactive() -> Scenario[WirePeer]:
-    """Two consumers of a queue with a single active one."""
+    """A queue with a single active consumer has two consumers."""
     broker = InProcessBroker()
     peer = broker.connect(container_id="shop")
     peer.begin()
@@ -271,7 +271,7 @@ def with_queue(broker: InProcessBroker, settings: FrontEndSettings | None = None
 
 
 def publish_while_read(peer: Wire091Peer, body: bytes = b"m") -> None:
-    """Publish until the broker reads no more."""
+    """Publish until the broker stops reading."""
     for _ in range(1000):
         if not peer.front_end.reading:
             return
@@ -300,7 +300,7 @@ def reader_of_drained() -> Scenario[Wire091Peer]:
 
 
 def slow_channel() -> Scenario[Wire091Peer]:
-    """The channel takes nothing on."""
+    """The channel takes on no messages."""
     peer = with_queue(InProcessBroker(), STOPPED)
     publish_while_read(peer)
 
@@ -314,7 +314,7 @@ def slow_channel() -> Scenario[Wire091Peer]:
 
 
 def slow_queue() -> Scenario[Wire091Peer]:
-    """The queue takes nothing on."""
+    """The queue takes on no messages."""
     peer = with_queue(InProcessBroker())
     peer.broker.stall()
     publish_while_read(peer)
@@ -322,7 +322,7 @@ def slow_queue() -> Scenario[Wire091Peer]:
 
 
 def slow_store() -> Scenario[Wire091Peer]:
-    """The disk writes nothing."""
+    """The disk writes no records."""
     storage = open_storage(MemoryDisk(), KeptDefinitions())
     settings = EngineSettings(store_stage_credit=StageCreditSpec(40, 20))
     peer = with_queue(InProcessBroker(engine=settings, storage=storage))

@@ -1,4 +1,4 @@
-"""What a broker keeps things with, over any disk: opened as the server opens it, its lanes moved by hand.
+"""The storage of a broker, over any disk: opened as the server opens it, with lanes that a test moves by hand.
 
 :func:`work` does what the tasks of the lanes would do until nothing is left; :func:`write` and :func:`sync` run one
 batch.
@@ -20,19 +20,19 @@ from core.store.store import STREAMS, open_store
 
 
 class KeptDefinitions:
-    """The definitions of a data folder, in memory. Like the database's, each change is kept at once."""
+    """The definitions of a data folder, in memory. As in the database, each change is kept at once."""
 
     def __init__(self) -> None:
         self._last_number = 0
         self.deleted: list[int] = []
-        """The numbers of queues that were removed."""
+        """The numbers of the queues that were removed."""
         self._queues: dict[str, StoredQueue] = {}
         self._exchanges: dict[str, ExchangeDeclaration] = {}
         self._bindings: list[Binding] = []
         self._policies: dict[str, PolicyDeclaration] = {}
 
     def load(self) -> Definitions:
-        """Everything, in the order in which it was made."""
+        """All definitions, in the order in which they were made."""
         return Definitions(
             queues=list(self._queues.values()),
             exchanges=list(self._exchanges.values()),
@@ -41,13 +41,13 @@ class KeptDefinitions:
         )
 
     def number(self, queue: str) -> int:
-        """Under which number a queue is kept."""
+        """The number under which a queue is kept."""
         return self._queues[queue].id
 
     # --- Recorder
 
     def add_queue(self, declaration: QueueDeclaration, identity: str) -> int:
-        """See :class:`core.engine.storage.Recorder`, also for what follows."""
+        """See :class:`core.engine.storage.Recorder`, also for the methods that follow."""
         self._last_number += 1
         self._queues[declaration.name] = StoredQueue(self._last_number, declaration, identity)
         return self._last_number
@@ -77,7 +77,7 @@ class KeptDefinitions:
 def open_storage(
     disk: Disk, definitions: KeptDefinitions, generation: int = 1, settings: StoreSettings | None = None
 ) -> Storage:
-    """What a broker starts with on this disk. ``generation`` counts the starts.
+    """Open what a broker starts with on this disk. ``generation`` counts the starts.
 
     Raises StoreDamaged, StoreRefused, StoreFailure.
     """
@@ -103,7 +103,7 @@ def open_storage(
 
 
 def lanes(storage: Storage) -> tuple[Lane, Lane, Lane]:
-    """Classic, quorum, streams."""
+    """The lanes of classic queues, quorum queues and streams."""
     store = storage.store
     return store.classic, store.quorum, store.streams
 
@@ -112,7 +112,7 @@ def lanes(storage: Storage) -> tuple[Lane, Lane, Lane]:
 
 
 def write(lane: Lane, disk: Disk) -> bool:
-    """Write what is out or staged. False when there is nothing. Raises NoSpace; then the batch stays out."""
+    """Write the batch that is taken or staged. False when there is none. Raises NoSpace; then the batch stays taken."""
     batch = lane.writing or lane.take_write()
     if batch is None or lane.failed is not None:
         return False
@@ -122,7 +122,7 @@ def write(lane: Lane, disk: Disk) -> bool:
 
 
 def sync(lane: Lane, disk: Disk, now: float) -> bool:
-    """Sync what is out, wanted or old enough. False when there is nothing."""
+    """Sync the batch that is taken, wanted or old enough. False when there is none."""
     batch = lane.syncing or lane.take_sync(now)
     if batch is None or lane.failed is not None:
         return False
@@ -132,7 +132,7 @@ def sync(lane: Lane, disk: Disk, now: float) -> bool:
 
 
 def _run(lane: Lane, batch: WriteBatch | SyncBatch, disk: Disk) -> None:
-    """As the lane's task does: a failure ends the lane, and is raised."""
+    """Run a batch as the lane's task does. A failure ends the lane, and is raised."""
     try:
         batch.run(disk)
     except StoreFailure as failure:
@@ -162,7 +162,7 @@ def drain(storage: Storage, now: float) -> None:
 
 
 def leave_in_order(storage: Storage, now: float) -> None:
-    """What the server does last, when the broker is concluded."""
+    """Do what the server does last, after the broker has concluded."""
     drain(storage, now)
     storage.quorum.put_snapshot()
     storage.store.close_checkpoint()

@@ -23,7 +23,7 @@ from tests.kit.wire import InProcessBroker
 
 
 class CountedQueues:
-    """A recorder that gives numbers and keeps nothing: these brokers start once."""
+    """A recorder that gives numbers and keeps nothing, because these brokers start once."""
 
     def __init__(self) -> None:
         self.queues = 0
@@ -49,7 +49,7 @@ class CountedQueues:
 
 
 class StoredBroker:
-    """``wire`` is the broker as clients of the wire kit know it."""
+    """A broker over a store; ``wire`` is the broker as clients of :mod:`tests.kit.wire` know it."""
 
     def __init__(self, converter: Converter) -> None:
         self.disk = MemoryDisk()
@@ -66,7 +66,7 @@ class StoredBroker:
         self.wire.node = ManagementNode(self.wire.engine, self.wire.control)
 
     def settle_down(self) -> None:
-        """Turns, writes, syncs and flushes until nothing is left."""
+        """Run turns, writes, syncs and flushes until nothing is left."""
         for _ in range(1000):
             self.wire.run()
             moved = [self._move(lane) for lane in self.lanes]

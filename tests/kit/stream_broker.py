@@ -1,7 +1,7 @@
 """A real broker for the client's tests, behind memory streams: no socket, and time is the test's clock.
 
-:class:`StreamBroker` puts :class:`tests.kit.wire.InProcessBroker` at the other end of whatever the client opens. A test
-can take it down, cut connections, and make it deaf; everything else is the broker itself.
+:class:`StreamBroker` puts :class:`tests.kit.wire.InProcessBroker` at the other end of the streams that the client
+opens. A test can take the broker down, cut connections, and stop it from reading; everything else is the real broker.
 """
 
 import errno
@@ -37,26 +37,26 @@ class Served:
 
 
 class StreamBroker:
-    """The broker, and the far ends of the client's streams."""
+    """The broker, and its ends of the client's streams."""
 
     def __init__(self, nursery: trio.Nursery, settings: FrontEndSettings | None = None) -> None:
         self.broker = InProcessBroker(settings)
         self.served: list[Served] = []
         self.opened = 0
-        """Streams that clients have opened, or tried to."""
+        """How many streams clients have opened or tried to open."""
         self.down = False
         self.deaf = False
-        """New connections are accepted, and nothing is read from them."""
+        """While True, connections are accepted and not read."""
         self._nursery = nursery
         self._access = make_access(monotonic=trio.current_time, random_bytes=secrets.token_bytes, anonymous=True)
 
     def settings(self, **chosen: object) -> ClientSettings:
-        """Settings for clients of this broker; without reconnect unless it is chosen."""
+        """Settings for clients of this broker. They do not reconnect unless ``chosen`` says so."""
         base = ClientSettings(open_stream=self.open_stream, reconnect=None, random_fraction=lambda: 1.0)
         return replace(base, **chosen)  # type: ignore[arg-type]
 
     async def open_stream(self, host: str, port: int) -> trio.abc.Stream:
-        """What the client calls instead of opening a socket."""
+        """Open a memory stream in place of a socket."""
         self.opened += 1
         await trio.lowlevel.checkpoint()
         if self.down:
@@ -80,7 +80,7 @@ class StreamBroker:
             served.has_output.set()
 
     def cut(self) -> None:
-        """Every connection breaks, without a word."""
+        """Cut every connection, without a closing frame."""
         for served in self.served:
             if not served.peer.lost:
                 self._tell_time()
@@ -89,16 +89,16 @@ class StreamBroker:
         self.pump()
 
     def change_users(self) -> None:
-        """Nobody has the password that they had."""
+        """Change the password of the user, so that the old one is refused."""
         self._access.users.replace([user("guest", "another")])
 
     def make_deaf(self) -> None:
-        """Nothing is read from the connections there are; what they have got is sent."""
+        """Read nothing more from the connections that exist; output that is ready is still sent."""
         for served in self.served:
             served.hears = trio.Event()
 
     async def hear_again(self) -> None:
-        """They are read again."""
+        """Read from the connections again."""
         for served in self.served:
             served.hears.set()
         await settle()
@@ -146,7 +146,7 @@ class StreamBroker:
                 self.broker.touch(served.peer)
                 self.pump()
             else:
-                # A deadline may come closer while we sleep: look again after a second of the test's time.
+                # A deadline may come closer during the sleep, so look again after a second of the test's time.
                 await trio.sleep_until(min(now + 1.0, math.inf if deadline is None else deadline))
 
 
@@ -168,9 +168,9 @@ async def connected(**chosen: object) -> AsyncIterator[tuple[StreamBroker, Clien
 
 
 PATIENT = Backoff(first_s=1.0, longest_s=8.0)
-"""Round numbers for tests of reconnecting; with the random fraction of 1.0 the delays are 1, 2, 4, 8, 8 s."""
+"""Round numbers for tests of reconnecting. With the random fraction of 1.0 the delays are 1, 2, 4, 8, 8 s."""
 
 
 async def settle() -> None:
-    """Let everything that can happen without time passing happen."""
+    """Let everything happen that can happen without time passing."""
     await trio.testing.wait_all_tasks_blocked(0.0)

@@ -1,4 +1,4 @@
-"""A stream lane over a disk in memory, moved by hand, and stream logs and queues on it."""
+"""A stream lane over a disk in memory that a test moves by hand, and stream logs and queues on it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -33,7 +33,7 @@ ALIKE = Attributes()
 
 
 class StreamDisk:
-    """The disk and the lane; a start makes a new lane on what is there."""
+    """The disk and the lane; a start makes a new lane on the same disk."""
 
     def __init__(self, *, cache_bytes: int = 2**20) -> None:
         self.disk = MemoryDisk()
@@ -64,7 +64,7 @@ class StreamDisk:
         return StreamLog(self.disk, self.lane, FOLDER, segment_bytes=segment_bytes, cache=self.cache)
 
     def recovered(self, *, intact: bool, segment_bytes: int = 4096) -> StreamLog:
-        """The log after another start."""
+        """The log as another start recovers it."""
         self.start()
         log = self.log(segment_bytes)
         log.recover(intact=intact)
@@ -76,7 +76,7 @@ def append(log: StreamLog, *bodies: bytes, stamp_ms: int = 0, values: Sequence[s
 
 
 def read_all(log: StreamLog, offset: int = 0) -> list[tuple[int, bytes]]:
-    """Every message from an offset on, as a reader without a filter would get them."""
+    """Every message from an offset on, as a reader without a filter gets them."""
     found: list[tuple[int, bytes]] = []
     chunk: Chunk | None
     hint = offset
@@ -125,7 +125,7 @@ class StreamAtWork:
         self.queue.inbox.put(Submission(self.publisher, run, None), len(bodies))
 
     def turn(self) -> None:
-        """What the pump does, until nothing more follows at once."""
+        """Do what the pump does, until nothing more follows at once."""
         self.confirms.begin_turn()
         while True:
             for waits in (self.written, self.synced):
@@ -138,7 +138,7 @@ class StreamAtWork:
         self.confirms.end_turn()
 
     def settle_down(self, *bodies: bytes) -> None:
-        """Publish, write, and let everybody read."""
+        """Publish, write, and let the consumers read."""
         if bodies:
             self.publish(*bodies)
         self.turn()
@@ -158,7 +158,7 @@ class StreamAtWork:
 
 
 def got(consumer: Attachment) -> list[tuple[int, bytes]]:
-    """What was delivered since the last look, as offset and body; answers to grants are dropped."""
+    """The messages delivered since the last call, as offset and body; answers to grants are dropped."""
     return delivered(consumer.mailbox.take())
 
 
@@ -173,5 +173,5 @@ def delivered(actions: Sequence[Action]) -> list[tuple[int, bytes]]:
 
 
 def replies(actions: Sequence[Action]) -> list[tuple[int, int]]:
-    """The answers to grants: available and drained."""
+    """The answers to grants, as available and drained."""
     return [(one.available, one.drained) for one in actions if isinstance(one, GrantReply)]

@@ -1,4 +1,4 @@
-"""A variable queue over a real queue index on a disk in memory, and what a test does to it."""
+"""A classic queue over a real queue index on a disk in memory, and the operations of a test on it."""
 
 from collections.abc import Sequence
 from math import inf
@@ -17,11 +17,11 @@ EMBED_BELOW = 64
 DURABLE = Attributes(durable=True)
 TRANSIENT_MESSAGE = Attributes()
 FINE = Paging(io_batch_size=4, betas_min=6, read_messages=3, read_bytes=400)
-"""Pages so few messages at once that every path is taken by a dozen."""
+"""Settings that page so few messages at once that a dozen messages take every path."""
 
 
 class Bench:
-    """One queue of one level, its store, and a clock. Messages are numbered by ``next_sequence``."""
+    """One queue of one priority level, its store, and a clock. Messages are numbered by ``next_sequence``."""
 
     def __init__(
         self, *, durable: bool = True, lazy: bool = False, paging: Paging = FINE, salvage: bool = False
@@ -37,7 +37,7 @@ class Bench:
         self._start()
 
     def _start(self) -> None:
-        """Open the store as it is on disk."""
+        """Open the store on what the disk has."""
         self.generation += 1
         settings = StoreSettings(queue_index_embed_msgs_below=EMBED_BELOW, salvage=self.salvage)
         queue_id = "1" if self.durable else "t1"
@@ -50,14 +50,14 @@ class Bench:
         self.next_sequence = max(self.next_sequence, self.index.next_sequence_floor)
 
     def stop_in_order(self) -> None:
-        """Stop the broker, and start it again."""
+        """Stop the broker in order, and start it again."""
         self.queue.conclude(self.next_sequence)
         self.write()
         self.store.close_checkpoint()
         self._start()
 
     def kill(self) -> None:
-        """The process ends at once. What was written is there."""
+        """End the process at once, and start again. What was written is there."""
         self._start()
 
     def publish(
@@ -75,14 +75,14 @@ class Bench:
         return self.queue.publish_run(portion, first, later(self.seconds))
 
     def pass_on(self, bodies: Sequence[bytes], attributes: Attributes = TRANSIENT_MESSAGE) -> Stretch:
-        """Messages on their way straight to a consumer."""
+        """Pass messages straight on to a consumer, without keeping them ready."""
         portion = Portion(Run(0, list(bodies), attributes), 0, len(bodies))
         stretch, _ = self.queue.pass_run(portion, self.next_sequence, later(self.seconds))
         self.next_sequence += len(bodies)
         return stretch
 
     def fetch(self, n: int) -> Stretch:
-        """There has to be one."""
+        """Fetch one message. There has to be one."""
         stretch = self.queue.fetch(n)
         assert stretch is not None
         return stretch
@@ -97,11 +97,11 @@ class Bench:
         return bodies
 
     def press(self, target_s: float) -> bool:
-        """Tell a duration target."""
+        """Set a duration target."""
         return self.queue.set_duration_target(target_s)
 
     def keep(self, n: int) -> None:
-        """Make ``n`` the number of messages that may be in memory; something has to have moved before."""
+        """Set the duration target so that ``n`` messages may be in memory. Messages must have moved before."""
         self.seconds += 1
         self.queue.report(later(self.seconds).monotonic)
         self.press(1e6)
@@ -110,21 +110,22 @@ class Bench:
         assert self.queue.counts()["target_ram_count"] == n
 
     def reduce(self) -> None:
-        """Page until nothing is left to page."""
+        """Page until no message is left to page."""
         while self.queue.reduce_memory_use(later(self.seconds)):
             self.queue.check()
 
     def reads(self) -> tuple[int, int]:
-        """How often an index segment, and how often bodies were read."""
+        """How often an index segment was read, and how often bodies were."""
         counts = self.queue.counts()
         return counts["index_reads"], counts["body_reads"]
 
     def at_boundary(self, before: int = 0) -> None:
-        """Go on with the numbers a few before the next segment, as if other levels had taken those between."""
+        """Continue with sequence numbers shortly before the next segment, as if other priority levels had taken those
+        between."""
         self.next_sequence = (self.next_sequence // SEGMENT_MESSAGES + 1) * SEGMENT_MESSAGES - before
 
     def write(self) -> None:
-        """Have everything written that is staged."""
+        """Write and sync everything that is staged."""
         while (batch := self.lane.take_write()) is not None:
             batch.run(self.disk)
             self.lane.wrote(batch)

@@ -1,8 +1,8 @@
 """A broker in this process and clients that speak to it frame by frame: no socket, no task, no clock.
 
-:class:`InProcessBroker` does what the server does, in the same order: bytes in, engine turns and flushes until nothing
-is left. :class:`WirePeer` is a client with no flow control of its own, so that a test can break every rule; it sends
-performatives and sees the frames that came back, decoded, in order.
+:class:`InProcessBroker` does what the server does, in the same order: it takes bytes in, then runs engine turns and
+flushes until nothing is left. :class:`WirePeer` is a client with no flow control of its own, so that a test can break
+every rule; it sends performatives and sees the frames that came back, decoded, in order.
 """
 
 from collections import deque
@@ -72,7 +72,7 @@ def data_message(body: bytes) -> bytes:
 
 
 def numbered(n: int, first: int = 0) -> list[bytes]:
-    """So many bodies that can be told apart and put in order."""
+    """This many bodies that can be told apart and put in order."""
     return [b"%d" % number for number in range(first, first + n)]
 
 
@@ -93,7 +93,7 @@ class AnyPeer(Protocol):
     def front_end(self) -> FrontEnd: ...
 
     def flush(self) -> None:
-        """What the server does for a touched peer."""
+        """Do what the server does for a touched peer."""
 
 
 class InProcessBroker:
@@ -108,8 +108,8 @@ class InProcessBroker:
         storage: Storage | None = None,
         flow_ring: Ring | None = None,
     ) -> None:
-        """``durable``: with storage, on a disk in memory; then there are quorum queues and streams, too. ``storage``:
-        the test's own, and the test moves its lanes. ``flow_ring``: where flow events of all connections go."""
+        """``durable`` gives the broker storage on a disk in memory, and with it quorum queues and streams. ``storage``
+        is the test's own, and the test moves its lanes. ``flow_ring`` receives the flow events of all connections."""
         self.settings = settings or FrontEndSettings()
         self._own_storage = open_storage(MemoryDisk(), KeptDefinitions()) if durable else None
         self.converter = MessageConverter()
@@ -128,7 +128,7 @@ class InProcessBroker:
         self.peers: list[AnyPeer] = []
         self._touched: list[AnyPeer] = []
         self.rounds_max: int | None = None
-        """Of one :meth:`run`, which leaves the rest to the next; None for as many as it takes."""
+        """The most rounds of one :meth:`run`, which leaves the rest to the next call; None for as many as it takes."""
 
     def queue(self, name: str = "q", **arguments: object) -> str:
         """Declare a queue, ``x_queue_type="quorum"`` for one that is not classic; returns its address."""
@@ -137,7 +137,7 @@ class InProcessBroker:
         return f"/queues/{name}"
 
     def fill(self, bodies: Iterable[bytes], name: str = "q") -> None:
-        """Put messages into a queue, past every publisher's flow control."""
+        """Put messages into a queue without the flow control of a publisher."""
         target = QueueTarget(name)
         publisher = self.engine.publisher(Mailbox(lambda: None), self, target, None)
         entries = [data_message(body) for body in bodies]
@@ -147,30 +147,30 @@ class InProcessBroker:
         self.run()
 
     def stall(self, name: str = "q") -> None:
-        """The queue takes nothing on: what is published to it waits and is not confirmed."""
+        """Make a queue take on no messages: what is published to it waits and is not confirmed."""
         self.engine.set_stage_budget(name, 0)
 
     def recover(self, name: str = "q") -> None:
-        """The queue takes on as much as it can again."""
+        """Let the queue take on messages again."""
         self.engine.set_stage_budget(name, None)
         self.run()
 
     def raise_alarm(self, name: str = "memory") -> None:
-        """An alarm begins."""
+        """Set an alarm."""
         self.engine.set_alarm(name)
         self.run()
 
     def clear_alarm(self, name: str = "memory") -> None:
-        """The alarm ends."""
+        """Clear the alarm."""
         self.engine.clear_alarm(name)
         self.run()
 
     def ready(self, name: str = "q") -> int:
-        """Messages ready in a queue."""
+        """How many messages are ready in a queue."""
         return self.engine.queue_info(name, self).ready
 
     def unacknowledged(self, name: str = "q") -> int:
-        """Messages of a queue that are with consumers."""
+        """How many messages of a queue are with consumers."""
         return self.engine.queue_info(name, self).unacknowledged
 
     def connect(self, **open_fields: object) -> "WirePeer":
@@ -181,7 +181,7 @@ class InProcessBroker:
         return peer
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; deadlines that come are kept."""
+        """Let time pass; each deadline on the way is kept."""
         end = self.now.monotonic + seconds
         while (deadline := min(self.engine.deadline, *map(_deadline, self.peers), inf)) <= end:
             self._move(max(deadline, self.now.monotonic))
@@ -193,7 +193,7 @@ class InProcessBroker:
         self._move(end)
 
     def go_round(self, seconds: float) -> None:
-        """Let time pass as :meth:`advance` does, with the rounds of the ledger of stalls."""
+        """Let time pass as :meth:`advance` does, and run the periodic work of the ledger of stalls."""
         for number in range(round(seconds / ROUND_S)):
             self.advance(ROUND_S)
             if number % ROUNDS_PER_LOOK == 0:
@@ -203,12 +203,13 @@ class InProcessBroker:
             self.run()
 
     def touch(self, peer: "AnyPeer") -> None:
-        """This peer has actions or output."""
+        """Note that this peer has actions or output."""
         if peer not in self._touched:
             self._touched.append(peer)
 
     def run(self) -> None:
-        """Turns and flushes until nothing is left, as the server's pump does; writes and syncs with storage."""
+        """Run turns and flushes until nothing is left, as the server's pump does; with storage also writes and
+        syncs."""
         for _ in range(1000 if self.rounds_max is None else self.rounds_max):
             more = self.engine.turn(self.now)
             touched, self._touched = self._touched, []
@@ -226,7 +227,7 @@ class InProcessBroker:
 
 
 class WirePeer:
-    """A client at the level of frames. ``frames`` are those received and not yet looked at: (channel, performative,
+    """A client at the level of frames. ``frames`` are those received and not yet taken: (channel, performative,
     payload)."""
 
     def __init__(
@@ -271,13 +272,13 @@ class WirePeer:
     # --- bytes -------------------------------------------------------------------------------------------------------
 
     def send_bytes(self, data: bytes) -> None:
-        """Bytes to the broker, and everything that follows from them."""
+        """Send bytes to the broker, and run everything that follows from them."""
         self.front_end.receive_data(data, self.broker.now)
         self.broker.touch(self)
         self.broker.run()
 
     def flush(self) -> None:
-        """What the server does for a touched peer."""
+        """Do what the server does for a touched peer."""
         if self.lost:
             return
         self.front_end.take_actions(self.broker.now)
@@ -293,18 +294,18 @@ class WirePeer:
             self.disconnect()
 
     def stop_reading(self, *, writes: int = 0) -> None:
-        """The client reads no more: the socket takes so many writes of the broker, and is full then."""
+        """Read no more: the socket takes this many writes of the broker, and is full then."""
         self._writes_left = writes
 
     def go_on_reading(self) -> None:
-        """The client reads again."""
+        """Read again."""
         self._writes_left = None
         self.front_end.output_backlog(0)
         self.broker.touch(self)
         self.broker.run()
 
     def disconnect(self) -> None:
-        """The socket goes."""
+        """Close the socket."""
         if not self.lost:
             self.lost = True
             self.front_end.connection_lost(self.broker.now)
@@ -321,28 +322,28 @@ class WirePeer:
     # --- frames ------------------------------------------------------------------------------------------------------
 
     def handshake(self) -> None:
-        """Header, SASL, header."""
+        """Go through the handshake: SASL header, SASL, AMQP header."""
         init = encode_sasl_frame(SaslInit(mechanism="ANONYMOUS", initial_response=b""))
         self.send_bytes(PROTOCOL_HEADER_SASL + init + PROTOCOL_HEADER_AMQP)
         assert self.raw.endswith(PROTOCOL_HEADER_AMQP), self.raw
         self.read_frames()
 
     def read_frames(self) -> None:
-        """What comes from now on are AMQP frames."""
+        """Take all that comes from now on as AMQP frames."""
         self._in_frames = True
 
     def open(self, **fields: object) -> Open:
-        """Open; returns the broker's open."""
+        """Send an open; returns the broker's open."""
         given: dict[str, object] = {"container_id": "test", "max_frame_size": 65536} | fields
         self.send(Open(**given))  # type: ignore[arg-type]
         return self.expect(Open)
 
     def send(self, performative: Performative, payload: bytes = b"", channel: int = 0) -> None:
-        """One frame."""
+        """Send one frame."""
         self.send_bytes(encode_frame(channel, encode_performative(performative), payload))
 
     def send_all(self, frames: Iterable[tuple[Performative, bytes]], channel: int = 0) -> None:
-        """Frames in one piece, as from one read of the socket."""
+        """Send frames in one piece, as from one read of the socket."""
         self.send_bytes(b"".join(encode_frame(channel, encode_performative(each), payload) for each, payload in frames))
 
     def begin(self, channel: int = 0, *, incoming_window: int = 2**31 - 1, next_outgoing_id: int = 0) -> Begin:
@@ -357,7 +358,7 @@ class WirePeer:
     def attach_sender(
         self, address: str | None, *, handle: int = 0, channel: int = 0, name: str | None = None, **fields: object
     ) -> Attach:
-        """Attach a publishing link; returns the broker's attach. The flow with link credit is left in ``frames``."""
+        """Attach a publishing link; returns the broker's attach. The flow with link credit stays in ``frames``."""
         given: dict[str, object] = {
             "name": name or f"sender-{channel}.{handle}",
             "handle": handle,
@@ -384,14 +385,15 @@ class WirePeer:
         return self.pick(Attach)
 
     def transfer(self, body: bytes = b"x", *, handle: int = 0, channel: int = 0, **fields: object) -> int:
-        """One single-frame delivery; returns its delivery-id."""
+        """Send one single-frame delivery; returns its delivery-id."""
         frame, payload = self.transfer_frame(body, handle=handle, **fields)
         self.send(frame, payload, channel=channel)
         assert frame.delivery_id is not None
         return frame.delivery_id
 
     def transfer_frame(self, body: bytes = b"x", *, handle: int = 0, **fields: object) -> tuple[Transfer, bytes]:
-        """The frame of a single-frame delivery, for :meth:`send_all`. ``payload=`` gives the whole payload instead."""
+        """The frame of a single-frame delivery, for :meth:`send_all`. ``payload=`` gives the whole payload instead of
+        the body."""
         delivery_id = self._next_delivery_id
         self._next_delivery_id += 1
         payload = fields.pop("payload", None)
@@ -407,7 +409,7 @@ class WirePeer:
     def frames_of(
         self, payload: bytes, size: int, *, handle: int = 0, **fields: object
     ) -> list[tuple[Transfer, bytes]]:
-        """The frames of one delivery cut into pieces of at most ``size`` bytes; all but the first name the link
+        """The frames of one delivery cut into pieces of at most ``size`` bytes. All but the first frame name the link
         only."""
         first, _ = self.transfer_frame(handle=handle, **fields)
         pieces = [payload[start : start + size] for start in range(0, len(payload), size)]
@@ -417,11 +419,11 @@ class WirePeer:
         return list(zip(transfers, pieces, strict=True))
 
     def publish(self, bodies: Iterable[bytes], *, handle: int = 0, **fields: object) -> None:
-        """Single-frame deliveries in one piece."""
+        """Send single-frame deliveries in one piece."""
         self.send_all([self.transfer_frame(body, handle=handle, **fields) for body in bodies])
 
     def flow(self, *, channel: int = 0, **fields: object) -> None:
-        """A flow with sensible session fields, unless they are given."""
+        """Send a flow with the session fields of this peer, unless the test gives others."""
         frame, _ = self.flow_frame(channel=channel, **fields)
         self.send(frame, channel=channel)
 
@@ -437,19 +439,19 @@ class WirePeer:
         return Flow(**given), b""  # type: ignore[arg-type]
 
     def grant(self, link_credit: int | None, *, channel: int = 0, **fields: object) -> None:
-        """A link flow on a consuming link."""
+        """Send a link flow on a consuming link."""
         frame, _ = self.grant_frame(link_credit, channel=channel, **fields)
         self.send(frame, channel=channel)
 
     def grant_frame(
         self, link_credit: int | None, *, handle: int = 1, channel: int = 0, **fields: object
     ) -> tuple[Flow, bytes]:
-        """The frame of a link flow, for :meth:`send_all`; the delivery-count is the broker's own unless given."""
+        """The frame of a link flow, for :meth:`send_all`; the delivery-count is the broker's unless it is given."""
         given = {"delivery_count": self.link(handle, channel).credit.delivery_count} | fields
         return self.flow_frame(channel=channel, handle=handle, link_credit=link_credit, **given)
 
     def dispose(self, first: int, last: int | None = None, *, channel: int = 0, **fields: object) -> None:
-        """A disposition as the receiver of deliveries."""
+        """Send a disposition as the receiver of deliveries."""
         given: dict[str, object] = {"role": True, "first": first, "last": last, "settled": True} | fields
         self.send(Disposition(**given), channel=channel)  # type: ignore[arg-type]
 
@@ -465,17 +467,17 @@ class WirePeer:
         """The broker's end of a link, by our handle."""
         return self.session(channel)._links_in[handle]
 
-    # --- looking at what came ----------------------------------------------------------------------------------------
+    # --- what came ----------------------------------------------------------------------------------------------------
 
     def expect(self, kind: type[P]) -> P:
-        """The next frame, which must be of this kind."""
+        """Take the next frame, which must be of this kind."""
         assert self.frames, f"no frame came; a {kind.__name__} was expected"
         performative = self.frames.pop(0)[1]
         assert isinstance(performative, kind), f"{performative} came; a {kind.__name__} was expected"
         return performative
 
     def pick(self, kind: type[P]) -> P:
-        """The first frame of this kind, taken out of the rest; there must be one."""
+        """Take the first frame of this kind; there must be one."""
         index = next((index for index, row in enumerate(self.frames) if isinstance(row[1], kind)), None)
         assert index is not None, f"no {kind.__name__} among {[type(row[1]).__name__ for row in self.frames]}"
         performative = self.frames.pop(index)[1]
@@ -483,40 +485,40 @@ class WirePeer:
         return performative
 
     def take(self, kind: type[P], where: Callable[[P], bool] = lambda _: True) -> list[P]:
-        """All frames of this kind so far, taken out of the rest."""
+        """Take all frames of this kind."""
         taken = [each for _, each, _ in self.frames if isinstance(each, kind) and where(each)]
         self.frames = [row for row in self.frames if not (isinstance(row[1], kind) and where(row[1]))]
         return taken
 
     def deliveries(self) -> list[tuple[Transfer, bytes]]:
-        """All transfers so far with their payload, taken out of the rest."""
+        """Take all transfers with their payload."""
         taken = [(each, payload) for _, each, payload in self.frames if isinstance(each, Transfer)]
         self.frames = [row for row in self.frames if not isinstance(row[1], Transfer)]
         return taken
 
     def bodies(self) -> list[bytes]:
-        """The bodies of all transfers so far (one data section each), taken out of the rest."""
+        """Take all transfers (one data section each); returns their bodies."""
         return [body_of(payload) for _, payload in self.deliveries()]
 
     def nothing_came(self) -> bool:
-        """No frame is left."""
+        """Check that no frame is left."""
         return not self.frames
 
     def ended_with(self, condition: str) -> bool:
-        """The broker ended the session with this condition."""
+        """Check that the broker ended the session with this condition."""
         return any(end.error is not None and end.error.condition == condition for end in self.take(End))
 
     def closed_with(self, condition: str) -> bool:
-        """The broker closed the connection with this condition."""
+        """Check that the broker closed the connection with this condition."""
         return any(each.error is not None and each.error.condition == condition for each in self.take(Close))
 
     def detached_with(self, condition: str) -> bool:
-        """The broker detached a link with this condition."""
+        """Check that the broker detached a link with this condition."""
         return any(each.error is not None and each.error.condition == condition for each in self.take(Detach))
 
 
 def _deadline(peer: AnyPeer) -> float:
-    """When a peer wants to be told the time; infinity for never."""
+    """When a peer needs its next tick; infinity for never."""
     deadline = None if peer.lost else peer.front_end.deadline()
     return inf if deadline is None else deadline
 

@@ -1,7 +1,7 @@
 """An AMQP 0.9.1 client at the level of methods, against a broker in this process; no sockets, and time stands still.
 
-What the client sends while the broker does not read stays with the client, as in a socket, and is read when the broker
-goes on.
+What the client sends while the broker does not read stays with the client, as in a socket. The broker reads it when it
+reads again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -71,7 +71,7 @@ class _LetIn:
 
 
 class Wire091Peer:
-    """A client. ``received`` is what came and was not looked at yet: channel, method, and the entry that follows it."""
+    """A client. ``received`` is what came and was not taken yet: channel, method, and the entry that follows it."""
 
     def __init__(
         self,
@@ -101,14 +101,14 @@ class Wire091Peer:
         self.received: list[tuple[int, Method, bytes | None]] = []
         self.heartbeats = 0
         self.unread = b""
-        """Sent, and not read by the broker."""
+        """Bytes that were sent and that the broker has not read."""
         self.lost = False
         self._names = 0
         self._buffer = b""
         self._awaiting: tuple[int, Method] | None = None
         self._entry = b""
         self._missing = 0
-        """Bytes of the body that have not come."""
+        """How many bytes of the body have not come."""
         self._writes_left: int | None = None
 
     def _unique(self) -> str:
@@ -118,17 +118,17 @@ class Wire091Peer:
     # --- bytes ---------------------------------------------------------------------------------------------------
 
     def touch(self) -> None:
-        """This peer has actions or output."""
+        """Note that this peer has actions or output."""
         self.broker.touch(self)
 
     def send_bytes(self, data: bytes) -> None:
-        """Bytes to the broker, as far as it reads, and everything that follows from them."""
+        """Send bytes to the broker, as far as it reads, and run everything that follows from them."""
         self.unread += data
         self.touch()
         self.broker.run()
 
     def flush(self) -> None:
-        """What the server does for a touched peer."""
+        """Do what the server does for a touched peer."""
         if self.lost:
             return
         front_end, now = self.front_end, self.broker.now
@@ -150,22 +150,22 @@ class Wire091Peer:
             self.disconnect()
 
     def snapshots(self, kind: str) -> list[dict[str, object]]:
-        """What the front end shows of itself: "connections" or "channels"."""
+        """The front end's rows of a kind: "connections" or "channels"."""
         return self.front_end.snapshot(kind, self.broker.now)
 
     def stop_reading(self, *, writes: int = 0) -> None:
-        """The client reads no more: the socket takes so many writes of the broker, and is full then."""
+        """Read no more: the socket takes this many writes of the broker, and is full then."""
         self._writes_left = writes
 
     def go_on_reading(self) -> None:
-        """The client reads again."""
+        """Read again."""
         self._writes_left = None
         self.front_end.output_backlog(0)
         self.touch()
         self.broker.run()
 
     def disconnect(self) -> None:
-        """The socket goes."""
+        """Close the socket."""
         if not self.lost:
             self.lost = True
             while self.front_end.connection_lost(self.broker.now):
@@ -206,21 +206,21 @@ class Wire091Peer:
     # --- methods -------------------------------------------------------------------------------------------------
 
     def send(self, channel: int, *methods: Method) -> None:
-        """Methods in one piece, as from one read of the socket."""
+        """Send methods in one piece, as from one read of the socket."""
         self.send_bytes(b"".join(method_frame(channel, method) for method in methods))
 
     def call(self, channel: int, method: Method, kind: type[MethodT]) -> MethodT:
-        """Send a method; returns its answer. What came besides stays."""
+        """Send a method; returns its answer. Other methods that came stay."""
         self.send(channel, method)
         return self.pick(kind)
 
     def refusal(self, channel: int, method: Method) -> tuple[int, str]:
-        """Send a method that closes its channel; returns code and text. The channel is open again afterwards."""
+        """Send a method that closes its channel; returns code and text. The channel is opened again."""
         self.send(channel, method)
         return self.reopened(channel)
 
     def reopened(self, channel: int) -> tuple[int, str]:
-        """The channel was closed by the broker, with this code and text; it is open again afterwards."""
+        """Take the broker's close of the channel, and open the channel again; returns code and text."""
         close = self.pick(ChannelClose)
         self.send(channel, ChannelCloseOk())
         self.call(channel, ChannelOpen(), ChannelOpenOk)
@@ -245,7 +245,7 @@ class Wire091Peer:
         mandatory: bool = False,
         properties: BasicProperties | None = None,
     ) -> None:
-        """Messages in one piece."""
+        """Publish messages in one piece."""
         self.send_bytes(
             published(
                 channel, bodies, routing_key=routing_key, exchange=exchange, mandatory=mandatory, properties=properties
@@ -253,19 +253,19 @@ class Wire091Peer:
         )
 
     def take(self) -> list[tuple[int, Method, bytes | None]]:
-        """Everything that came and was not looked at."""
+        """Take everything that came."""
         taken, self.received = self.received, []
         return taken
 
     def expect(self, kind: type[MethodT]) -> MethodT:
-        """The next thing that came; it must be of this kind."""
+        """Take the next thing that came; it must be of this kind."""
         assert self.received, f"nothing came, where {kind.__name__} should have"
         _, method, _ = self.received.pop(0)
         assert isinstance(method, kind), method
         return method
 
     def pick(self, kind: type[MethodT]) -> MethodT:
-        """The first of this kind among what came; the others stay."""
+        """Take the first thing of this kind; the others stay."""
         for index, (_, method, _) in enumerate(self.received):
             if isinstance(method, kind):
                 del self.received[index]
@@ -273,13 +273,13 @@ class Wire091Peer:
         raise AssertionError(f"no {kind.__name__} among {self.received}")
 
     def methods(self, kind: type[MethodT]) -> list[MethodT]:
-        """Take all of this kind out of what came."""
+        """Take all methods of this kind."""
         found = [method for _, method, _ in self.received if isinstance(method, kind)]
         self.received = [each for each in self.received if not isinstance(each[1], kind)]
         return found
 
     def deliveries(self) -> list[tuple[BasicDeliver, BasicProperties, bytes]]:
-        """Take all deliveries out of what came: method, properties, body."""
+        """Take all deliveries: method, properties, body."""
         found = [
             (method, properties_in(entry), body_of(entry))
             for _, method, entry in self.received
@@ -289,7 +289,7 @@ class Wire091Peer:
         return found
 
     def got(self) -> tuple[BasicGetOk, BasicProperties, bytes] | None:
-        """The answer to basic.get, which must be next; None for basic.get-empty."""
+        """Take the answer to basic.get, which must be next; None for basic.get-empty."""
         _, method, entry = self.received.pop(0)
         if isinstance(method, BasicGetEmpty):
             return None
@@ -298,7 +298,7 @@ class Wire091Peer:
         return method, properties_in(entry), body_of(entry)
 
     def returned(self) -> list[tuple[BasicReturn, bytes]]:
-        """Take all returned messages out of what came: method and body."""
+        """Take all returned messages: method and body."""
         found = [
             (method, body_of(entry))
             for _, method, entry in self.received
@@ -308,7 +308,7 @@ class Wire091Peer:
         return found
 
     def bodies(self) -> list[bytes]:
-        """Take all deliveries out of what came; only their bodies."""
+        """Take all deliveries; returns their bodies."""
         return [body for _, _, body in self.deliveries()]
 
     # --- what most tests begin with --------------------------------------------------------------------------------
@@ -331,7 +331,7 @@ class Wire091Peer:
             self.expect(ChannelOpenOk)
 
     def declare(self, queue: str = "q", *, channel: int = 1, **fields: object) -> QueueDeclareOk:
-        """Declare a queue; ``arguments`` among the fields."""
+        """Declare a queue. ``fields`` are those of the method, ``arguments`` among them."""
         self.send(channel, QueueDeclare(queue=queue, **fields))  # type: ignore[arg-type]
         return self.pick(QueueDeclareOk)
 
@@ -342,12 +342,12 @@ class Wire091Peer:
     def bind(
         self, exchange: str, routing_key: str = "", *, queue: str = "q", channel: int = 1, **fields: object
     ) -> None:
-        """Bind a queue to an exchange; ``arguments`` among the fields."""
+        """Bind a queue to an exchange. ``fields`` are those of the method, ``arguments`` among them."""
         method = QueueBind(queue=queue, exchange=exchange, routing_key=routing_key, **fields)  # type: ignore[arg-type]
         self.call(channel, method, QueueBindOk)
 
     def select_confirms(self, channel: int = 1) -> None:
-        """Confirm mode."""
+        """Select confirm mode."""
         self.send(channel, ConfirmSelect())
         self.expect(ConfirmSelectOk)
 
@@ -357,11 +357,11 @@ class Wire091Peer:
         return self.pick(BasicConsumeOk).consumer_tag
 
     def ack(self, delivery_tag: int, *, multiple: bool = False, channel: int = 1) -> None:
-        """Acknowledge."""
+        """Send an acknowledgement."""
         self.send(channel, BasicAck(delivery_tag=delivery_tag, multiple=multiple))
 
     def confirms(self) -> list[tuple[str, int, bool]]:
-        """Take all confirms out of what came, in order: ack or nack, delivery tag, multiple."""
+        """Take all confirms, in order: ack or nack, delivery tag, multiple."""
         found = [
             ("ack" if isinstance(method, BasicAck) else "nack", method.delivery_tag, method.multiple)
             for _, method, _ in self.received
@@ -371,12 +371,12 @@ class Wire091Peer:
         return found
 
     def confirmed(self) -> list[tuple[int, bool]]:
-        """Take all basic.ack out of what came, as delivery tag and multiple."""
+        """Take all basic.ack, as delivery tag and multiple."""
         return [(ack.delivery_tag, ack.multiple) for ack in self.methods(BasicAck)]
 
 
 def connect(broker: InProcessBroker, *channels: int, settings: FrontEndSettings | None = None) -> Wire091Peer:
-    """A client that is open, with these channels (1 without any)."""
+    """A client that is open, with these channels; channel 1 by default."""
     peer = Wire091Peer(broker, settings)
     peer.open(*(channels or (1,)))
     return peer
@@ -391,7 +391,7 @@ def published(
     mandatory: bool = False,
     properties: BasicProperties | None = None,
 ) -> bytes:
-    """The frames of some publishes."""
+    """The frames of several publishes."""
     method = BasicPublish(exchange=exchange, routing_key=routing_key, mandatory=mandatory)
     encoded = encode_properties(properties or BasicProperties())
     prefix = method_frame(channel, method)

@@ -1,4 +1,5 @@
-"""Reads the byte vectors of ``tests/wire``: a line is hexadecimal bytes, an equals sign, and what they mean."""
+"""Reads the byte vectors of ``tests/wire``. A line is hexadecimal bytes, an equals sign, and the value that they
+encode."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +14,7 @@ class Vector(NamedTuple):
     encoded: bytes
     meaning: str
     alternative: bool
-    """An encoding that we accept and do not produce: its line begins with an asterisk."""
+    """True for an encoding that we accept and do not produce: its line begins with an asterisk."""
 
     def __str__(self) -> str:
         return f"[{self.section}] {self.encoded.hex(' ')[:40]}"
