@@ -1,4 +1,4 @@
-"""Rows that are gone through in walks: pages of them, and one by its identity."""
+"""Walks over rows: pages of rows, and one row by its identity."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ NAMES = st.lists(st.text("abc", max_size=2), max_size=40)
 
 
 class Made:
-    """Rows of these names, counted as they are made."""
+    """Rows of these names, which counts how many were made."""
 
     def __init__(self, *names: str) -> None:
         self._names = names
@@ -27,7 +27,7 @@ class Made:
 
 
 def pages(names: list[str], limit: int) -> Iterator[list[str]]:
-    """All pages, as a client asks for them that goes on behind each."""
+    """All pages, as a client reads them that asks for each page behind the one before."""
     after: str | None = None
     while True:
         rows, after = at_a_stretch(page_of(Made(*names).rows("any"), after=after, limit=limit))

@@ -1,4 +1,4 @@
-"""Walks: long work with a pause possible behind every step."""
+"""Walks: long work that may pause behind every step."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""AMQPLAIN: the right table lets in, and nothing else does."""
+"""AMQPLAIN: the right table logs a client in, and no other bytes do."""
 
 import pytest
 from hypothesis import given

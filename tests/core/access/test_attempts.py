@@ -1,4 +1,4 @@
-"""Who has to wait for failed logins: the guesser, and as few others as possible."""
+"""Which clients have to wait after failed logins: the guesser, and as few others as possible."""
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +11,7 @@ HERE, THERE = "192.0.2.1", "192.0.2.2"
 
 
 class Clock:
-    """Stands still until moved."""
+    """A clock that stands still until a test moves it."""
 
     def __init__(self) -> None:
         self.now = 100.0

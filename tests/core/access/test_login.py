@@ -1,4 +1,5 @@
-"""Passwords that are hashed elsewhere: what waits, what is decided without, and keys that are made anew."""
+"""Passwords that are hashed elsewhere: logins wait for the hash, some are decided without it, and keys are derived
+anew."""
 
 import pytest
 from structlog.testing import LogCapture
@@ -113,7 +114,7 @@ def test_a_user_that_goes_during_the_hash_is_not_let_in():
     assert exchange.respond(b"") == FAILURE
 
 
-# --- keys made anew ----------------------------------------------------------------------------------------------
+# --- keys that are derived anew --------------------------------------------------------------------------------------
 
 
 def test_old_keys_are_made_anew_by_a_login_that_proves_the_password():

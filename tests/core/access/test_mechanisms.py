@@ -1,4 +1,4 @@
-"""Each mechanism against a real client of it, and against everything that is not one."""
+"""Each mechanism against a real client of it, and against bytes that no client of it sends."""
 
 import pytest
 import scramp

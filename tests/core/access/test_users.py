@@ -1,4 +1,4 @@
-"""Users: keys, passwords that were right a moment ago, and no name betrayed."""
+"""Users: their keys, passwords that were right shortly before, and answers that do not tell which names exist."""
 
 import pytest
 
@@ -11,7 +11,7 @@ ALICE, SLOW = user("alice", "wonderland"), user("slow", "x", iterations=5000)
 
 
 class Clock:
-    """Stands still until moved."""
+    """A clock that stands still until a test moves it."""
 
     def __init__(self) -> None:
         self.now = 100.0

@@ -1,4 +1,4 @@
-"""The admin application, asked without a socket: metrics, health, and everything that is refused."""
+"""The admin application, asked without a socket: metrics, health, and every request that it refuses."""
 
 import httpx
 import pytest
@@ -17,7 +17,7 @@ async def ask(facts: Facts, path: str, *, method: str = "GET", **headers: str) -
 
 
 def samples(response: httpx.Response) -> dict[str, float]:
-    """What a scraper makes of it, labels left out."""
+    """The samples that a scraper reads, without labels."""
     families = text_string_to_metric_families(response.text)
     return {sample.name: sample.value for family in families for sample in family.samples}
 
@@ -122,7 +122,7 @@ async def test_a_head_is_asked_for_without_a_body():
     assert response.status_code == 200
 
 
-# --- what is refused ---------------------------------------------------------------------------------------
+# --- requests that are refused ---------------------------------------------------------------------------------
 
 
 async def test_an_unknown_path_is_not_found():

@@ -1,4 +1,4 @@
-"""Metrics as text: the same as prometheus-client makes of it, with turns for others in between."""
+"""Metrics as text: the same text as prometheus-client writes, with checkpoints in between so that other tasks run."""
 
 import trio
 from hypothesis import given
@@ -51,7 +51,7 @@ def test_counters_and_histograms_keep_their_names():
 
 
 class Clock:
-    """Each look at it takes so long."""
+    """A clock that goes on by one step each time it is read."""
 
     def __init__(self, step_s: float) -> None:
         self.now = 0.0
@@ -63,7 +63,7 @@ class Clock:
 
 
 async def turns_during(families: list[Metric], clock: Clock) -> tuple[int, int]:
-    """Of another task while a scrape is made, and the pieces of the scrape."""
+    """How many turns another task gets while a scrape is written, and how many pieces the scrape has."""
     turns = 0
 
     async def other() -> None:
@@ -86,7 +86,7 @@ async def turns_during(families: list[Metric], clock: Clock) -> tuple[int, int]:
 async def test_others_have_their_turn_in_each_slice():
     turns, pieces = await turns_during([gauge("many", 10 * SLICE_SAMPLES)], Clock(2 * SLICE_S))
     assert pieces == 10
-    assert turns >= 9  # between the ten
+    assert turns >= 9  # between the ten pieces
 
 
 async def test_small_families_share_a_turn_or_a_busy_loop_makes_the_scrape_time_out():
@@ -94,4 +94,4 @@ async def test_small_families_share_a_turn_or_a_busy_loop_makes_the_scrape_time_
     assert pieces == 100
     assert (
         turns <= 7
-    )  # six slices of 19 families, for a look at the clock begins each; and Trio runs the two in any order
+    )  # six slices of 19 families, as the clock is read where each begins; Trio runs the two tasks in any order

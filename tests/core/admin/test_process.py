@@ -1,4 +1,5 @@
-"""A whole broker with an admin server: it answers, tells of an alarm and of the stop, and ends with the broker."""
+"""A whole broker with an admin server: the admin server answers, shows an alarm and the stop, and ends with the
+broker."""
 
 import errno
 import json
@@ -32,7 +33,7 @@ TOKEN = "a-token-for-a-test"
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A process, where it serves messages, and where it answers over HTTP."""
+    """A broker's process, the address for messages, and the address for HTTP."""
 
     process: subprocess.Popen[str]
     address: tuple[str, int]
@@ -40,7 +41,7 @@ class Broker:
 
 
 def configuration(folder: Path, listen: str = "127.0.0.1:0") -> str:
-    """The path of a file."""
+    """Write a configuration; returns the path of the file."""
     (folder / "token").write_text(f"{TOKEN}\n")
     file = folder / "broker.toml"
     file.write_text(f'[admin]\nenabled = true\nlisten = ["{listen}"]\ntoken_file = "{folder}/token"\n')
@@ -49,7 +50,7 @@ def configuration(folder: Path, listen: str = "127.0.0.1:0") -> str:
 
 @contextmanager
 def broker_with_admin(folder: Path) -> Iterator[Broker]:
-    """Runs until the block ends."""
+    """Run a broker until the block ends."""
     options = ["--config", configuration(folder), "--listen", "127.0.0.1:0", "--data", str(folder / "data")]
     command = [sys.executable, "-m", "amqp10", "serve", *options]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -97,7 +98,7 @@ def test_a_broker_tells_of_itself_until_its_end(tmp_path: Path):
         assert [reason["reason"] for reason in blocked.json()["reasons"]] == ["memory"]
         assert broker.admin.get("/readyz").status_code == 200
 
-        with socket.create_connection(broker.address) as lingering:  # keeps the broker from ending for a while
+        with socket.create_connection(broker.address) as lingering:  # keeps the broker from ending
             lingering.sendall(b"AMQP\x03\x01\x00\x00")
             assert lingering.recv(8) == b"AMQP\x03\x01\x00\x00"
             broker.process.send_signal(signal.SIGTERM)
@@ -108,7 +109,7 @@ def test_a_broker_tells_of_itself_until_its_end(tmp_path: Path):
 
 
 def seconds_of_closed_windows(admin: httpx.Client) -> float:
-    """By the memory alarm."""
+    """For how many seconds the memory alarm has closed windows."""
     name = 'headgate_session_window_closed_seconds_total{direction="in",reason="memory"}'
     found = re.search(rf"^{re.escape(name)} (\S+)$", admin.get("/metrics").text, re.MULTILINE)
     assert found is not None
@@ -116,7 +117,7 @@ def seconds_of_closed_windows(admin: httpx.Client) -> float:
 
 
 def status_after_stop(admin: httpx.Client) -> int:
-    """What /readyz says once the broker has taken notice of the signal."""
+    """The status of /readyz once the broker has taken notice of the signal."""
     while True:
         answer = admin.get("/readyz")
         if answer.status_code != 200:
@@ -143,7 +144,7 @@ def test_the_line_of_the_start_names_the_console(admin: str, said: str, tmp_path
 
 
 async def taken() -> AdminServer:
-    """What opening an admin server on an address that is taken does."""
+    """Open an admin server on an address that is in use; returns the error."""
     raise CannotListen(errno.EADDRINUSE, "cannot listen on 127.0.0.1:15692: Address already in use")
 
 

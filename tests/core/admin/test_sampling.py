@@ -7,7 +7,7 @@ from tests.kit.admin import Facts
 
 
 async def sample(facts: Facts, seconds: float) -> None:
-    """Let it run so long."""
+    """Let the task run for this many seconds."""
     with trio.move_on_after(seconds):
         await Sampling(overview=facts.overview, timelines=facts.timelines).run()
 

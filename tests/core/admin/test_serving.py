@@ -1,4 +1,5 @@
-"""The admin server on a socket: what it serves, and clients that are slow, many, too large or speak something else."""
+"""The admin server on a socket: what it serves, and clients that are slow, too many, send too much or speak another
+protocol."""
 
 import json
 from contextlib import suppress
@@ -18,7 +19,7 @@ REQUEST = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 @pytest.fixture
 def patient_clock() -> trio.testing.MockClock:
-    """Jumps only when nothing has come over a socket for a moment."""
+    """A clock that jumps only when nothing has come over a socket for a moment."""
     return trio.testing.MockClock(autojump_threshold=0.02)
 
 
@@ -146,7 +147,7 @@ async def test_an_upgrade_to_a_websocket_is_refused():
     assert status(answer) == 403
 
 
-# --- time ---------------------------------------------------------------------------------------------------
+# --- slow clients ---------------------------------------------------------------------------------------------
 
 
 async def test_a_client_that_says_nothing_is_cut_off(patient_clock):
@@ -180,7 +181,7 @@ async def test_a_client_that_does_not_read_is_cut_off(patient_clock):
 
 async def test_a_client_that_does_not_read_does_not_hold_up_the_end():
     facts = Facts(collect=lambda: [GaugeMetricFamily("headgate_many", "x" * 10_000_000, value=1)])
-    with trio.fail_after(30):  # half of what the client has left
+    with trio.fail_after(30):  # half of the time that is left to the client
         async with listening(facts, request_time_out="60s") as admin:
             stream = await admin.connect()
             await stream.send_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -188,7 +189,7 @@ async def test_a_client_that_does_not_read_does_not_hold_up_the_end():
     await trio.aclose_forcefully(stream)
 
 
-# --- many ---------------------------------------------------------------------------------------------------
+# --- many clients ---------------------------------------------------------------------------------------------
 
 
 async def test_who_finds_all_connections_taken_is_told(patient_clock):

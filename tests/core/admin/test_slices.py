@@ -1,4 +1,4 @@
-"""The admin server's share of the event loop: one slice of one answer, then the others."""
+"""The admin server's share of the event loop: after a slice of one answer, other tasks have their turn."""
 
 from itertools import pairwise
 
@@ -10,7 +10,7 @@ from core.slices import Walk
 
 
 class Clock:
-    """Each look at it costs a part of a slice."""
+    """A clock that goes on by one step, a part of a slice, each time it is read."""
 
     def __init__(self, step_s: float) -> None:
         self.now = 0.0
@@ -50,7 +50,7 @@ async def test_walks_of_many_clients_take_turns_slice_by_slice():
             stretches[-1] += 1
         else:
             stretches.append(1)
-    assert max(stretches[:-1]) <= 5  # a slice is four steps; the last walk has nobody to give way to
+    assert max(stretches[:-1]) <= 5  # a slice is four steps; after the last walk no other waits
 
 
 async def test_no_two_slices_come_in_one_round_of_the_loop():

@@ -1,4 +1,5 @@
-"""An admin server from its settings: the token, what cannot be used, and that nobody loads it who does not want it."""
+"""Starting an admin server from its settings: the token, settings that cannot be used, and that a broker without an
+admin server does not load its code."""
 
 import subprocess
 import sys
@@ -71,7 +72,7 @@ def test_other_machines_need_a_token(address: str):
 
 
 def loaded(command: str) -> set[str]:
-    """Which of the modules that make up the admin server are loaded after this, in a process of its own."""
+    """Which modules of the admin server are loaded after this statement, in a process of its own."""
     script = f"import sys\n{command}\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     return set(done.stdout.split())

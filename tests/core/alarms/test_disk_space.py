@@ -1,4 +1,4 @@
-"""The disk alarm: a level under a limit, checked the sooner the nearer the limit is."""
+"""The disk alarm: on while free space is below a limit, and checked more often the nearer the limit is."""
 
 from math import inf
 

@@ -1,4 +1,5 @@
-"""The memory alarm: a level over a watermark, of the memory there is or a gibibyte where nobody knows."""
+"""The memory alarm: on while memory in use is above a watermark. The watermark is a part of the machine's memory, or of
+one gibibyte where that is unknown."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Notices: shown with their figures, and nobody waits for them."""
+"""Notices: they are shown with their figures, and no publisher waits for them."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Alarms are levels: on as long as somebody holds them up, told once for each change of the set."""
+"""Alarms are levels: on as long as one source holds them, and reported once for each change of the set."""
 
 import pytest
 

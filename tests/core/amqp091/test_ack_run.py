@@ -1,4 +1,4 @@
-"""Acknowledgements in runs do what the frames do one by one."""
+"""Acknowledgements in runs have the same effect as their frames one by one."""
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,7 @@ ACK_BYTES = 21
 
 
 def acks(*tags: int, channel: int = 1) -> bytes:
-    """A frame for each tag; negative ones with ``multiple``."""
+    """One frame for each tag; a negative tag sets ``multiple``."""
     return b"".join(method_frame(channel, BasicAck(delivery_tag=abs(tag), multiple=tag < 0)) for tag in tags)
 
 

@@ -1,4 +1,4 @@
-"""A content put together from its frames; the faults are in test_channels.py."""
+"""A content that is put together from its frames; the faults are in test_channels.py."""
 
 import tracemalloc
 

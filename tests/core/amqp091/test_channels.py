@@ -1,4 +1,4 @@
-"""The channels of a connection: what the peer may do on them, and what it may not."""
+"""The channels of a connection: what the peer may do on them, and what it may not do."""
 
 import pytest
 

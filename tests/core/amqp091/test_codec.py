@@ -1,4 +1,4 @@
-"""Methods to bytes and back: the vectors of another implementation, bits, bounds, and whatever a peer may send."""
+"""Methods to bytes and back: byte vectors of another implementation, bit fields, bounds, and any bytes of a peer."""
 
 import dataclasses
 

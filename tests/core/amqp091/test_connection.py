@@ -1,4 +1,4 @@
-"""One connection with its channels: what the peer may do, what it may not, and how long anybody waits."""
+"""One connection with its channels: what the peer may do, what it may not do, and how long each side waits."""
 
 import pytest
 
@@ -57,7 +57,7 @@ FORCED = ConnectionFault(ReplyCode.CONNECTION_FORCED, "the operator wants it")
 NO_PROPERTIES = encode_properties(BasicProperties())
 
 
-# --- the beginning ---------------------------------------------------------------------------------------------------
+# --- opening ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_peer_that_says_it_all_at_once_is_answered_step_by_step():
@@ -159,7 +159,7 @@ def test_all_channel_numbers_can_be_had():
     assert new.call(65535, ChannelOpen()) == [ChannelOpened(65535)]
 
 
-# --- the end ---------------------------------------------------------------------------------------------------------
+# --- closing ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_peer_closes_the_connection_and_hears_so_when_we_are_done():

@@ -34,7 +34,7 @@ OPENING = opening(channel_max=3, frame_max=FRAME_MIN_SIZE)
 
 
 def told(events: Iterable[Event]) -> list[object]:
-    """Events with their runs taken apart: how long a run gets depends on how much of it has come."""
+    """Events with their runs taken apart, because the length of a run depends on how the bytes come."""
     single: list[object] = []
     for event in events:
         if isinstance(event, PublishesReceived):
@@ -179,7 +179,8 @@ def test_frames_in_any_order_are_the_same_however_they_are_cut(frames, seed, pie
 
 
 def check_lives(events: Iterable[Event]) -> None:
-    """Each channel that opened closes at most once before it opens again; nothing follows the connection's close."""
+    """Check that each open channel closes at most once before it opens again, and that nothing follows the connection's
+    close."""
     opened: set[int] = set()
     over = False
     for event in events:

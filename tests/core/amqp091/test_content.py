@@ -1,4 +1,4 @@
-"""Entries: where the header of a message ends and its body begins."""
+"""Entries: the place at which a message's header ends and its body begins."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Reply codes, and texts that always fit a short string."""
+"""Reply codes, and reply texts that always fit a short string."""
 
 import pytest
 from hypothesis import given

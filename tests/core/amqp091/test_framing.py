@@ -1,4 +1,5 @@
-"""Frames: found in a buffer at any offset, refused as soon as they are wrong, and split as the peer wants."""
+"""Frames: found in a buffer at any offset, refused as soon as they are wrong, and no larger than the peer's
+frame-max."""
 
 import pytest
 from hypothesis import given
@@ -29,7 +30,7 @@ any_frame = st.builds(
 
 
 def frames_of(data: bytes, frame_max: int = FRAME_MIN_SIZE) -> list[Frame]:
-    """All frames of a buffer, which holds whole ones only."""
+    """All frames of a buffer, which holds whole frames only."""
     found = []
     offset = 0
     while offset < len(data):

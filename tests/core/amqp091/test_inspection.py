@@ -1,4 +1,4 @@
-"""What is seen of a message in 0.9.1 encoding, and what dead-lettering and consumers enter into it."""
+"""What the broker reads of a message in 0.9.1 encoding, and what dead-lettering and consumers write into it."""
 
 from decimal import Decimal
 
@@ -90,7 +90,7 @@ def test_a_message_is_rendered_as_it_is_and_never_as_another():
         INSPECTION.render(entry, Attributes(HERE), ELSEWHERE)
 
 
-# --- what consumers have added
+# --- headers that consumers get
 
 
 def test_what_was_added_is_merged_and_nothing_else_changes():
@@ -192,7 +192,7 @@ def test_a_message_that_cannot_be_decoded_dies_as_it_is(entry, origin):
     assert INSPECTION.dead_lettered(entry, origin, death()) == entry
 
 
-# --- what people see
+# --- what operators see
 
 
 def test_a_message_is_described():

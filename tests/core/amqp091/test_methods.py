@@ -1,4 +1,5 @@
-"""The table of methods: complete, with the ids of the specification and of RabbitMQ, and easy to write down."""
+"""The table of methods: complete, with the ids of the specification and of RabbitMQ, and each method easy to
+construct."""
 
 import dataclasses
 import inspect

@@ -1,4 +1,4 @@
-"""From the protocol header to connection.open-ok, and every way not to get there."""
+"""From the protocol header to connection.open-ok, and every way in which that can fail."""
 
 import pytest
 
@@ -26,7 +26,7 @@ OPEN = ConnectionOpen(virtual_host="/")
 def negotiation(
     *methods: Method, settings: ConnectionSettings | None = None, mechanisms: tuple[SaslMechanism, ...] = ()
 ) -> Negotiation:
-    """One that has taken the header and these methods."""
+    """A negotiation that has taken the header and these methods."""
     made = Negotiation(settings or ConnectionSettings(), mechanisms or tuple(MECHANISMS))
     made.start()
     for method in methods:

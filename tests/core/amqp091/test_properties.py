@@ -1,4 +1,4 @@
-"""The properties of class basic: flags, values, and whatever a peer may send."""
+"""The properties of class basic: flags, values, and any bytes that a peer may send."""
 
 import pytest
 from hypothesis import given

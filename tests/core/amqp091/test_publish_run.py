@@ -1,4 +1,4 @@
-"""The fast path against the generic codec, on publishes of every kind, whole, mixed, cut and broken."""
+"""The fast path against the generic codec, on publishes of every kind: whole, mixed, cut and broken."""
 
 from typing import NamedTuple
 
@@ -61,7 +61,7 @@ class Message(NamedTuple):
 
 
 def read(data: bytes, position: int) -> Message:
-    """The message at a position, frame by frame. Whatever it is not able to read fails the test."""
+    """Read the message at a position, frame by frame. A message that cannot be read fails the test."""
 
     def frame_at(at: int, frame_type: FrameType):
         frame = read_frame(data, at, FRAME_MAX)
@@ -93,7 +93,7 @@ def read(data: bytes, position: int) -> Message:
 
 
 def agrees(run: PublishRun, data: bytes, position: int) -> None:
-    """Every message of the run is what the generic codec says, and they are alike."""
+    """Check that every message of the run is what the generic codec reads, and that they are alike."""
     for entry in run.entries:
         message = read(data, position)
         assert message.channel == run.channel
@@ -106,7 +106,7 @@ def agrees(run: PublishRun, data: bytes, position: int) -> None:
     assert run.end_position == position
 
 
-# --- what is taken -------------------------------------------------------------------------------------------
+# --- what the fast path takes --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("properties", [NO_PROPERTIES, PERSISTENT, HEADERS])
@@ -189,7 +189,7 @@ def test_shapes_are_remembered_and_their_number_is_bounded():
     assert [shapes_learned("long", long), shapes_learned("long", long)] == [1, 1]
 
 
-# --- what is declined ----------------------------------------------------------------------------------------
+# --- what it declines ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_a_part_of_a_message_stays_wherever_the_buffer_is_cut(n, body):
 
 
 def test_one_wrong_byte_is_never_overlooked():
-    """Each byte of each of five equal messages in turn: what is taken is still what the generic codec reads."""
+    """Each byte of five equal messages is changed in turn. What the run takes is still what the generic codec reads."""
     message = publish(b"body", exchange="e", properties=HEADERS)
     whole = message * 5
     for at in range(len(whole)):
@@ -263,7 +263,7 @@ def test_one_wrong_byte_is_never_overlooked():
                 agrees(run, data, 0)
 
 
-# --- anything at all -----------------------------------------------------------------------------------------
+# --- any bytes ---------------------------------------------------------------------------------------------------
 
 names = st.sampled_from(["", "q", "queue-1", "é"])
 pieces = st.sampled_from([b"", b"x", b"y", b"four", b"\xce\x01\x00", b"x" * 100, b"x" * BODY_MAX])
@@ -312,7 +312,7 @@ def test_everything_that_is_understood_is_taken_in_the_longest_runs(messages):
 
 
 def kind(run: PublishRun) -> tuple[object, ...]:
-    """What runs differ in; messages with and without a body are of two kinds."""
+    """Everything in which runs differ. Messages with and without a body are of two kinds."""
     bodiless = len(run.entries[0]) == 12 + len(run.properties)
     return run.channel, run.exchange, run.routing_key, run.mandatory, run.properties, bodiless
 

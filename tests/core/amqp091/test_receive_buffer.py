@@ -1,4 +1,4 @@
-"""What the receive buffer keeps, and what it costs to feed it."""
+"""What the receive buffer keeps, and what each addition to it costs."""
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -46,7 +46,7 @@ def test_what_nobody_wants_is_forgotten():
     assert buffer.take(1) == b"c"
 
 
-@example([b"a", b"b"], [3])  # what is left is less than what is waited for
+@example([b"a", b"b"], [3])  # less is left than the buffer waits for
 @given(st.lists(st.binary(max_size=20)), st.lists(st.integers(0, 8), min_size=1))
 def test_bytes_come_out_as_they_went_in(pieces, sizes):
     buffer = ReceiveBuffer()

@@ -1,4 +1,4 @@
-"""Field tables: every type both ways, and every bound."""
+"""Field tables: every type in both directions, and every bound."""
 
 import math
 from decimal import Decimal
@@ -55,12 +55,12 @@ tables = st.dictionaries(names, values, max_size=8)
 
 
 def field(encoded: bytes) -> bytes:
-    """A table with one field, named v: its value starts at offset 6."""
+    """A table with one field named v. Its value starts at offset 6."""
     return encode_long_string(b"\x01v" + encoded)
 
 
 def nested(levels: int) -> bytes:
-    """That many tables, each the only field of the one around it."""
+    """This many tables, each the only field of the one around it."""
     encoded = encode_long_string(b"")
     for _ in range(levels - 1):
         encoded = encode_long_string(b"\x00F" + encoded)

@@ -1,4 +1,4 @@
-"""Outstanding deliveries of a channel: tags, pieces, and what happens with tags that are not there."""
+"""Outstanding deliveries of a channel: tags, pieces, and tags that do not exist."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from core.amqp091.unacked import Piece, Unacked, UnknownDeliveryTag
 
 
 def take_all(unacked: Unacked[str]) -> list[Piece[str]]:
-    """Everything, in order."""
+    """Take everything, in order."""
     taken: list[Piece[str]] = []
     while unacked.newest:
         taken += unacked.take_up_to(unacked.newest)[0]
@@ -14,7 +14,7 @@ def take_all(unacked: Unacked[str]) -> list[Piece[str]]:
 
 
 def filled(*appended: tuple[str, int, int]) -> Unacked[str]:
-    """Deliveries of consumers: name, first number, how many."""
+    """Deliveries of consumers, each given as name, first number, and how many."""
     unacked: Unacked[str] = Unacked()
     for consumer, first, n in appended:
         unacked.append(consumer, first, n)
@@ -80,7 +80,7 @@ def test_the_newest_is_the_highest_tag_outstanding():
 
 
 def with_gaps(n: int) -> Unacked[str]:
-    """Records 1, 3, 5, … of one delivery each, which are taken out two at a time."""
+    """Outstanding deliveries in ``n`` records of one delivery each, of which two at a time are taken out."""
     unacked: Unacked[str] = Unacked(records_at_once=2)
     for number in range(n):
         unacked.append("a", 2 * number, 1)

@@ -1,4 +1,4 @@
-"""The line in which a password's keys are kept."""
+"""The line of the configuration that keeps the keys of a password."""
 
 import base64
 

@@ -1,4 +1,4 @@
-"""Limits of memory and disk space: the seed's three forms, both unit conventions, and what is refused."""
+"""Limits of memory and disk space: their three forms, both conventions of units, and what is refused."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -109,7 +109,7 @@ def test_row_4_20_the_convention_is_a_setting_and_is_named_in_the_error(tmp_path
     ],
 )
 def test_row_4_19_watermarks_relative_and_absolute(tmp_path: Path, written: str, limit: int | None):
-    """An absolute one is never more than there is."""
+    """An absolute watermark is never above the memory that the machine has."""
     if limit is None:
         with pytest.raises(ConfigError, match=r"relative 0\.4"):
             read(tmp_path, f"memory_watermark = {written}")

@@ -1,4 +1,4 @@
-"""Lines of keys, found without a grammar of our own."""
+"""The lines of keys in a file, found without a grammar of our own."""
 
 import tomllib
 

@@ -1,4 +1,4 @@
-"""Reading a file: every error at once, with its line, the value, the limit and the way out."""
+"""Reading a file: all errors together, each with its line, the value, the limit and the remedy."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ SCRAM = (
 
 
 def problems(tmp_path: Path, text: str, **overrides: object) -> list[str]:
-    """What is said about a text, without the folder."""
+    """The problems of a text, without the folder's name."""
     path = tmp_path / "broker.toml"
     path.write_text(text)
     with pytest.raises(ConfigError) as caught:

@@ -1,4 +1,4 @@
-"""Keys that are made anew find their way into the configuration, and nothing else of it changes."""
+"""Keys that are derived anew are written into the configuration, and nothing else in it changes."""
 
 import os
 import threading

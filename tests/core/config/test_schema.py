@@ -1,4 +1,4 @@
-"""What holds for every setting, now and later: a help text, a unit, a place in the generated file."""
+"""What holds for every setting: a help text, a unit, a place in the generated file."""
 
 from collections.abc import Iterator
 from pathlib import Path

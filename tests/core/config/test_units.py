@@ -1,4 +1,4 @@
-"""Sizes and durations: exact both ways, and refused with the units that exist."""
+"""Sizes and durations: exact in both directions, and refused with a list of the units that exist."""
 
 import pytest
 from hypothesis import given

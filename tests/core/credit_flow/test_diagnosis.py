@@ -84,7 +84,7 @@ def test_row_1_13_the_bottleneck_is_the_first_stage_after_the_last_marked_one(
 
 
 def test_row_4_30_a_queue_that_no_channel_waits_for_does_not_count():
-    """Somebody else fills it."""
+    """Another connection fills the queue."""
     found = diagnose(marked("reader", "channel 1"), [unmarked("channel 1")], [marked("q", "store")])
     assert found is not None
     assert (found.stage, found.names) == (SlowStage.CHANNEL, ("channel 1",))

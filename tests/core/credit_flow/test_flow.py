@@ -1,4 +1,4 @@
-"""Stage credit step by step: send, block, ack, grant, bump, unblock, peers that go."""
+"""Stage credit step by step: send, block, ack, grant, bump, unblock, and the end of a party."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def party(name: str, spec: StageCreditSpec = SMALL) -> CreditFlow:
 
 
 def room(sender: CreditFlow, receiver: CreditFlow) -> int:
-    """Also below zero."""
+    """How many messages the sender may still send; it may be negative."""
     return sender.account(receiver).room
 
 
@@ -87,7 +87,7 @@ def test_a_grant_unblocks_only_when_it_lifts_the_room_above_zero():
 
 
 def test_a_grant_of_a_party_that_was_given_up_counts_from_nothing():
-    """The default of a bump is 0 and not the initial number."""
+    """A bump of a party without an account counts from 0, and not from the initial number."""
     wire = Wire()
     sender, receiver = party("sender"), CreditFlow("receiver", SMALL, post=wire.post)
     sender.send(receiver, 4, 0.0)
@@ -179,7 +179,7 @@ def test_blocked_seconds_are_added_up_from_block_to_stamp():
     assert sender.blocked_seconds(20.0) == 3.0
     sender.send(receiver, 2, 30.0)
     receiver.ack(sender, 2)
-    sender.send(receiver, 2, 31.0)  # a send stamps too, and blocks anew
+    sender.send(receiver, 2, 31.0)  # a send also sets the time, and blocks again
     assert sender.blocked_seconds(31.5) == 4.5
 
 
@@ -250,7 +250,7 @@ def test_calls_that_come_too_late_do_nothing():
     queue.end()
     queue.end()
     assert (queue.blocked, queue.blocks, queue.unblocks) == (False, 1, 1)
-    queue.ack(channel, 4)  # a write comes back
+    queue.ack(channel, 4)  # the writer reports a write
     store.ack(queue, 4)
     queue.send(store, 1, 1.0)
     channel.send(queue, 9, 1.0)

@@ -1,4 +1,5 @@
-"""A run of n is n single steps: compared with a model that does one step at a time and is written down separately."""
+"""A run of n has the effect of n single steps. The test compares it with a model that takes single steps and is written
+separately."""
 
 from collections import defaultdict
 
@@ -9,13 +10,13 @@ from hypothesis import given
 from core.credit_flow.flow import CreditFlow, Post, StageCreditSpec, hand_over
 
 SPECS = [(5, 3), (7, 7), (1, 1), (4, 2)]
-"""Of the parties 0 to 3; who sends has the lower number."""
+"""Pairs of the parties 0 to 3. The sender has the lower number."""
 
 Step = tuple[str, int, int, int]
 
 
 class SingleSteps:
-    """All parties at once, one message or one grant at a time."""
+    """A model of all parties together that moves one message or one grant at a time."""
 
     def __init__(self) -> None:
         self.may_send: dict[tuple[int, int], int] = {}

@@ -1,8 +1,10 @@
-"""What {400, 200} makes of two targets on one connection, one of them slow: computed, to compare measurements with.
+"""The effect of {400, 200} on two targets of one connection, one of them slow, computed for comparison with
+measurements.
 
-A chain of reader, channels and two queues is run in turns. The classic queue takes everything on at once; the quorum
-queue takes on so many messages a turn, as a disk lets it. The client has two publishers that write at the same speed,
-in runs, so its socket holds both queues' messages in equal shares; what the reader does not read, neither writes.
+A chain of reader, channels and two queues is run in turns. The classic queue takes everything on at once. The quorum
+queue takes on a fixed number of messages a turn, as a disk lets it. The client has two publishers that write at the
+same speed, in runs, so its socket holds both queues' messages in equal shares. While the reader does not read, neither
+publisher can write.
 """
 
 from collections import Counter
@@ -32,7 +34,7 @@ class Chain:
         self.run = run
         self.read = 0
         self.waiting = 0
-        """In the quorum queue's stage."""
+        """Messages that wait in the quorum queue's stage."""
         self.waiting_max = 0
         self.taken_on: Counter[str] = Counter()
 
@@ -47,7 +49,7 @@ class Chain:
         self._take_on(QUORUM, done)
 
     def _next_target(self) -> str:
-        """Whose message stands next in the socket."""
+        """The target of the next message in the socket."""
         target = (CLASSIC, QUORUM)[self.read // self.run % 2]
         self.read += 1
         return target
@@ -69,7 +71,7 @@ class Chain:
 
 @cache
 def run_chain(*, turns: int = TURNS, **options: int) -> Chain:
-    """The same chain for every test that looks at what became of it."""
+    """Run the chain with the parameters that all tests share."""
     chain = Chain(**options)
     for turn in range(turns):
         chain.turn(turn / 1000)
@@ -85,7 +87,8 @@ each_way = pytest.mark.parametrize(
 @each_way
 @case("engine", "3.8")
 def test_row_3_08_both_targets_get_the_same_on_one_connection(channels: int, quorum_per_turn: int, run: int):
-    """row 3.8: the classic queue is ahead by what waits for the other one, and by a run in the socket at most."""
+    """row 3.8: the classic queue is ahead by at most the messages that wait for the other queue, and one run in the
+    socket."""
     chain = run_chain(channels=channels, quorum_per_turn=quorum_per_turn, run=run)
     ahead = chain.taken_on[CLASSIC] - chain.taken_on[QUORUM]
     assert 0 <= ahead <= 2 * GENERAL.initial + run
@@ -95,7 +98,7 @@ def test_row_3_08_both_targets_get_the_same_on_one_connection(channels: int, quo
 
 @each_way
 def test_row_3_08_the_slow_target_is_never_without_work(channels: int, quorum_per_turn: int, run: int):
-    """The numbers slow nothing down: it takes on as much as if it were alone."""
+    """The quorum queue takes on as many messages as if it were alone: the numbers {400, 200} do not slow it."""
     chain = run_chain(channels=channels, quorum_per_turn=quorum_per_turn, run=run)
     assert chain.taken_on[QUORUM] == TURNS * quorum_per_turn
 
@@ -108,8 +111,8 @@ def test_row_0_30_what_waits_for_the_slow_target_is_bounded(channels: int, quoru
 
 @each_way
 def test_row_3_08_how_often_the_reader_is_blocked(channels: int, quorum_per_turn: int, run: int):
-    """Once for every 200 to 600 messages of the slow target. A grant of 200 lets the channel go when it owes less;
-    what the reader sends while the channel is blocked, 400 at most, is made up for before that."""
+    """The reader is blocked once for every 200 to 600 messages of the slow target. A grant of 200 unblocks the channel
+    when it owes less. Before that the channel makes up for what the reader sent meanwhile, 400 messages at most."""
     chain = run_chain(channels=channels, quorum_per_turn=quorum_per_turn, run=run)
     taken_on, spec = chain.taken_on[QUORUM], GENERAL
     assert taken_on // (spec.initial + spec.more_after) <= chain.reader.blocks <= taken_on // spec.more_after + 2
@@ -123,7 +126,8 @@ def test_a_target_that_is_not_slow_holds_nobody_up():
 
 @pytest.mark.parametrize("slow", [1, 2, 3])
 def test_row_0_31_a_block_on_any_edge_stops_the_reader(slow: int):
-    """The stage of this number takes nothing on: what is read before the reader stops is what the edges allow."""
+    """The stage of this number takes on no messages. Before the reader stops, it reads as many messages as the edges
+    allow."""
     stages = [CreditFlow(name, GENERAL) for name in ("reader", "channel", "queue")]
     stages.append(CreditFlow("store", StageCreditSpec(4000, 800)))
     read = 0
@@ -139,7 +143,8 @@ def test_row_0_31_a_block_on_any_edge_stops_the_reader(slow: int):
 
 
 def test_row_0_30_the_reader_goes_on_when_the_store_does():
-    """Worked example: nothing is read while the store writes nothing, and 200 more for every 800 that it writes."""
+    """A worked example: nothing is read while the store writes nothing, and 200 more messages for every 800 that it
+    writes."""
     reader, channel, queue = (CreditFlow(name, GENERAL) for name in ("reader", "channel", "queue"))
     store = CreditFlow("store", StageCreditSpec(4000, 800))
     read = 0
@@ -151,7 +156,7 @@ def test_row_0_30_the_reader_goes_on_when_the_store_does():
         read += 1
     assert read == 4800
     assert queue.blocked_by == (store,)
-    assert queue.account(store).room == -800  # it forwarded what came all the same
+    assert queue.account(store).room == -800  # it still forwarded what came
     store.ack(queue, 800)
     assert queue.blocked
     assert reader.blocked

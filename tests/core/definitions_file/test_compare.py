@@ -1,4 +1,5 @@
-"""A file against a broker: what differs, in which order it is done, and what can never be done."""
+"""A file against a broker: the differences, the order in which they are applied, and those that can never be
+applied."""
 
 from core.definitions_file import Action, Change, Document, Step, compare, steps, unknown_ends
 from core.interface import ExchangeType

@@ -1,4 +1,4 @@
-"""JSON as a definitions file may have it: what Python's reader would let pass is a problem with its place."""
+"""JSON in definitions files: what Python's reader tolerates against the standard is a problem with its place."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Files of RabbitMQ and files with mistakes: what is taken over, what is told, and that nothing goes in silence."""
+"""Files of RabbitMQ and files with mistakes: what is taken over, and that everything that is not is reported."""
 
 import json
 from pathlib import Path
@@ -118,7 +118,7 @@ def test_a_file_of_one_virtual_host_names_none():
     assert found.notes == []
 
 
-# --- the edges of what is taken over ---------------------------------------------------------------------------------
+# --- the limits of what is taken over --------------------------------------------------------------------------------
 
 
 def test_an_empty_object_is_an_empty_file():

@@ -1,4 +1,4 @@
-"""The definitions in a broker's snapshots, and the text that becomes of them."""
+"""The definitions in a broker's snapshots, and the text that is written from them."""
 
 import json
 

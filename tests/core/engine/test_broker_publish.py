@@ -1,4 +1,4 @@
-"""Publishing: what is confirmed, when, and what happens when the target is not there."""
+"""Publishing: what is confirmed, when, and what happens when the target does not exist."""
 
 import pytest
 
@@ -173,7 +173,7 @@ def test_more_routing_keys_reach_more_queues_once_each():
     assert [broker.queue_info(name, "x").ready for name in "abc"] == [2, 1, 1]
 
 
-# --- targets that are not there -----------------------------------------------------------------------------
+# --- targets that do not exist --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("target", [QueueTarget("missing"), ExchangeTarget("missing", "")])
@@ -311,7 +311,7 @@ def test_a_retired_publisher_of_a_deleted_queue_is_forgotten():
 
 
 class HeaderPerEntry:
-    """A converter for entries like ``b"a1"``: the header ``kind`` is the first letter."""
+    """A converter for entries like ``b"a1"``: the first letter is the header ``kind``."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -1,4 +1,4 @@
-"""Declaring, deleting and binding: who may, what is the same, and what goes along."""
+"""Declaring, deleting and binding: who may do it, when a declaration is the same, and what is removed along with it."""
 
 from dataclasses import replace
 
@@ -387,7 +387,7 @@ def test_a_policy_reaches_many_queues_turn_by_turn_and_the_newest_policy_holds()
     while broker.turn(NOW):
         turns += 1
     assert turns >= 2
-    assert broker.work.spent - spent < 300 * 50  # twice settings that are another's, at 20 units
+    assert broker.work.spent - spent < 300 * 50  # each queue gets new settings at most twice, at 20 units
     assert {row["max_length"] for row in broker.snapshot("queues")} == {2}
 
 
@@ -407,7 +407,7 @@ def test_a_policy_for_exchanges_is_in_force_when_it_has_been_set():
     assert broker.queue_info("q", ME).ready == 1
 
 
-# --- what removals cost -------------------------------------------------------------------------------------
+# --- the cost of removals -----------------------------------------------------------------------------------
 
 
 def test_bindings_that_go_along_are_counted_as_work():

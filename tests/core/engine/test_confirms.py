@@ -1,4 +1,4 @@
-"""The ledger of a run that went to several places."""
+"""The ledger of a run whose messages went to several queues."""
 
 import hypothesis.strategies as st
 from hypothesis import given
@@ -90,7 +90,7 @@ def test_rejected_stays_rejected_when_the_place_goes():
 
 @given(st.data())
 def test_every_message_is_answered_once_and_by_the_rule(data):
-    """Against a model that keeps a set of answers for each message."""
+    """The ledger is compared with a model that keeps a set of answers for each message."""
     count = data.draw(st.integers(1, 12))
     run = ledger(count, "abc")
     came = dict.fromkeys("abc", 0)

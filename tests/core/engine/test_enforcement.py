@@ -1,4 +1,4 @@
-"""Which policy is in force for each queue after changes that reach the queues one by one."""
+"""Which policy is in force for each queue when changes reach the queues one by one."""
 
 from contextlib import suppress
 
@@ -35,7 +35,7 @@ class Host:
         )
 
     def hear(self, times=1_000_000):
-        """Let the next of those that wait hear of the changes."""
+        """Apply the changes to the next queues that wait for them."""
         while self.enforcement.waiting and times:
             node = self.enforcement.next()
             if node.is_queue and node.name in self.queues:

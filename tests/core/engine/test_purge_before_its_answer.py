@@ -1,4 +1,4 @@
-"""A purge asks for the write that must come before its answer, whatever it has removed."""
+"""A purge asks for the write that must come before its answer, whether its messages were ready, given back, or both."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""Rows of the documents that concern queues as a whole: what depth and a backlog cost, what may be exchanged."""
+"""Rows of the documents that concern queues as a whole: what depth and a backlog cost, and which parts can be
+exchanged."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -49,7 +50,7 @@ def test_row_0_24_a_queue_comes_back_from_disk_with_all_that_was_confirmed(kind)
 
 
 def filled(depth: int, **arguments: object) -> KeptBroker:
-    """A broker whose queue "q" has so many messages, and a consumer that has taken one batch."""
+    """A broker whose queue "q" has this many messages, and a consumer that has taken one batch."""
     one = KeptBroker()
     one.broker.declare_queue(queue("q", **arguments), "x")
     run = [b"x" * 12] * RUN
@@ -61,7 +62,7 @@ def filled(depth: int, **arguments: object) -> KeptBroker:
 
 
 def calls_of(act: Callable[[], None]) -> int:
-    """How many functions, of Python and of C, are called: a measure of work that is the same on every machine."""
+    """How many functions of Python and C are called: a measure of work that is the same on every machine."""
     calls = 0
 
     def count(frame: object, event: str, arg: object) -> None:
@@ -87,9 +88,9 @@ def reads(counts: Mapping[str, object]) -> int:
     ids=["classic", "lazy", "quorum"],
 )
 def test_row_4_11_rate_does_not_depend_on_depth(arguments, shallow):
-    """Per message, a queue of 100,000 does at most 15 % more than a shallow one, and reads as seldom from disk.
+    """Per message, a queue of 100,000 does at most 15 % more work than a shallow one, and reads as seldom from disk.
 
-    A quorum queue that fits into memory as a whole does less, so a shallow one is one that does not.
+    A quorum queue that is wholly in memory does less work. So the shallow queue here is one that is not.
     """
     rounds = 180  # more than a segment of the index
     costs = []
@@ -121,7 +122,7 @@ def test_row_4_11_rate_does_not_depend_on_depth(arguments, shallow):
 
 @pytest.mark.slow
 def test_row_4_13_lazy_backlog_costs_almost_no_memory():
-    """200,000 messages: without a consumer nothing of them is in memory; with one, what is read ahead."""
+    """200,000 messages: without a consumer none of them is in memory; with one, only those that are read ahead."""
     depth = 200_000
     lazy, usual = (filled(depth, x_queue_mode=mode) for mode in ("lazy", "default"))
     shown = usual.shown("q")
@@ -140,11 +141,11 @@ def test_row_4_13_lazy_backlog_costs_almost_no_memory():
         assert shown["q3"] <= 16_384
 
 
-# --- 4.31: a backing behind an interface
+# --- 4.31: a backing behind an interface ---------------------------------------------------------------------------
 
 
 class OneQueue:
-    """A queue over any backing, and what it delivers."""
+    """A queue over any backing, and its deliveries."""
 
     def __init__(self, backing: Backing, settle_down: Callable[[], object]) -> None:
         self._settle_down = settle_down
@@ -170,7 +171,7 @@ class OneQueue:
         return consumer
 
     def deliver(self, consumer: Attachment, n: int) -> Iterator[tuple[int, bytes, int, bool, object]]:
-        """What comes for this grant, message by message."""
+        """Grant this many messages; returns what is delivered, message by message."""
         self.queue.grant(consumer, n, False)
         self.queue.dispatch(NOW)
         for action in self.mailbox.take():
@@ -180,7 +181,7 @@ class OneQueue:
 
 
 def scenario(one: OneQueue) -> list[object]:
-    """Publishing in runs and singly, every disposal, a consumer that leaves, a look inside, a purge."""
+    """Publish runs and single messages, dispose of them in every way, let a consumer leave, look inside, and purge."""
     told: list[object] = []
     for count in (1, 1, 300, 1, 50):
         one.publish(count)
@@ -208,7 +209,7 @@ def scenario(one: OneQueue) -> list[object]:
 
 
 def test_row_4_31_backings_are_interchangeable():
-    """The same scenario over three backings, one of them in both modes: not a delivery differs."""
+    """The same scenario over three backings, one of them in both modes, gives the same deliveries."""
     disk = MemoryDisk()
     storage = open_storage(disk, KeptDefinitions())
     index = storage.store.queue_index

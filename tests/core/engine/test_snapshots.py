@@ -1,4 +1,4 @@
-"""What the engine shows of itself."""
+"""The rows that the engine shows of itself."""
 
 import json
 
@@ -10,7 +10,7 @@ from tests.kit.engine import Peer, binding, bodies, exchange, make_broker, queue
 
 
 def busy_peer() -> Peer:
-    """Queue "q": ten published, of six delivered one accepted, one rejected, one returned; two wait."""
+    """Queue "q": of ten messages six are delivered; of these one is accepted, one rejected, one returned. Two wait."""
     broker = make_broker()
     broker.declare_queue(queue("q", x_max_length=99), "x")
     broker.bind(binding("amq.topic", "q", "a.#"), "x")

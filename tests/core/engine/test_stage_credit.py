@@ -1,4 +1,4 @@
-"""Stage credit between a channel, queues of every kind and the message store: who is acknowledged when."""
+"""Stage credit between a channel, queues of every type and the message store: when each is acknowledged."""
 
 import pytest
 
@@ -27,7 +27,7 @@ class Channel:
     def publish(
         self, target: Target | str, count: int = 1, *, entry: bytes = b"m", attributes: Attributes = DURABLE
     ) -> None:
-        """As the reader and the channel do it."""
+        """Publish as the reader and the channel do."""
         where = QueueTarget(target) if isinstance(target, str) else target
         self.reader.send(self.stage, count, NOW.monotonic)
         run = Run(self.number, [entry] * count, attributes)
@@ -36,7 +36,7 @@ class Channel:
         self.stage.ack(self.reader, count)
 
     def publish_while_it_may(self, target: Target | str, most: int = 10_000, **how: object) -> int:
-        """What a reader does that stops reading while it is blocked. Returns how many messages that were."""
+        """Publish as a reader does, which stops reading while it is blocked. Returns the number of messages."""
         published = 0
         while published < most and not self.reader.blocked:
             self.publish(target, 1, **how)
@@ -49,7 +49,7 @@ def stage_of(peer: Peer, name: str) -> CreditFlow:
 
 
 def owed(channel: Channel, name: str) -> int:
-    """Messages sent to a queue and not acknowledged."""
+    """How many messages were sent to a queue and not acknowledged."""
     queue_stage = stage_of(channel.peer, name)
     account = channel.stage.account(queue_stage)
     progress = GENERAL.more_after - queue_stage.account(channel.stage).until_grant
@@ -190,7 +190,8 @@ def test_with_a_reader_that_stops_reading_what_its_channel_had_granted_comes_on_
     for _ in range(20):
         channel.publish_while_it_may("q")
         one.run()
-    # 400 block the channel; of the two grants that it owes the reader by then it made one and keeps the other back
+    # 400 messages block the channel. Of the two grants that it owes the reader by then, it has made one and holds the
+    # other back.
     assert one.shown("q")["messages_waiting"] == GENERAL.initial + GENERAL.more_after
     one.broker.set_stage_budget("q", None)
     one.run()

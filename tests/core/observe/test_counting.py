@@ -15,7 +15,7 @@ from tests.kit.wire091 import Wire091Peer, connect
 
 
 def counted(traffic: Traffic) -> dict[str, float]:
-    """What is not 0."""
+    """The counters that are not 0."""
     return {name.removeprefix("messages_"): count for name, count in traffic.counts().items() if count}
 
 
@@ -30,7 +30,7 @@ def broker() -> InProcessBroker:
 
 @pytest.fixture
 def peer(broker: InProcessBroker) -> WirePeer:
-    """With a session."""
+    """A client with a session."""
     peer = broker.connect()
     peer.begin()
     return peer
@@ -38,7 +38,7 @@ def peer(broker: InProcessBroker) -> WirePeer:
 
 @pytest.fixture
 def channel(broker: InProcessBroker) -> Wire091Peer:
-    """With channel 1, and queue q."""
+    """A client with channel 1, and queue q."""
     channel = connect(broker, 1)
     channel.declare()
     return channel

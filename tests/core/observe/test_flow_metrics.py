@@ -1,4 +1,4 @@
-"""Flow control as metrics: each thing is made to happen on a broker in this process, and the figure is read."""
+"""Flow control as metrics: a test makes each thing happen on a broker in this process, and reads its figure."""
 
 import pytest
 
@@ -30,13 +30,13 @@ def scrape(broker: InProcessBroker) -> Scraped:
 
 @pytest.fixture
 def peer(broker: InProcessBroker) -> WirePeer:
-    """With a session."""
+    """A client with a session."""
     peer = broker.connect()
     peer.begin()
     return peer
 
 
-# --- who stands still
+# --- stalls
 
 
 def test_a_blocked_publisher_is_seen_while_it_lasts_and_its_seconds_stay(
@@ -132,7 +132,7 @@ def test_the_clients_window_is_closed_while_something_waits(broker: InProcessBro
     peer.flow(incoming_window=100)
     broker.go_round(4.0)
     (seconds,) = scrape()["headgate_session_window_closed_seconds_total"].values()
-    assert seconds == pytest.approx(4.0, abs=0.5)  # found by looking
+    assert seconds == pytest.approx(4.0, abs=0.5)  # found at the next look
 
 
 @pytest.mark.parametrize("how", ["goes on", "leaves"])
@@ -233,7 +233,7 @@ def test_a_total_does_not_go_down_when_a_link_goes_during_the_walk(
     peer.attach_sender(broker.queue())
     peer.publish(numbered(4))
     before = balance(scrape, "in")
-    broker.traffic["amqp10"].flow.link_credit["in"].granted -= 1  # as if it had been read too early
+    broker.traffic["amqp10"].flow.link_credit["in"].granted -= 1  # as if the row had been read too early
     assert balance(scrape, "in") == before
 
 
@@ -269,10 +269,10 @@ def test_a_message_without_link_credit(broker: InProcessBroker, peer: WirePeer, 
 
 def test_flow_frames_by_what_they_are_for(broker: InProcessBroker, peer: WirePeer, scrape: Scraped):
     address = broker.queue()
-    peer.attach_sender(address)  # the broker grants
+    peer.attach_sender(address)  # the broker's flow with link credit
     peer.attach_receiver(address)
     peer.grant(5)
-    peer.grant(5, echo=True)  # and the answer, which tells the same
+    peer.grant(5, echo=True)  # and the answer, which says the same
     peer.grant(5, drain=True)  # and the answer
     peer.flow(echo=True)  # and the answer
     assert scrape()["headgate_flow_frames_total"] == {
@@ -299,7 +299,7 @@ def test_the_brokers_window_takes_flows(scrape: Scraped):
 
 
 def buckets(scrape: Scraped, protocol: str, durable: str) -> dict[str, float]:
-    """Bounds that somebody is in, and not in the one before."""
+    """The bounds of the buckets that hold a value which the bucket before does not."""
     found = scrape()["headgate_settle_latency_seconds_bucket"]
     cumulated = {le: count for (its, of, le), count in found.items() if (its, of) == (protocol, durable)}
     counts, before = {}, 0.0
@@ -340,7 +340,7 @@ def test_durable_messages_have_their_own(peer: WirePeer, broker: InProcessBroker
 def test_publisher_confirms_of_amqp091(broker: InProcessBroker, scrape: Scraped):
     channel: Wire091Peer = connect(broker, 1)
     channel.declare()
-    channel.publish(1, numbered(7), routing_key="q")  # nobody asked for answers
+    channel.publish(1, numbered(7), routing_key="q")  # no flow asked for an answer
     channel.select_confirms()
     broker.stall()
     channel.publish(1, numbered(2), routing_key="q", properties=BasicProperties(delivery_mode=2))
@@ -350,7 +350,7 @@ def test_publisher_confirms_of_amqp091(broker: InProcessBroker, scrape: Scraped)
     assert buckets(scrape, "amqp091", "false") == {}
 
 
-# --- how old what waits is
+# --- the age of what waits
 
 
 def test_the_oldest_message_of_a_publisher(broker: InProcessBroker, peer: WirePeer, scrape: Scraped):
@@ -387,7 +387,7 @@ def test_a_share_of_time(broker: InProcessBroker, scrape: Scraped):
     assert scrape()["headgate_consumer_idle_ratio"] == {("q",): 0.25}
 
 
-# --- what nobody understands
+# --- frames that are not understood
 
 
 def test_frames_that_make_no_sense(broker: InProcessBroker, scrape: Scraped):

@@ -1,4 +1,4 @@
-"""The share of time in which messages wait for consumers that allow nothing."""
+"""The share of time in which messages wait for consumers that give no link credit or prefetch."""
 
 from collections import deque
 from collections.abc import Iterable

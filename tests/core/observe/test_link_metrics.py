@@ -1,4 +1,4 @@
-"""Single links, for whoever asks."""
+"""Metrics of single links, for a client that asks for them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -42,7 +42,7 @@ class Connections:
 
 
 def series(address: str | None = None, limit: int = 10) -> dict[tuple[str, str], float]:
-    """By family and link."""
+    """Values by family and link."""
     families = LinkMetrics(Connections()).collect(address, limit)
     return {(metric.name, sample.labels["link"]): sample.value for metric in families for sample in metric.samples}
 

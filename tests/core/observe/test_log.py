@@ -1,4 +1,4 @@
-"""Log lines: bounded, unforgeable, and never in the way of the event loop."""
+"""Log lines: they are bounded, cannot be forged, and never block the event loop."""
 
 import io
 import json
@@ -12,7 +12,7 @@ from core.observe.log import TEXT_LENGTH_MAX, LineWriter, RateLimiter, escape, o
 
 
 class Clock:
-    """Stands still until moved."""
+    """A clock that stands still until a test moves it."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -112,7 +112,7 @@ def test_the_level_is_a_lower_bound():
 
 
 class BlockedStream(io.StringIO):
-    """Takes nothing until it is released."""
+    """A stream that takes nothing until it is released."""
 
     def __init__(self) -> None:
         super().__init__()

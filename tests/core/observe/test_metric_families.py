@@ -32,8 +32,8 @@ LABELS = {
     "version",
     "vhost",
 }
-"""All labels that there may be: none has a value that a stranger can make as many of as he likes, but for addresses,
-which are bounded."""
+"""All labels that may appear. No client can make any number of values of one of them, except of addresses, which are
+bounded."""
 
 
 def test_names_stand_once():

@@ -1,4 +1,4 @@
-"""The collector: complete, bounded, in small steps, and never going down where a total only grows."""
+"""The collector: complete, bounded, in small steps, and totals that never go down."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ from core.store.lane import Lane
 
 LIMITS = {"queues": 10_000, "exchanges": 1_000, "bindings": 100_000, "policies": 100, "unauthenticated": 4_096}
 STEP_ROWS_MAX = 2 * SLICE_ROWS
-"""A slice, and what the last connection of it brought."""
+"""A slice, and the rows that its last connection adds."""
 
 
 def queue(name: str, ready: int = 0, unacked: int = 0, blocked_seconds: float = 0.0) -> Snapshot:
@@ -50,7 +50,7 @@ def link(direction: str = "in", credit: int = 10, address: str = "/queues/q", un
 
 @dataclass
 class Broker:
-    """The engine's rows."""
+    """A stand-in for the engine: its rows."""
 
     queues: list[Snapshot] = field(default_factory=list)
     totals: Snapshot = field(
@@ -82,10 +82,10 @@ class Broker:
 
 @dataclass
 class Server:
-    """The server's rows, and those of its connections."""
+    """A stand-in for the server: its rows and those of its connections."""
 
     links: list[Sequence[Snapshot]] = field(default_factory=list)
-    """Of each connection."""
+    """The rows of each connection."""
     stages: list[Sequence[Snapshot]] = field(default_factory=list)
     totals: Snapshot = field(
         default_factory=lambda: {
@@ -123,7 +123,7 @@ class Lag:
 
 
 class Scraped:
-    """A broker to scrape, whose parts a test may change."""
+    """A broker to scrape. Tests change its parts."""
 
     def __init__(self) -> None:
         self.broker = Broker()
@@ -158,7 +158,7 @@ def scraped() -> Scraped:
 
 
 class Fixed(Collector):
-    """What was collected, as a registry."""
+    """A registry of the families that were collected."""
 
     def __init__(self, metrics: list[Metric]) -> None:
         self._metrics = metrics
@@ -168,7 +168,8 @@ class Fixed(Collector):
 
 
 def values(metrics: BrokerMetrics) -> dict[str, dict[tuple[str, ...], float]]:
-    """By series name and label values (in the order of the labels' names), as Prometheus reads them in the text."""
+    """Values by series name and label values (in the order of the labels' names), as Prometheus reads them from the
+    text."""
     text = generate_latest(Fixed(list(metrics.collect()))).decode()
     found: dict[str, dict[tuple[str, ...], float]] = {}
     for family in text_string_to_metric_families(text):
@@ -288,7 +289,10 @@ def test_time_without_stage_credit_never_goes_down(scraped: Scraped):
     metrics = scraped.metrics()
     first = values(metrics)[name]
     assert first == {("reader",): 1.0, ("channel",): 0.25, ("queue",): 2.0, ("store",): 0.5}
-    scraped.broker.queues, scraped.server.stages = [], []  # gone, and not counted as such yet
+    scraped.broker.queues, scraped.server.stages = (
+        [],
+        [],
+    )  # gone, and not yet in the totals
     assert values(metrics)[name] == first
     scraped.broker.totals["stage_blocked_seconds"] = 2.5
     scraped.traffic["amqp091"].reader_blocked_seconds = 1.5
@@ -353,7 +357,7 @@ def test_the_scrape_counts_its_own_series_and_time(scraped: Scraped):
 
 
 def steps(scraped: Scraped) -> Iterator[int]:
-    """Rows that each step of a scrape took in."""
+    """How many rows each step of a scrape took in."""
     before = 0
     for _ in scraped.metrics(addresses_max=200).collect():
         taken = scraped.server.rows_taken + scraped.broker.rows_taken
@@ -373,7 +377,7 @@ def test_a_scrape_of_ten_thousand_links_takes_small_steps(scraped: Scraped, link
 
 
 def test_a_scrape_of_ten_thousand_links_is_over_soon(scraped: Scraped):
-    """All of them blocked."""
+    """All links are blocked."""
     scraped.server.links = [[link(address=f"/queues/{n}")] for n in range(10_000)]
     for n in range(10_000):
         who = StallSubject(
@@ -385,4 +389,4 @@ def test_a_scrape_of_ten_thousand_links_is_over_soon(scraped: Scraped):
     began = process_time()
     for _ in metrics.collect():
         pass
-    assert process_time() - began < 1.0  # 20 ms on an idle machine; 100 ms are promised, and this one is shared
+    assert process_time() - began < 1.0  # 20 ms on an idle machine; the promise is 100 ms, and this machine is shared

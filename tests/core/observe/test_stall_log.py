@@ -1,4 +1,5 @@
-"""Which stalls are worth a line: how long they must last, how often one link is told of, and how many all together."""
+"""Which stalls are logged: how long they must last, how often one link is logged, and how many lines there are
+in all."""
 
 from dataclasses import replace
 from itertools import chain
@@ -27,7 +28,7 @@ ROUND_S = 0.2
 
 
 class Told:
-    """A ledger and its log, driven as the server drives them."""
+    """A ledger of stalls and its log, driven as the server drives them."""
 
     def __init__(self, **settings: float) -> None:
         self._seconds = 0.0
@@ -40,7 +41,7 @@ class Told:
         return Now(self._seconds, 1000.0 + self._seconds)
 
     def go_on(self, seconds: float) -> None:
-        """Rounds, for so long."""
+        """Let rounds pass, for this many seconds."""
         until = self._seconds + seconds
         while self._seconds < until - 1e-9:
             self._seconds = min(until, self._seconds + ROUND_S)
@@ -48,7 +49,7 @@ class Told:
                 pass
 
     def stall(self, seconds: float, who: StallSubject = PUBLISHER, reason: FlowReason = FlowReason.QUEUE_FULL) -> None:
-        """One, from its beginning to its end."""
+        """Begin a stall, and end it."""
         self.stalls.blocked(who, reason, "queue q", self.clock())
         self.go_on(seconds)
         self.stalls.unblocked(who, self.clock())
@@ -113,7 +114,7 @@ def test_all_links_together_have_a_limit():
 
 
 def test_three_busy_connections_write_no_thousands_of_lines():
-    """As in a soak that had 4,321 lines in 23 minutes."""
+    """The same happened in a soak test that logged 4,321 lines in 23 minutes."""
     told = Told()
     for number in range(23 * 60):
         who = replace(CONSUMER, identity=f"c{number % 3}/0/0")

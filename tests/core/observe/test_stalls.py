@@ -1,4 +1,4 @@
-"""The ledger of stalls: what is told and when, seconds that never go down, and its bounds."""
+"""The ledger of stalls: which events it reports and when, seconds that never go down, and its bounds."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -45,7 +45,7 @@ class Ledger:
         self.stalls.blocked(who, reason, f"alarm {reason.value}", at(seconds))
 
     def tell(self, seconds: float) -> list[object]:
-        """The events of the lines so far, after everything due has been told."""
+        """The events of the log's lines so far, after everything that is due has been logged."""
         self.now = at(seconds)
         for _ in chain(self.stalls.tell(), self.log.tell()):
             pass
@@ -160,7 +160,7 @@ def test_addresses_beyond_the_bound_are_counted_together():
     )
 )
 def test_seconds_never_go_down_whatever_the_clocks_of_those_who_report(steps):
-    """Reports carry the time of their batch, which may be a little behind the clock of whoever reads."""
+    """Reports carry the time of their batch, which may be a little behind the clock of the reader."""
     ledger = Ledger()
     before: dict[Blocked, float] = {}
     for act, number, reason, step in steps:

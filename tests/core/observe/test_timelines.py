@@ -1,4 +1,5 @@
-"""Time lines: one value a second, the last five minutes, and what they say of rates and blocked time."""
+"""Time lines: one value for each second of the last five minutes, and the rates and blocked times computed from
+them."""
 
 from collections.abc import Iterator, Sequence
 

@@ -17,7 +17,7 @@ from tests.kit.wire091 import Wire091Peer, connect
 PERSISTENT = BasicProperties(delivery_mode=2)
 SMALL = numbered(5000)
 LARGE = [bytes(4096)] * 6000
-"""Each a body for the message store; more than the 4000 that a queue may have sent to it."""
+"""How many messages are published. Each has a body for the message store, and they are more than a queue's 4000."""
 
 
 class SlowDisk:
@@ -117,7 +117,7 @@ def test_a_queue_that_takes_few_messages_in_a_turn_among_others_that_do_not():
 
 
 def test_the_message_store_of_a_publisher_to_two_queues():
-    """The one that gets small messages is not named."""
+    """The queue that gets small messages is not named."""
     slow = SlowDisk()
     peer = connect(slow.broker, 1, 2)
     for name in ("large", "small"):

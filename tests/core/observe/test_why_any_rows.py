@@ -1,4 +1,4 @@
-"""``why`` looks at rows that it does not control: whatever they have, lack or mix up, it answers and never raises."""
+"""``why`` looks at rows that others write: whatever fields they have, lack or mix up, it answers and never raises."""
 
 from collections.abc import Iterator, Mapping
 
@@ -28,7 +28,7 @@ FIELDS_BY_SORT: Mapping[str, st.SearchStrategy[object]] = {
     "since seconds last_sync_seconds staged_bytes": NUMBERS,
 }
 SOUND = {field: values for fields, values in FIELDS_BY_SORT.items() for field in fields.split()}
-"""What fields have when they are as they should be; those that are not here are small counts."""
+"""Valid values of fields. Fields that are not here are small counts."""
 COUNTS = st.integers(0, 2)
 FIELDS = {
     "connections": "identity alarms state stage_credit_state stage_credit_held_up_by backlog_bytes",
@@ -48,7 +48,7 @@ FIELDS = {
 
 
 def rows_of(fields: str) -> st.SearchStrategy[list[Snapshot]]:
-    """Rows with some of these fields, sound or not."""
+    """Rows with some of these fields, valid or not."""
     row = st.fixed_dictionaries({}, optional={key: SOUND.get(key, COUNTS) | VALUES for key in fields.split()})
     return st.lists(row, max_size=3)
 
@@ -57,7 +57,7 @@ MIXES = st.fixed_dictionaries({}, optional={kind: rows_of(fields) for kind, fiel
 
 
 class Mixed:
-    """Shows what it was given; asked for one, it goes by any of the names."""
+    """A source that shows the rows it was given. A row can be asked for by any of its names."""
 
     def __init__(self, rows: Mapping[str, list[Snapshot]]) -> None:
         self._rows = rows

@@ -1,5 +1,5 @@
-"""One scenario for each reason of docs/flow-reasons: ``why`` names the same reason and culprit as the ledger of stalls,
-by the figures alone as well, and clears when the cause ends."""
+"""One scenario for each reason of docs/flow-reasons. ``why`` names the same reason and culprit as the ledger of stalls,
+also from the figures alone, and its answer clears when the cause ends."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -67,7 +67,7 @@ def test_it_agrees_with_the_ledger_and_clears(name: str):
 
 @CAUSES
 def test_the_figures_alone_say_the_same(name: str):
-    """Nobody keeps a ledger, or it has not looked yet."""
+    """There is no ledger of stalls, or it has not looked yet."""
     cause = BY_NAME[name]
     scenario = cause.begin()
     scenario.broker.go_round(1.0)
@@ -84,7 +84,7 @@ def test_the_connection_and_the_queue_say_so_too(name: str):
     scenario = cause.begin()
     scenario.broker.go_round(1.0)
     answers = [ask(scenario.broker, "connections", "test-0")]
-    if name != "reader, channel":  # what has not left its channel does not wait for the queue
+    if name != "reader, channel":  # messages that have not left their channel do not wait for the queue
         answers.append(ask(scenario.broker, "addresses", "q"))
     for answer in answers:
         assert (answer["waits"], answer["reason"], answer["culprit"]) == (True, cause.reason, cause.culprit)
@@ -108,7 +108,8 @@ def test_the_connection_and_the_queue_say_so_too(name: str):
     ],
 )
 def test_each_slow_stage_shows_at_its_edge(name: str, edge: Edge, shows: Snapshot):
-    """row 3.32: link credit protects a queue, its window a session, the socket a reader: each acts alone."""
+    """row 3.32: link credit protects a queue, the session window a session, the socket a reader, and each acts
+    alone."""
     cause = BY_NAME[name]
     scenario = cause.begin()
     scenario.broker.go_round(1.0)
@@ -161,7 +162,7 @@ def test_several_reasons_at_once():
 
 
 class Told:
-    """A broker of whose ledger somebody else writes one row."""
+    """A broker with one row of stalls that a test writes."""
 
     def __init__(self, broker: InProcessBroker, reason: str) -> None:
         self._shown = Looker(broker)

@@ -1,4 +1,4 @@
-"""Asking why lets others have their turn: a row at a step, or a link's answer, however many there are."""
+"""``why`` lets other tasks have their turn: each step takes one row, or one link's answer, however many there are."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ COUNT = 300
 
 
 class Large:
-    """A queue with so many links of one connection, all of which wait, and bindings from an exchange."""
+    """A queue with this many links of one connection, all of which wait, and bindings from an exchange."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -52,6 +52,6 @@ def test_others_have_their_turn_behind_each_row(kind: str, identity: str):
     for _ in why(source, kind, identity):
         steps += 1
         most, made = max(most, source.made - made), source.made
-    assert most <= 2  # the last row of a kind, for which there is no pause, and the first of the next
+    assert most <= 2  # the last row of a kind, behind which there is no pause, and the first of the next
     assert steps > COUNT
     assert set(source.asked.values()) == {1}

@@ -1,4 +1,4 @@
-"""The checkpoint: complete and true, or not there."""
+"""The checkpoint: a start finds it complete and true, or none."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def example() -> Checkpoint:
 
 
 def plain(checkpoint: Checkpoint) -> object:
-    """Everything in it, to be compared."""
+    """Everything in the checkpoint, in a form that can be compared."""
     return (
         {
             key: (

@@ -1,4 +1,4 @@
-"""The command log: what is appended is read again, in order, whatever a power cut leaves of the rest."""
+"""The command log: what was appended is read again, in order, whatever a power cut leaves of the rest."""
 
 from random import Random
 
@@ -187,7 +187,7 @@ def test_a_power_cut_loses_nothing_that_was_committed_and_changes_no_order(seed)
 
 
 def torn(opened):
-    """A log with a synced record, and behind it one that is not and is damaged."""
+    """A log with a synced record, and behind it a damaged one that was not synced."""
     opened.append(b"synced")
     opened.commit()
     opened.append(b"mark goes with this")

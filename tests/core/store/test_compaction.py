@@ -1,4 +1,4 @@
-"""Which files are emptied, and that nothing is lost meanwhile."""
+"""Which files the compaction empties, and that no body is lost meanwhile."""
 
 import hypothesis.strategies as st
 import pytest
@@ -14,20 +14,20 @@ LIMIT = 1000
 
 
 def files(**live: int) -> dict[int, FileSummary]:
-    """Files of 1000 bytes, with so many of them live."""
+    """Files of 1000 bytes, of which these many are live."""
     return {int(name[1:]): FileSummary(1000, bytes_live) for name, bytes_live in live.items()}
 
 
 @pytest.mark.parametrize(
     ("live", "chosen"),
     [
-        ({"f0": 400, "f1": 300, "f2": 700}, (0, 1)),  # two neighbours fit one file
+        ({"f0": 400, "f1": 300, "f2": 700}, (0, 1)),  # two neighbours fit into one file
         ({"f0": 400, "f1": 900, "f2": 0, "f3": 300}, (2,)),  # not its neighbour 1, which is nearly full
         ({"f0": 700, "f1": 100, "f2": 500}, (1,)),  # the neighbours are not sparse
         ({"f0": 400, "f1": 300}, ()),  # fewer than three files
         ({"f0": 600, "f1": 500, "f2": 500}, ()),  # less than half is garbage
         ({"f0": 1000, "f1": 1000, "f2": 1000}, ()),
-        ({"f4": 600, "f7": 100, "f9": 100}, (7,)),  # never the newest
+        ({"f4": 600, "f7": 100, "f9": 100}, (7,)),  # the newest file is never taken
     ],
 )
 def test_row_4_7_what_is_chosen(live: dict[str, int], chosen: tuple[int, ...]):
@@ -56,7 +56,7 @@ def test_too_much_garbage_always_finds_a_file_unless_the_newest_has_it_all(sizes
 
 @pytest.fixture
 def sparse() -> StoreHarness:
-    """Four files, of whose bodies every seventh is live."""
+    """Four files. Every seventh of their bodies is live."""
     harness = StoreHarness(msg_store_file_size_limit=65_536)
     harness.index.publish(0, portion(*[b"%d" % number + LARGE for number in range(50)]))
     harness.drain()
@@ -108,7 +108,7 @@ def test_what_is_settled_meanwhile_is_not_copied(sparse: StoreHarness):
 
 
 def test_a_file_with_a_damaged_live_body_stays(sparse: StoreHarness):
-    """The first body of the store is live."""
+    """The damaged body is the first of the store, and live."""
     sparse.disk.flip_bit("msg_store_persistent/0.rdq", 8 * 100)
     for _ in range(20):
         sparse.store.compact_step()

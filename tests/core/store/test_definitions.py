@@ -227,7 +227,7 @@ def test_arguments_come_back_with_their_types(arguments):
 
 
 def test_a_change_is_in_the_files_when_it_returns(database, path, tmp_path):
-    """What a killed process leaves behind: a copy of the files at that moment."""
+    """A killed process leaves the files as they are at that moment; the test reads a copy of them."""
     filled(database)
     copy = tmp_path / "copy"
     copy.mkdir()
@@ -342,11 +342,11 @@ def test_a_start_that_was_cut_off_before_the_first_file_was_there(path):
         assert database.add_queue(queue("q"), IDENTITY) == 1
 
 
-# --- kept twice ----------------------------------------------------------------------------------------------
+# --- two copies ---------------------------------------------------------------------------------------------
 
 
 def changed_by_hand(file):
-    """As a program would that knows nothing of seals."""
+    """Change the database as a program would that knows nothing of seals."""
     with closing(sqlite3.connect(file)) as other:
         other.execute("UPDATE queues SET arguments = x'a0'")
         other.commit()
@@ -417,7 +417,8 @@ def test_an_older_copy_of_one_file_is_passed_over_and_of_both_refused(database, 
 @settings(max_examples=20)
 @given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), both=st.booleans())
 def test_a_bit_that_flips_changes_nothing_that_is_read(place, bit, both):
-    """In one file or in both, the same bit: what is read is what was kept, or nothing is."""
+    """The same bit flips in one file or in both. The definitions are read as they were kept, or the start is
+    refused."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "definitions.db"
         with closing(opened_at(path)) as database:
@@ -440,8 +441,8 @@ CHANGES = st.sampled_from(["queue", "remove", "exchange", "binding", "policy", "
 @settings(max_examples=15)
 @given(changes=st.lists(st.tuples(CHANGES, st.integers(0, 3)), max_size=5), cut=st.data())
 def test_a_crash_at_any_point_of_a_change_leaves_one_of_two_states(changes, cut):
-    """The files as a crash leaves them: each page of the change written or not, and the second file not touched before
-    the first one is whole."""
+    """The files as a crash leaves them: each page of the change is written or not, and the second file is not touched
+    before the first one is whole."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "definitions.db"
         copy = path.with_name(COPY_FILE)
@@ -486,7 +487,7 @@ def changed(database, kind, number):
 
 
 def torn_between(before, after, cut):
-    """Some pages of before, some of after."""
+    """Some pages of the old content, some of the new."""
     size = max(len(before), len(after))
     pages = range(0, size, 4096)
     written = cut.draw(st.lists(st.booleans(), min_size=len(pages), max_size=len(pages)))

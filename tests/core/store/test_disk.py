@@ -1,4 +1,4 @@
-"""The disk: what every kind of it promises, the real one's descriptors, what the one for tests loses and refuses."""
+"""Disks: what every kind promises, the real one's descriptors, and what the disks for tests lose and refuse."""
 
 import errno
 import os
@@ -123,7 +123,7 @@ def test_syncs_checks_and_hints_succeed_where_all_is_well(disk: Disk):
     assert disk.free_bytes() > 0
 
 
-# --- the real one
+# --- the real disk
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../outside", "q/../../outside", "q/.."])
@@ -319,7 +319,7 @@ def test_a_folder_that_cannot_be_opened_is_refused(tmp_path: Path):
         FolderDisk(tmp_path / "file", 8)
 
 
-# --- the one in memory: what a power cut leaves
+# --- the disk in memory: what a power cut leaves
 
 
 def cuts(disk: MemoryDisk, count: int = 200) -> list[MemoryDisk]:
@@ -422,7 +422,7 @@ def test_a_flipped_bit_stays_flipped():
     assert contents(disk, "file") == b"\0\0"
 
 
-# --- the one that fails as it is told
+# --- the disk that fails when a test says so
 
 
 def test_the_nth_call_fails_once():
@@ -447,7 +447,7 @@ def test_without_space_a_write_is_done_in_part():
         disk.write("file", 3, [b"45", b"678"])
     assert refused.value.errno == errno.ENOSPC
     assert contents(memory, "file") == b"12345"
-    disk.write("file", 0, [b"abc"])  # what is there already takes no space
+    disk.write("file", 0, [b"abc"])  # bytes that are overwritten take no space
     with pytest.raises(OSError):
         disk.write("other", 0, [b"x"])
     assert memory.names("") == ["file"]

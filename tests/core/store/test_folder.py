@@ -1,4 +1,4 @@
-"""The data folder: which one is used, what is made in it, and that a refused one stays as it was, to the byte."""
+"""The data folder: which one is used, what is made in it, and that a refused folder stays as it was, to the byte."""
 
 import hashlib
 import json
@@ -35,7 +35,7 @@ NOBODY = 65534
 
 
 def contents(path: Path) -> dict[str, object]:
-    """Every name below a folder, with what a file holds, its mode and when it was changed."""
+    """Every name below a folder, with the content of a file, its mode and the time of its last change."""
     found: dict[str, object] = {}
     for name in sorted(path.rglob("*")):
         state = name.lstat()
@@ -45,7 +45,8 @@ def contents(path: Path) -> dict[str, object]:
 
 
 def refusal(path: Path) -> str:
-    """What a start on this folder says, having checked that the folder is untouched, offline as well."""
+    """The error of a start on this folder, after a check that the folder is untouched. An offline tool is refused as
+    well."""
     before = contents(path) if path.is_dir() else None
     with pytest.raises(StoreRefused) as refused:
         open_folder(path)
@@ -65,7 +66,7 @@ def says(path: Path) -> dict[str, object]:
 
 @contextmanager
 def held(path: Path) -> Iterator[int]:
-    """The folder in use by another process."""
+    """The folder while another process uses it."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(path)],
         stdin=subprocess.PIPE,
@@ -84,7 +85,7 @@ def held(path: Path) -> Iterator[int]:
 
 @contextmanager
 def as_nobody() -> Iterator[None]:
-    """Root may do anything, so file modes mean nothing to it."""
+    """Run as the user nobody, because file modes do not bind root."""
     if os.geteuid():
         yield
         return
@@ -97,7 +98,7 @@ def as_nobody() -> Iterator[None]:
 
 @pytest.fixture
 def commons():
-    """A folder that everybody may enter and write, unlike pytest's own."""
+    """A folder that every user may enter and write, unlike pytest's own."""
     with TemporaryDirectory() as name:
         Path(name).chmod(0o777)
         yield Path(name)

@@ -1,4 +1,4 @@
-"""Looking through a store: every record is named, and damage is told with what it means."""
+"""Looking through a store: every record is listed, and damage is reported with its consequence."""
 
 import shutil
 from contextlib import closing
@@ -36,7 +36,7 @@ class Bytes:
 
 
 def records(*batches, generation=GENERATION):
-    """A record of each of these write batches, as bytes of one file."""
+    """The bytes of one file with a record of each of these write batches."""
     return bytearray(b"".join(b"".join(encode(Kind.SETTLE, [b"%016d" % n], generation, n)) for n in batches))
 
 
@@ -140,7 +140,7 @@ def disk(tmp_path):
 
 
 def write(disk, lane_name, paths):
-    """Two records in each of these files: the first is synced and the second is not."""
+    """Write two records into each of these files. The first is synced and the second is not."""
     lane = Lane(lane_name, generation=GENERATION, sync_interval_s=0.0)
     for number in (0, 1):
         for path in paths:

@@ -114,7 +114,7 @@ def test_the_lane_says_when_there_may_be_something_to_take(store: LaneStore):
 
 
 class Settlements:
-    """Coalesces numbers until a batch is taken."""
+    """A late writer that collects numbers until a batch is taken."""
 
     def __init__(self, store: LaneStore) -> None:
         self.waiting = 0

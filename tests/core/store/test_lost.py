@@ -1,4 +1,4 @@
-"""What is set aside: whole, once, told apart, and refused with a remedy where it cannot be."""
+"""What a start sets aside: whole, once, under a name of its own, and refused with a remedy where that is impossible."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""The marks of a lane: how far it was synced, every file with its length, and removals before they happen."""
+"""The marks of a lane: how far it was synced, every file with its length, and removals, which are noted before they
+happen."""
 
 import errno
 

@@ -1,4 +1,4 @@
-"""The message store: one copy for all queues, references counted, garbage known."""
+"""The message store: one copy for all queues, references that are counted, and the garbage of each file."""
 
 import sys
 import tracemalloc

@@ -1,4 +1,4 @@
-"""The queue index: what is published is there, what is settled is not, wherever the bytes are at the moment."""
+"""The queue index: published messages are in it and settled ones are not, wherever their bytes are."""
 
 import sys
 
@@ -21,7 +21,7 @@ def test_what_was_published_can_be_read_before_and_after_it_is_written(harness: 
     assert messages(index) == {0: b"a", 1: b"", 2: b"ccc"}
     batch = harness.store.classic.take_write()
     index.publish(3, portion(b"d"))
-    assert messages(index) == {0: b"a", 1: b"", 2: b"ccc", 3: b"d"}  # one batch out, one gathering
+    assert messages(index) == {0: b"a", 1: b"", 2: b"ccc", 3: b"d"}  # one batch is taken, one is being gathered
     batch.run(harness.disk)
     harness.store.classic.wrote(batch)
     harness.drain()
@@ -160,7 +160,7 @@ def test_messages_whose_run_is_not_at_hand(harness: StoreHarness):
 
 
 def test_a_transient_message_paged_out_late_gets_a_file_of_its_own(harness: StoreHarness):
-    """Its segment was passed and its file removed, perhaps not yet."""
+    """The file of its segment was passed and is to be removed, or is removed already."""
     index = harness.index
     index.publish(0, portion(b"old"))
     index.publish(SEGMENT_MESSAGES, portion(b"new"))
@@ -280,7 +280,7 @@ def test_reserving_numbers_costs_nothing_most_of_the_time(harness: StoreHarness)
 
 
 def test_a_backlog_of_ten_million_messages_costs_less_than_200_kib(harness: StoreHarness):
-    """611 segments, each with figures of its own."""
+    """There are 611 segments, each with figures of its own."""
     segments = {n: SegmentSummary(16384, 16384 - n, 16_777_216 + n, 17_000_000 + n) for n in range(300, 911)}
     size = sys.getsizeof(segments)
     for number, segment in segments.items():

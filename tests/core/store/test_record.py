@@ -1,4 +1,4 @@
-"""Records: their bytes, and what a scan makes of sound and of damaged files."""
+"""Records: their bytes, and what a scan reads of sound and of damaged files."""
 
 import struct
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def flipped(data: bytes, bit: int) -> bytes:
     return bytes(copy)
 
 
-# --- the bytes of one
+# --- the bytes of a record
 
 
 def test_the_layout_is_the_documented_one():

@@ -1,4 +1,4 @@
-"""Starts without a checkpoint: what is found, what is dropped, what is refused, and what the report says."""
+"""Starts without a checkpoint: what is found, dropped and refused, and what the report says."""
 
 from collections.abc import Callable
 from random import Random
@@ -153,7 +153,7 @@ def test_progress_is_told_after_each_file(harness: StoreHarness):
 
 
 def test_a_file_that_is_settled_as_a_whole_brings_nothing_back(harness: StoreHarness):
-    """Neither before it is removed nor when a power cut undoes the removal."""
+    """No message comes back, neither before the file is removed nor when a power cut undoes the removal."""
     harness.index.publish(0, portion(b"a", LARGE))
     harness.index.publish(SEGMENT_MESSAGES, portion(b"b"))
     harness.drain()
@@ -186,7 +186,7 @@ def test_numbering_goes_on_above_everything_that_may_have_been_given_out(harness
     harness.drain()
     harness.kill()
     assert harness.index.next_sequence_floor == (5 + FREE_SEGMENTS) * SEGMENT_MESSAGES
-    harness.kill()  # numbers were given out, nothing was written
+    harness.kill()  # numbers were given out, and nothing was written
     assert harness.index.next_sequence_floor == (5 + 2 * FREE_SEGMENTS) * SEGMENT_MESSAGES
     harness.index.publish(harness.index.next_sequence_floor, portion(b"b"))
     harness.drain()
@@ -248,7 +248,7 @@ def test_a_torn_tail_is_cut_off_and_reported(harness: StoreHarness):
 @pytest.mark.parametrize("damage", [0, 40])
 @pytest.mark.parametrize(("path", "lost"), [(FIRST, 1), (BODIES, 4)])
 def test_a_hole_in_what_was_not_synced_costs_its_record_only(harness: StoreHarness, path, lost, damage: int):
-    """With a damaged header, and with a damaged payload."""
+    """The record has a damaged header, or a damaged payload."""
     bodies = [b"a", b"b", b"c", LARGE, LARGE + b"1", LARGE + b"2"]
     for sequence, body in enumerate(bodies):
         harness.index.publish(sequence, portion(body))
@@ -260,7 +260,7 @@ def test_a_hole_in_what_was_not_synced_costs_its_record_only(harness: StoreHarne
     assert [(torn.path, torn.offset) for torn in harness.store.report.torn] == [(path, hole.offset)]
     assert messages(harness.index) == expected
     harness.drain()
-    for _ in range(2):  # the hole is no damage to what is synced by now
+    for _ in range(2):  # the hole is no damage to the records that are synced by now
         harness.kill()
         assert (harness.store.report.torn_count, harness.store.report.lost_count) == (0, 0)
         assert messages(harness.index) == expected
@@ -297,7 +297,7 @@ def test_row_2_5_a_power_cut_takes_only_what_was_not_synced(seed: int, synced: i
 
 @pytest.fixture
 def synced() -> StoreHarness:
-    """Records of all kinds, and the lane's note that they are synced."""
+    """Records of all kinds, and the lane's mark that they are synced."""
     harness = StoreHarness()
     for sequence in range(0, 20, 2):
         harness.index.publish(sequence, portion(b"%d" % sequence, LARGE + b"%d" % sequence))
@@ -349,7 +349,7 @@ def test_salvage_loses_that_record_says_so_and_leaves_it_there(synced: StoreHarn
         assert (lost.path, lost.offset, lost.kind, lost.batch) == (FIRST, record.offset, "PUBLISH", record.batch)
         assert messages(synced.index) == expected
         synced.drain()
-    assert not synced.restart().report.clean  # everything is looked at, as long as it is set
+    assert not synced.restart().report.clean  # everything is scanned while the setting is on
     assert messages(synced.index) == expected
     synced.settings = synced.settings.model_copy(update={"salvage": False})
     with pytest.raises(StoreDamaged):
@@ -368,7 +368,7 @@ def test_salvage_of_a_body_loses_its_message(synced: StoreHarness):
 
 
 def test_salvage_of_a_record_that_is_cut_off_keeps_its_place(synced: StoreHarness):
-    """What is written later must not stand where the lost record says that it is."""
+    """Records that are written later must not lie where the lost record says that it is."""
     last = records(synced.disk, FIRST)[-1]
     expected = messages(synced.index)
     del expected[21]
@@ -387,7 +387,7 @@ def test_salvage_of_a_record_that_is_cut_off_keeps_its_place(synced: StoreHarnes
 @given(data=st.data())
 @settings(max_examples=200)
 def test_every_flipped_bit_is_noticed_and_costs_one_record(data: st.DataObject):
-    """Either the start is refused, or it reports a torn tail: damage to a file's last header looks like one."""
+    """The start is refused, or it reports a torn tail: damage to the header of a file's last record looks like one."""
     harness = StoreHarness(msg_store_file_size_limit=65_536)
     for sequence in range(0, 12, 3):
         harness.index.publish(sequence, portion(b"%d" % sequence, b"x" * 40, LARGE + b"%d" % sequence))
@@ -401,7 +401,7 @@ def test_every_flipped_bit_is_noticed_and_costs_one_record(data: st.DataObject):
     bit = data.draw(st.integers(0, 8 * harness.disk.size(path) - 1))
     (hit,) = [record for record in records(harness.disk, path) if record.offset <= bit // 8 < record.end]
     harness.disk.flip_bit(path, bit)
-    in_header = bit // 8 - hit.offset < HEADER_BYTES - 4  # the payload's checksum is not the header's affair
+    in_header = bit // 8 - hit.offset < HEADER_BYTES - 4  # the payload's checksum is not part of the header
     if not in_header or hit.end < harness.disk.size(path):
         with pytest.raises(StoreDamaged, match=f"{path} at {hit.offset}"):
             harness.kill()

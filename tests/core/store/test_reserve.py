@@ -1,4 +1,5 @@
-"""The reserve of a data folder with space enough; ``tests.faults.full_disk_start`` has a disk that is full."""
+"""The reserve of a data folder on a disk with enough space; ``tests.faults.full_disk_start`` has a disk that is
+full."""
 
 import os
 from collections.abc import Iterator

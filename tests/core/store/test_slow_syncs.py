@@ -1,4 +1,4 @@
-"""``store.sync_delay``: every sync takes longer, in the lane's worker, and nothing else does."""
+"""``store.sync_delay``: every sync takes longer, in the lane's worker, and nothing else takes longer."""
 
 import structlog
 

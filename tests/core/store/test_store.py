@@ -1,4 +1,4 @@
-"""The store as a whole: what a start wipes, keeps and refuses, and what a stop leaves."""
+"""The store as a whole: what a start removes, keeps and refuses, and what a stop leaves."""
 
 import errno
 from pathlib import Path
@@ -95,7 +95,7 @@ def test_indexes_that_nobody_asked_for_are_kept(harness: StoreHarness):
 
 
 def test_a_checkpoint_with_a_queue_that_is_gone_is_not_trusted(harness: StoreHarness):
-    """Its references to bodies would stay for ever."""
+    """Its references to bodies would never be removed."""
     harness.index.publish(0, portion(LARGE))
     harness.queue_ids = ("2",)
     assert not harness.restart().report.clean
@@ -125,7 +125,7 @@ def test_forgetting_a_queue_leaves_nothing_of_any_level(harness: StoreHarness):
 
 
 class Compared(str):
-    """A queue's number that counts how often one is compared with another."""
+    """A queue's number that counts the comparisons with others."""
 
     count = 0
     __hash__ = str.__hash__

@@ -1,4 +1,5 @@
-"""Chunks: what goes into a record comes out of it, what a filter lets through, and what is kept in memory."""
+"""Chunks: a record gives back what was put into it, the messages that a filter lets through, and what is kept in
+memory."""
 
 from hypothesis import given
 from hypothesis import strategies as st

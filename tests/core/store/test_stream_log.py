@@ -20,7 +20,7 @@ def bodies(n, first=0, size=100):
 
 
 def filled(store, *, chunks=40, of=5, segment_bytes=4096):
-    """A log of several segments, everything committed; a chunk each 10 s."""
+    """A log of several segments with everything committed. Each chunk is 10 s after the one before."""
     log = store.log(segment_bytes)
     for number in range(chunks):
         append(log, *bodies(of, number * of), stamp_ms=number * 10_000)
@@ -321,7 +321,7 @@ def test_nothing_is_appended_while_too_much_is_not_synced():
     log = store.log()
     append(log, b"a")
     store.sync()
-    log.next = log._segments[-1].next = UNSYNCED_MAX + 1  # as if that many had been appended
+    log.next = log._segments[-1].next = UNSYNCED_MAX + 1  # as if that many messages had been appended
     assert log.overdrawn
     with pytest.raises(AssertionError):
         append(log, b"b")
@@ -355,7 +355,7 @@ def test_a_flipped_bit_costs_the_messages_of_one_record():
         found = read_all(log)
         missing = sorted({offset for offset, _ in numbered(200)} - {offset for offset, _ in found})
         assert all(body == bodies(1, offset)[0] for offset, body in found)
-        assert len(missing) in (0, 5)  # 0: in the head, which no reader needs
+        assert len(missing) in (0, 5)  # 0 is in the head, which no reader needs
         assert not missing or missing[-1] - missing[0] == 4
         store.disk.flip_bit(path, bit)
     assert log.damaged > 0
@@ -376,7 +376,7 @@ def test_damage_longer_than_a_read_is_passed_over():
     log.commit(synced=False)
     store.disk.flip_bit(path, 8 * (large + HEADER_BYTES + 1000))
     assert read_all(log) == [(0, b"before"), (2, b"after")]
-    store.disk.flip_bit(path, 8 * large)  # now the header is gone as well
+    store.disk.flip_bit(path, 8 * large)  # now the header is damaged as well
     assert read_all(log) == [(0, b"before"), (2, b"after")]
 
 

@@ -1,4 +1,4 @@
-"""A thousand clients that want the live stream and do not read it: most are refused, and messages go on."""
+"""A thousand clients that ask for the live stream and do not read it: most are refused, and messages go on."""
 
 import time
 from pathlib import Path
@@ -12,17 +12,18 @@ from tests.kit.busy_broker import PAYMENTS_PER_SECOND, busy_broker
 
 CROWD = 1000
 AT_ONCE = 60
-"""Connections that are being made: the operating system lets no more of them wait."""
+"""How many connections are begun at the same time. The operating system lets no more of them wait."""
 ASK = b"GET /api/headgate/live HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
 
 
 def published(admin: httpx.Client) -> int:
-    """Payments so far."""
+    """How many payments were published so far."""
     return admin.get("/api/queues/%2F/payments?columns=message_stats.publish").json()["message_stats"]["publish"]
 
 
 async def crowd(host: str, port: int) -> list[int]:
-    """What each is answered. Who is let in stays and reads no further until all have been answered."""
+    """Let a thousand clients ask; returns the status of each answer. A client that gets the stream reads no further and
+    stays until all clients are answered."""
     statuses: list[int] = []
     at_once = trio.Semaphore(AT_ONCE)
     all_answered = trio.Event()

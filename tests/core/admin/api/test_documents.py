@@ -1,4 +1,4 @@
-"""Documents of definitions that are read an entry at a time: the same as at once, in short steps, within bounds."""
+"""Documents of definitions that are read entry by entry: the same as in one piece, in short steps, within bounds."""
 
 import json
 
@@ -19,7 +19,7 @@ DOCUMENTS = st.dictionaries(st.text(max_size=5), VALUES | st.lists(VALUES, max_s
 @example({"a": [], "b": [[], {}], "c": "[,]"}, None, True, 64)
 @example({"a": ["é" * 30, "\U0001f600" * 20] * 40}, None, False, 64)
 def test_what_is_read_is_the_document(document: dict[str, object], indent: int | None, ascii_only: bool, extra: int):
-    """With a window so short that entries lie across its end."""
+    """The window is so short that entries lie across its end."""
     text = json.dumps(document, indent=indent, ensure_ascii=ascii_only)
     longest = max((len(json.dumps([[value]], indent=indent)) for value in _entries(document)), default=0)
     assert at_a_stretch(reading_document(text.encode(), entry_max=longest + extra)) == document

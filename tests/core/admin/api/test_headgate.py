@@ -1,4 +1,5 @@
-"""What only Headgate has: rows, why, the flow map, time lines, the store, limits; and what an operator may do."""
+"""The requests that only Headgate has: rows, why, the flow map, time lines, the store, limits, and an operator's
+actions."""
 
 from typing import Any
 
@@ -100,7 +101,7 @@ async def test_stalls_are_rows():
     assert (row["identity"], row["reason"], row["culprit"], row["seconds"]) == ("c1/0/0", "queue-full", "queue a", 1.0)
 
 
-# --- the whole -------------------------------------------------------------------------------------------------------
+# --- the broker as a whole --------------------------------------------------------------------------------------------
 
 
 async def test_the_status_names_the_broker():
@@ -198,7 +199,7 @@ async def test_the_most_blocked_edges_are_shown_first_and_then_the_busiest():
     assert shown["edges_total"] == 4
 
 
-# --- doing something -------------------------------------------------------------------------------------------------
+# --- actions ---------------------------------------------------------------------------------------------------------
 
 
 async def test_messages_are_looked_at_and_stay():

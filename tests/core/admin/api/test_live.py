@@ -1,4 +1,4 @@
-"""The live stream: what is told, to how many, and what becomes of those who do not listen."""
+"""The live stream: its events, how many clients it admits, and what happens to clients that do not read."""
 
 import json
 from collections.abc import AsyncIterator
@@ -19,24 +19,24 @@ ASK = b"GET /api/headgate/live HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
 
 @pytest.fixture
 def patient_clock() -> trio.testing.MockClock:
-    """Time that passes when nothing has happened for 20 ms."""
+    """A clock that jumps when nothing has happened for 20 ms."""
     return trio.testing.MockClock(autojump_threshold=0.02)
 
 
 class Watcher:
-    """Somebody with a stream, reading events from it."""
+    """A client of the live stream."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
         self._read = b""
 
     async def ask(self) -> bytes:
-        """The head of the answer."""
+        """Ask for the stream; returns the head of the answer."""
         await self._stream.send_all(ASK)
         return await self._until(b"\r\n\r\n")
 
     async def event(self) -> tuple[str, Any]:
-        """The next one."""
+        """The next event."""
         while True:
             block = await self._until(b"\n\n")
             if b"event: " in block:

@@ -1,4 +1,4 @@
-"""The description of the API is complete, and no request that it allows, or does not, makes the broker fail."""
+"""The description of the API is complete, and no request, allowed by it or not, makes the broker fail."""
 
 import json
 import re
@@ -87,7 +87,7 @@ def values_of(parameter: Parameter) -> st.SearchStrategy[str]:
 
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[Operation, str, bytes]:
-    """An operation, an address with a query, and a body."""
+    """Requests: an operation, an address with a query, and a body."""
     operation = draw(st.sampled_from([one for one in OPERATIONS if one.path != WITHOUT_END]))
     path = re.sub(r"\{vhost\}", "%2F", operation.path)
     path = re.sub(r"\{[^}]*\}", lambda match: quote(draw(NAMES), safe=""), path)
@@ -102,7 +102,7 @@ def requests(draw: st.DrawFn) -> tuple[Operation, str, bytes]:
 
 
 def busy() -> Facts:
-    """With something of everything."""
+    """Facts with one row of each kind."""
     facts = Facts(broker=make_broker("a", "b"))
     facts.server.rows = {
         "links": [

@@ -1,4 +1,4 @@
-"""How a request finds its operation, and what parameters it may have."""
+"""How a request finds its operation, and which parameters the operation takes."""
 
 import httpx
 import pytest

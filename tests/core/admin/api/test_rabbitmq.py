@@ -1,4 +1,4 @@
-"""RabbitMQ's management API, as far as it is there: what its users' scripts read and do."""
+"""RabbitMQ's management API, as far as it is offered: what its users' scripts read and do."""
 
 from typing import Any
 
@@ -229,7 +229,7 @@ async def test_listeners_are_checked():
     assert await status(facts, "GET", "health/checks/protocol-listener/mqtt") == 503
 
 
-# --- changing something ----------------------------------------------------------------------------------------------
+# --- changes ---------------------------------------------------------------------------------------------------------
 
 
 async def test_a_queue_is_declared_and_deleted():

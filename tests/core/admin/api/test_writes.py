@@ -1,4 +1,4 @@
-"""Who may change something, and which bodies are taken."""
+"""Which clients may change something, and which bodies are taken."""
 
 import base64
 import json
@@ -44,7 +44,7 @@ def there_is_no_queue(facts: Facts) -> bool:
     return facts.broker.snapshot("queues") == []
 
 
-# --- who may ---------------------------------------------------------------------------------------------------------
+# --- rights ----------------------------------------------------------------------------------------------------------
 
 
 async def test_without_a_token_a_write_needs_a_header_that_no_form_can_send():
@@ -150,7 +150,7 @@ async def test_a_body_that_is_too_large_is_refused():
 async def status_of(
     facts: Facts, messages: Iterator[dict[str, object]], *headers: tuple[bytes, bytes], body_max: int = 5000
 ) -> int:
-    """Of a PUT that comes in these pieces, asked without a client that would mend it."""
+    """The status of a PUT whose body comes in these pieces, sent without a client library that would correct it."""
     answer: list[int] = []
     scope = {
         "type": "http",

@@ -1,4 +1,4 @@
-"""What is served as the console: every file with its headers, open to all, and nothing that is no file of the page."""
+"""The console's files: each with its headers, readable without a token, and no file besides them."""
 
 import re
 from pathlib import Path
@@ -78,7 +78,7 @@ def test_the_page_names_its_own_files_only():
     assert named <= known
     for path in OWN:
         for address in re.findall(r"\bhttps?://[^\"'\s]+", (PAGE / path).read_text()):
-            assert address == "http://www.w3.org/2000/svg", path  # the name of a language, never fetched
+            assert address == "http://www.w3.org/2000/svg", path  # the name of a language, which the page never fetches
 
 
 def test_text_never_becomes_html():
@@ -100,4 +100,4 @@ def test_the_page_knows_every_reason_and_no_other():
 
 
 def test_there_is_a_route_for_each_file():
-    assert len(console_routes()) == len(FILES) + 1  # the page itself has two
+    assert len(console_routes()) == len(FILES) + 1  # the page itself is in the list twice

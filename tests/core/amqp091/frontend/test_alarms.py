@@ -1,4 +1,4 @@
-"""A 0.9.1 connection under an alarm: it goes on until it publishes, and is not read any more from then on."""
+"""A 0.9.1 connection under an alarm: the broker reads it until it publishes, and stops reading it then."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_row_1_02_an_alarm_stops_who_publishes_and_the_state_says_so(peer: Wire0
 
 
 def test_row_1_03_who_is_blocked_is_told_why_and_when_it_is_over():
-    """Three clients: one that can be told, one that says it cannot, one that says nothing of it."""
+    """Three clients: one says that it can be told of a block, one says that it cannot, one says neither."""
     broker = InProcessBroker()
     clients = []
     for capabilities in ({"connection.blocked": True}, {"connection.blocked": False}, {}):

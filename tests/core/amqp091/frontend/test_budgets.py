@@ -1,4 +1,5 @@
-"""A peer's turn ends when its budget of work is spent; what is left goes on later, in order, and is not overtaken."""
+"""A peer's turn ends when its budget of work is spent. The rest is done in later turns, in order, before anything
+newer."""
 
 import gc
 from itertools import pairwise
@@ -45,11 +46,11 @@ from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import Wire091Peer, connect
 
 LITTLE = 300
-"""Units: some methods, and 25 pieces of a settlement."""
+"""A budget in units of work, enough for a few methods and 25 pieces of a settlement."""
 
 
 def little(broker: InProcessBroker, *channels: int) -> Wire091Peer:
-    """A client that may do little in a turn."""
+    """A client with a small budget of work in each turn."""
     settings = FrontEndSettings(connection=ConnectionSettings(), work_per_turn_max=LITTLE)
     return connect(broker, *channels, settings=settings)
 
@@ -72,7 +73,7 @@ def exists(broker: InProcessBroker, queue: str) -> bool:
 
 
 def with_gaps(peer: Wire091Peer, n: int) -> None:
-    """Channel 1 holds ``n`` messages whose delivery tags are 2, 4, 6, …; they are b"1", b"3", b"5", …"""
+    """Let channel 1 hold ``n`` messages whose delivery tags are 2, 4, 6, …; their bodies are b"1", b"3", b"5", …"""
     peer.declare()
     peer.publish(1, numbered(2 * n), routing_key="q")
     peer.consume()

@@ -1,4 +1,5 @@
-"""The life of 0.9.1 channels and connections: opened, slowed, failed, closed, and what is owed to each."""
+"""The life of 0.9.1 channels and connections: opening, slow channels, failures, closing, and the answers due to
+each."""
 
 import pytest
 
@@ -30,7 +31,7 @@ from tests.kit.wire091 import Wire091Peer, connect, published
 
 
 def slow_channel(messages_per_turn: int, **fields: int) -> Wire091Peer:
-    """A connection whose channels take on so many publishes in a turn."""
+    """A connection whose channels take on this many publishes in a turn."""
     settings = FrontEndSettings(
         connection=ConnectionSettings(),
         channel_messages_per_turn=messages_per_turn,

@@ -1,4 +1,5 @@
-"""Consumers of a 0.9.1 channel: what they get, when, how they end, and what becomes of what they held."""
+"""Consumers of a 0.9.1 channel: what they get and when, how they end, and what becomes of their unacknowledged
+messages."""
 
 import pytest
 
@@ -35,19 +36,19 @@ from tests.kit.wire091 import Wire091Peer, connect
 
 @pytest.fixture
 def peer() -> Wire091Peer:
-    """Open, with an empty queue q and two channels; 2 is for publishing."""
+    """A client with an empty queue q and two channels; channel 2 is for publishing."""
     peer = connect(InProcessBroker(), 1, 2)
     peer.declare()
     return peer
 
 
 def fill(peer: Wire091Peer, n: int, first: int = 0, queue: str = "q") -> None:
-    """Messages that can be told apart."""
+    """Publish messages that can be told apart."""
     peer.publish(2, numbered(n, first), routing_key=queue)
 
 
 def prefetch(peer: Wire091Peer, count: int, *, channel: int = 1, whole: bool = False) -> None:
-    """basic.qos, of later consumers or of the whole channel."""
+    """Send basic.qos, for later consumers or for the whole channel."""
     peer.call(channel, BasicQos(prefetch_count=count, global_=whole), BasicQosOk)
 
 
@@ -188,7 +189,7 @@ def test_the_channels_prefetch_may_change_at_any_time(peer: Wire091Peer):
 
 
 def test_the_channels_prefetch_serves_several_queues_in_turn(peer: Wire091Peer):
-    """One message at a time from two backlogs: neither starves."""
+    """One message at a time from two backlogs; each queue gets its turn."""
     for queue in ("left", "right"):
         peer.declare(queue)
         fill(peer, 20, queue=queue)
@@ -373,7 +374,7 @@ def test_a_quorum_queue_counts_failed_attempts_and_gives_up_at_its_limit():
     assert peer.broker.ready() == 0
 
 
-# --- ends
+# --- ends of consumers
 
 
 def test_after_a_cancel_nothing_comes_and_what_came_can_be_acknowledged(peer: Wire091Peer):
@@ -455,7 +456,7 @@ def test_a_getter_is_not_told_when_its_queue_is_deleted(peer: Wire091Peer):
     assert peer.take() == []
 
 
-# --- one and many
+# --- several consumers
 
 
 def test_an_exclusive_consumer_is_the_only_one(peer: Wire091Peer):
@@ -500,7 +501,8 @@ def test_a_single_active_consumer_and_the_one_behind_it(peer: Wire091Peer):
 
 
 def test_row_3_16_cancel_and_then_crash_reorders(peer: Wire091Peer):
-    """The one after it goes on behind what is still held; when the old one fails, this comes back, too late."""
+    """The next consumer goes on behind the messages that the old one still holds. When the old one fails, they come
+    back too late."""
     peer.declare("single", arguments={"x-single-active-consumer": True})
     fill(peer, 6, queue="single")
     prefetch(peer, 2)

@@ -1,4 +1,4 @@
-"""Exchange and queue methods of a 0.9.1 connection, and what they refuse."""
+"""Exchange and queue methods of a 0.9.1 connection, and their refusals."""
 
 from decimal import Decimal
 
@@ -57,7 +57,7 @@ def test_declaring_tells_what_is_in_the_queue(peer: Wire091Peer):
 
 @case("engine", "3.18")
 def test_row_3_18_a_passive_declare_counts_the_ready_messages(peer: Wire091Peer):
-    """row 3.18: message_count of queue.declare-ok."""
+    """row 3.18: message_count of queue.declare-ok is the number of ready messages."""
     peer.declare()
     peer.publish(1, numbered(42), routing_key="q")
     assert peer.declare(passive=True).message_count == 42
@@ -122,7 +122,7 @@ def test_an_exclusive_queue_is_its_connections_alone(peer: Wire091Peer):
         BasicConsume(queue="q"),
     ):
         assert other.refusal(1, method)[0] == 405, method
-    other.publish(1, [b"answer"], routing_key="q")  # as a server answers into its caller's queue
+    other.publish(1, [b"answer"], routing_key="q")  # as a server answers into the reply queue of its caller
     peer.send(1, BasicGet(queue="q"))
     answer = peer.got()
     assert answer is not None

@@ -1,4 +1,4 @@
-"""Direct reply-to: requests and answers without a queue that anybody declares."""
+"""Direct reply-to: requests and answers without a queue that a client declares."""
 
 import pytest
 
@@ -23,7 +23,7 @@ REQUEST = BasicProperties(reply_to=DIRECT_REPLY_TO, correlation_id="1")
 
 @pytest.fixture
 def client() -> Wire091Peer:
-    """Open, with two channels, beside a server that consumes requests."""
+    """A client with two channels, and a server that consumes requests."""
     return connect(InProcessBroker(), 1, 2)
 
 
@@ -36,7 +36,7 @@ def server(client: Wire091Peer) -> Wire091Peer:
 
 
 def reply_to(server: Wire091Peer) -> str:
-    """Where the one request that has come is to be answered."""
+    """The reply-to of the one request that has come."""
     ((_, properties, _),) = server.deliveries()
     assert properties.reply_to is not None
     return properties.reply_to

@@ -1,4 +1,4 @@
-"""A broker that is being drained, as clients of AMQP 0.9.1 see it."""
+"""A broker in maintenance mode, as clients of AMQP 0.9.1 see it."""
 
 import pytest
 

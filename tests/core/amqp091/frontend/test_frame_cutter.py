@@ -1,4 +1,5 @@
-"""Cutting AMQP 0.9.1 bytes into frames: the same however they come, and of methods nothing but which they are."""
+"""Cutting AMQP 0.9.1 bytes into frames: the cuts are the same however the bytes come, and of a method only its kind is
+kept."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ START_OK = method_frame(0, ConnectionStartOk(response=b"\0guest\0SECRET"))
 ACK = method_frame(1, BasicAck(delivery_tag=1))
 BODY = b"\x03\x00\x01\x00\x00\x00\x06SECRET\xce"
 FRAMES = {PROTOCOL_HEADER: 8, START_OK: 11, ACK: 11, BODY: 7, HEARTBEAT_FRAME: 7}
-"""With how much of each is kept."""
+"""Each frame, and how many of its bytes are kept."""
 
 
 @given(st.lists(st.sampled_from(list(FRAMES)), max_size=8), st.integers(1, 100))

@@ -1,4 +1,4 @@
-"""basic.get: one message, asked for, and always answered in its turn."""
+"""basic.get: it asks for one message, and its answer always comes in its turn."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def peer() -> Wire091Peer:
 
 
 def get(peer: Wire091Peer, queue: str = "q", *, no_ack: bool = False) -> tuple[BasicGetOk, bytes] | None:
-    """What there is to get, with its body."""
+    """Send basic.get; returns the body of its message."""
     peer.send(1, BasicGet(queue=queue, no_ack=no_ack))
     got = peer.got()
     return None if got is None else (got[0], got[2])
@@ -40,7 +40,7 @@ def get(peer: Wire091Peer, queue: str = "q", *, no_ack: bool = False) -> tuple[B
 
 @case("engine", "3.18")
 def test_row_3_18_it_tells_how_many_are_left(peer: Wire091Peer):
-    """row 3.18: message_count of basic.get-ok."""
+    """row 3.18: message_count of basic.get-ok is how many messages are left."""
     peer.publish(1, numbered(3), routing_key="q")
     counts = []
     while (got := get(peer)) is not None:
@@ -92,7 +92,7 @@ def test_an_empty_queue_and_one_that_fills_later(peer: Wire091Peer):
 
 
 def test_it_keeps_its_place_among_publishes_and_other_methods(peer: Wire091Peer):
-    """One read: publish, get, publish, get, get, purge: each get sees what was published before it."""
+    """One read holds publish, get, publish, get, get, purge. Each get sees what was published before it."""
     one = published(1, [b"1"], routing_key="q")
     two = published(1, [b"2"], routing_key="q")
     ask = method_frame(1, BasicGet(queue="q", no_ack=True))
@@ -135,7 +135,7 @@ def test_between_it_and_a_consumer_of_the_channel_tags_go_on(peer: Wire091Peer):
 
 
 def test_from_many_queues(peer: Wire091Peer):
-    """More than the channel keeps ways to; those with something unacknowledged stay."""
+    """The channel gets from more queues than it keeps getters for. Getters with an unacknowledged message stay."""
     for number in range(100):
         peer.declare(f"q{number}")
         peer.publish(1, [b"m"], routing_key=f"q{number}")

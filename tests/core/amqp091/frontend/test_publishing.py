@@ -1,4 +1,4 @@
-"""Publishing on a 0.9.1 channel: what becomes of a message, and what its publisher is told."""
+"""Publishing on a 0.9.1 channel: what becomes of a message, and what its publisher is told of it."""
 
 import pytest
 
@@ -23,7 +23,7 @@ from tests.kit.wire091 import Wire091Peer, connect, published
 
 @pytest.fixture
 def peer() -> Wire091Peer:
-    """Open, with queue q, in confirm mode on channel 1; channel 2 is open, too."""
+    """A client with queue q. Channel 1 is in confirm mode; channel 2 is open."""
     peer = connect(InProcessBroker(), 1, 2)
     peer.declare()
     peer.select_confirms()
@@ -82,7 +82,7 @@ def test_each_channel_counts_by_itself(peer: Wire091Peer):
 
 
 def test_confirms_out_of_order_are_exact(peer: Wire091Peer):
-    """Publishes to a slow queue and a quick one take turns: what the quick one has is confirmed one by one."""
+    """Publishes to a slow queue and a quick one take turns: the messages of the quick one are confirmed one by one."""
     peer.declare("slow")
     peer.broker.stall("slow")
     for number in range(4):
@@ -137,7 +137,7 @@ def test_a_quorum_queue_confirms_only_after_the_sync():
 
 
 def test_row_1_05_a_publisher_that_waits_for_confirms_has_no_more_than_its_window_under_way(peer: Wire091Peer):
-    """Confirms brake nobody by themselves; a window of the publisher's own does."""
+    """Confirms alone slow no publisher down; a window that the publisher keeps does."""
     window, sent, confirmed = 50, 0, 0
     peer.broker.engine.set_stage_budget("q", 20)
     under_way = []
@@ -152,7 +152,7 @@ def test_row_1_05_a_publisher_that_waits_for_confirms_has_no_more_than_its_windo
     assert confirmed == sent
 
 
-# --- what goes nowhere
+# --- messages without a queue
 
 
 def test_row_0_17_what_no_queue_takes_is_confirmed_all_the_same(peer: Wire091Peer):
@@ -172,7 +172,7 @@ def test_row_0_17_what_is_mandatory_comes_back_before_its_confirm(peer: Wire091P
 
 
 def test_row_0_18_a_client_that_sends_again_what_came_back(peer: Wire091Peer):
-    """A message that was sent before its queue was there comes back, and goes again when it is."""
+    """A message that is published before its queue exists comes back, and is published again when the queue exists."""
     peer.publish(1, [b"early"], routing_key="late", mandatory=True, properties=BasicProperties(message_id="m-1"))
     (_, returned, entry), _ = peer.take()
     assert isinstance(returned, BasicReturn)
@@ -195,7 +195,8 @@ def test_without_confirms_too(peer: Wire091Peer):
 
 
 def test_only_what_has_no_queue_comes_back(peer: Wire091Peer):
-    """One read: the first and last are taken by a slow queue, and what is between them is answered before."""
+    """One read: a slow queue takes the first and last messages. Those between them have no queue and are answered
+    before."""
     peer.broker.stall()
     for key in ("q", "nowhere", "q"):
         peer.publish(1, [key.encode()] * 2, routing_key=key, mandatory=True)
@@ -227,7 +228,7 @@ def test_nothing_follows_a_channel_that_the_broker_closed(peer: Wire091Peer):
     assert isinstance(peer.take()[-1][1], ChannelClose)
 
 
-# --- what is refused
+# --- publishes that are refused
 
 
 def test_publishing_to_an_exchange_that_is_not_there_closes_the_channel(peer: Wire091Peer):
@@ -253,7 +254,7 @@ def test_the_user_id_is_the_publishers_own_or_none(peer: Wire091Peer, user: str,
     assert peer.broker.ready() == right
 
 
-# --- what a message carries
+# --- content of a message
 
 
 def test_everything_comes_out_as_it_went_in(peer: Wire091Peer):

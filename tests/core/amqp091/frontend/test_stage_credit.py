@@ -1,4 +1,5 @@
-"""Stage credit through a whole 0.9.1 connection: where the reader stops, what waits, and who does not notice."""
+"""Stage credit through a whole 0.9.1 connection: where the reader stops, what waits, and which clients are not
+slowed."""
 
 from collections.abc import Callable
 
@@ -30,7 +31,7 @@ def with_queues(*names: str, settings: FrontEndSettings | None = None) -> Wire09
 
 
 def publish_while_read(peer: Wire091Peer, queue: str, *, channel: int = 1, most: int = 5000, run: int = 1) -> int:
-    """Publish until the broker reads no more; returns how many messages were read."""
+    """Publish until the broker stops reading; returns how many messages it has read."""
     sent = 0
     while sent < most and peer.front_end.reading:
         peer.publish(channel, [b"m"] * run, routing_key=queue)
@@ -46,7 +47,7 @@ def state(peer: Wire091Peer) -> object:
     return peer.snapshots("connections")[0]["state"]
 
 
-# --- exactly where it stops
+# --- where exactly the reader stops
 
 
 def test_row_1_10_before_a_channel_that_takes_nothing_the_400th_publish_is_the_last():
@@ -68,8 +69,8 @@ def test_row_1_10_a_run_is_cut_there(run: int):
 
 
 def test_before_a_queue_that_takes_nothing_800_are_the_last():
-    """The 400th message blocks the channel, which has acknowledged it to the reader just before: so the reader has got
-    two grants, and only those that follow are deferred. It may send 400 more."""
+    """The 400th message blocks the channel, which has acknowledged it to the reader just before. The reader then has
+    two grants, and only later ones are deferred. So it may send 400 more."""
     peer = with_queues("q")
     peer.broker.stall()
     assert publish_while_read(peer, "q") == BEFORE_A_QUEUE
@@ -163,7 +164,7 @@ def test_row_0_31_whichever_edge_is_blocked_the_reader_stops(
 
 
 def test_row_0_30_a_slow_message_store_stops_the_socket_at_last():
-    """Large bodies: 4000 to the store, then 400 more from channel to queue and 400 more from reader to channel."""
+    """Large bodies: 4000 go to the store, then 400 more from channel to queue, then 400 more from reader to channel."""
     disk = MemoryDisk()
     storage = open_storage(disk, KeptDefinitions())
     broker = InProcessBroker(storage=storage)
@@ -184,7 +185,7 @@ def test_row_0_30_a_slow_message_store_stops_the_socket_at_last():
     assert broker.ready() == sent
 
 
-# --- who notices, and who does not
+# --- which clients are slowed
 
 
 def test_row_1_04_consumers_on_other_connections_go_on_at_their_rate():
@@ -205,7 +206,8 @@ def test_row_1_04_consumers_on_other_connections_go_on_at_their_rate():
 
 @case("engine", "3.31")
 def test_row_3_31_on_the_same_connection_acknowledgements_wait_behind_publishes():
-    """row 3.31: why one connection for both is not enough here: the consumer has its prefetch, and then nothing."""
+    """row 3.31: one connection for publishing and consuming is not enough here: the consumer gets its prefetch and no
+    more."""
     peer = with_queues("slow", "source")
     peer.broker.stall("slow")
     peer.publish(1, numbered(100), routing_key="source")

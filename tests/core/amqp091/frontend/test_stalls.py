@@ -1,4 +1,4 @@
-"""A reader of AMQP 0.9.1 that stands still: the ledger and the log name the alarm, or the stage that is slow."""
+"""An AMQP 0.9.1 reader that is blocked: the ledger and the log name the alarm, or the stage that is slow."""
 
 from collections.abc import Callable
 
@@ -53,7 +53,7 @@ def test_the_stall_ends_with_its_connection(begin: Begin, reason: str, culprit: 
 
 
 def test_the_culprit_is_who_is_slow_now():
-    """The queue that was slow at first takes messages again, and its channel does not."""
+    """At first the queue is slow. Then the queue takes messages again, and its channel does not."""
     peer = slow_queue().peer
     broker = peer.broker
     broker.go_round(1.0)

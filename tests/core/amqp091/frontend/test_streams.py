@@ -1,4 +1,4 @@
-"""Streams for 0.9.1 consumers: where to begin, what each message is told, and what is asked of them."""
+"""Streams for 0.9.1 consumers: where a consumer begins, what each message carries, and what a consumer must ask for."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.kit.wire091 import Wire091Peer, connect
 
 @pytest.fixture
 def peer() -> Wire091Peer:
-    """Open, with a stream q of ten messages, and a prefetch."""
+    """A client with a stream q of ten messages, and a prefetch."""
     peer = connect(InProcessBroker(durable=True), 1, 2)
     peer.declare(durable=True, arguments={"x-queue-type": "stream"})
     peer.publish(2, numbered(10), routing_key="q")

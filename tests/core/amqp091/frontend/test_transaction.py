@@ -1,4 +1,5 @@
-"""What a channel holds back for tx.commit, by itself: limits, order, and how what is thrown away goes."""
+"""What a channel holds back for tx.commit, by itself: limits, order, and how a rolled-back transaction is thrown
+away."""
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.kit.engine import NOW
 
 @pytest.fixture
 def done() -> list[str]:
-    """What has been done."""
+    """Everything that the transaction has carried out."""
     return []
 
 
@@ -25,7 +26,7 @@ def transaction() -> Transaction:
 
 
 def held(transaction: Transaction, done: list[str], *names: str) -> None:
-    """Publishes are in upper case."""
+    """Let the transaction hold these operations back; publishes are in upper case."""
     for name in names:
         if name.isupper():
             transaction.hold_publishes(10, lambda now, name=name: done.append(name))

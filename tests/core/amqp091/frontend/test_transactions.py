@@ -1,4 +1,4 @@
-"""Transactions on a 0.9.1 channel: publishes and acknowledgements that happen together, or not at all."""
+"""Transactions on a 0.9.1 channel: publishes and acknowledgements take effect together, or not at all."""
 
 import pytest
 
@@ -33,7 +33,7 @@ from tests.kit.wire091 import Wire091Peer, connect
 
 @pytest.fixture
 def peer() -> Wire091Peer:
-    """Open, with queue q; channel 1 is transactional."""
+    """A client with queue q; channel 1 is transactional."""
     peer = connect(InProcessBroker(), 1, 2)
     peer.declare()
     peer.call(1, TxSelect(), TxSelectOk)

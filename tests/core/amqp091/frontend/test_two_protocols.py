@@ -1,4 +1,4 @@
-"""The same queues for both protocols: what is published on one is consumed on the other, and counts there."""
+"""The same queues for both protocols: a message published on one is consumed on the other, and counted there."""
 
 import pytest
 
@@ -59,7 +59,7 @@ def test_by_exchange_and_key_of_a_1_0_address(old: Wire091Peer, new: WirePeer):
 
 
 def test_a_routing_key_that_a_short_string_cannot_hold_is_cut(old: Wire091Peer):
-    """A queue's argument may give its dead letters a longer one."""
+    """A queue's argument may give its dead letters a routing key longer than a short string."""
     key = "k" * 1000
     old.declare("dying", arguments={"x-dead-letter-exchange": "amq.fanout", "x-dead-letter-routing-key": key})
     old.bind("amq.fanout")

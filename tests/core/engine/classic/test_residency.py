@@ -1,4 +1,4 @@
-"""The memory policy: its formulas at their edges, and who is told when."""
+"""The memory policy: its formulas at their limits, and which queues are told a new target, and when."""
 
 from dataclasses import dataclass, field
 from math import inf
@@ -126,7 +126,7 @@ def test_row_2_15_acks_first_where_they_grow_faster(rates: Rates, first: bool):
 
 @dataclass(eq=False)
 class Stub:
-    """A queue that reports what it is told to."""
+    """A queue that reports the figures that a test gives it."""
 
     duration: float
     pressed: bool = True
@@ -142,7 +142,7 @@ class Stub:
 
 
 def residency(*stubs: Stub) -> Residency:
-    """One that has heard all of these."""
+    """A policy to which all of these queues have reported."""
     made = Residency(0.5)
     for stub in stubs:
         made.add(stub, 0.0)

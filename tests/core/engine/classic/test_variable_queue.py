@@ -1,6 +1,6 @@
-"""The variable queue, row by row of the documents that it comes from; rows are written after their ids.
+"""The classic queue's five places, row by row of the documents they come from; each test names its row.
 
-Where a queue stands is given as the lengths of q1, q2, delta, q3 and q4.
+The lengths of q1, q2, delta, q3 and q4 say where a queue's messages are.
 """
 
 from math import inf
@@ -155,17 +155,17 @@ def test_row_2_09_the_way_through_all_places():
     look()
     bench.at_boundary()
     bench.press(0)
-    bench.reduce()  # q4 to q3
+    bench.reduce()  # from q4 to q3
     look()
     bench.press(inf)
-    bench.publish(bodies(12, 4), DURABLE)  # q1
+    bench.publish(bodies(12, 4), DURABLE)  # from q1
     look()
     bench.press(0)
-    while bench.queue.reduce_memory_use(later(0)):  # q1 to q3, q3 to delta, q1 to q2, q2 to delta
+    while bench.queue.reduce_memory_use(later(0)):  # from q1 to q3, q3 to delta, q1 to q2, q2 to delta
         look()
     bench.write()
     bench.fetch(3)
-    bench.fetch(3)  # the last of q3, so delta to q3
+    bench.fetch(3)  # the last message of q3, so from delta to q3
     look()
     assert seen == [
         (0, 0, 0, 0, 0),
@@ -288,7 +288,7 @@ def test_row_2_13_all_read_leaves_no_delta_and_joins_q2():
     bench = Bench(lazy=True)
     bench.publish(bodies(4), DURABLE)
     bench.queue.set_lazy(False)
-    bench.publish(bodies(1, 4), DURABLE)  # somebody came: delta is read first
+    bench.publish(bodies(1, 4), DURABLE)  # a consumer came: delta is read first
     assert bench.where() == (1, 0, 0, 4, 0)
 
 
@@ -466,7 +466,7 @@ def test_row_4_09_all_states_and_places_at_once():
 
 
 def test_the_head_is_known_wherever_it_stands_and_nothing_is_read_for_it():
-    """From q3 through delta and q2 to q1, and then from q4."""
+    """The oldest message is in q3, then in delta, q2, q1 and q4; its time of arrival is known without a read."""
     bench = written(in_five_places())
     assert bench.queue.head_sequence == 0
     while bench.queue.depth:

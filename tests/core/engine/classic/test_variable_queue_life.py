@@ -1,4 +1,4 @@
-"""The variable queue: lazy mode, restarts, purging, expiry, and what is read and paged beside the rows' rules."""
+"""The classic queue: lazy mode, restarts, purging, expiry, and what is read and paged beside the rules of the rows."""
 
 from dataclasses import replace
 from math import inf
@@ -106,7 +106,7 @@ def test_durable_and_transient_messages_in_turn_are_looked_up_each_once():
 
 
 def test_a_segment_that_is_read_by_portions_up_to_its_end():
-    """The file goes on behind the last portion: with what was settled meanwhile."""
+    """After the last portion the file goes on with settlements that were written meanwhile."""
     bench = Bench(lazy=True, paging=Paging(place_messages=4))
     bench.at_boundary(before=8)
     bench.publish(bodies(8), DURABLE)
@@ -244,7 +244,7 @@ def test_numbers_of_transient_messages_are_not_used_again_after_a_kill():
     assert bench.next_sequence >= used
 
 
-# --- the rest
+# --- other tests
 
 
 def test_purge_leaves_what_was_handed_out():

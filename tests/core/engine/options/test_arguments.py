@@ -1,4 +1,4 @@
-"""The table of arguments: what each type of queue takes, and what every refusal says."""
+"""The table of arguments: what each type of queue accepts, and the text of every refusal."""
 
 import re
 from contextlib import suppress
@@ -43,7 +43,7 @@ GOOD = {
     "x-initial-cluster-size": 3,
     "x-initial-group-size": 5,
 }
-"""A value that is right for each argument of some type."""
+"""One valid value for each argument that some type of queue has."""
 
 
 def test_the_table_lists_every_argument_with_its_types():

@@ -1,4 +1,4 @@
-"""Policies: what may be said, which one holds for a queue, and what each of its keys does there."""
+"""Policies: which definitions are valid, which policy applies to a queue, and the effect of each key."""
 
 from contextlib import suppress
 
@@ -46,7 +46,7 @@ GOOD = {
     "sync": "always",
     "alternate-exchange": "other",
 }
-"""A value for each key that may stand alone."""
+"""A value for each key that may appear alone."""
 
 
 def policy(name="p", pattern="", definition=LAZY, priority=0, apply_to="all"):
@@ -73,7 +73,7 @@ def shown_of(policies, asked):
     return shown(asked, policies.winner(asked))
 
 
-# --- what may be said ----------------------------------------------------------------------------------------
+# --- valid definitions ---------------------------------------------------------------------------------------
 
 
 def test_every_key_has_a_good_value():
@@ -174,7 +174,7 @@ def test_what_may_not_be_said(changes, text):
         checked(policy(**changes))
 
 
-# --- which one holds -----------------------------------------------------------------------------------------
+# --- which policy applies ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", QUEUE_TYPES)
@@ -250,7 +250,7 @@ def test_why_the_others_lost():
     }
 
 
-# --- what its keys do ----------------------------------------------------------------------------------------
+# --- the effect of the keys ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", QUEUE_TYPES)
@@ -298,7 +298,8 @@ def test_a_value_that_this_type_of_queue_does_not_take():
     said=st.dictionaries(st.sampled_from([*GOOD]), st.integers(0, 3), min_size=1, max_size=4),
 )
 def test_what_acts_is_what_is_in_force(kind, given_, said):
-    """With the keys that act and with the whole definition, the options differ only where a key is not for the type."""
+    """The options from the effective keys and from the whole definition differ only where a key is not for the queue's
+    type."""
 
     def values(chosen, prefix=""):
         made = {}
@@ -408,7 +409,7 @@ def test_the_alternate_exchange_of_a_policy():
 
 
 class Notes:
-    """Keeps policies, unless it is full."""
+    """A recorder of policies in memory, which refuses changes while it is full."""
 
     def __init__(self):
         self.noted = []

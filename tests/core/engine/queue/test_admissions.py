@@ -1,4 +1,4 @@
-"""For what a confirm waits, and that this may change while a queue is there."""
+"""What a confirm waits for, and that this may change while the queue exists."""
 
 import hypothesis.strategies as st
 import pytest
@@ -20,7 +20,7 @@ ALWAYS = PolicyDeclaration(name="p", pattern="", priority=0, apply_to="queues", 
 
 
 class Lane:
-    """Two positions, of which the synced one is never ahead; the queue behind it is this object."""
+    """A lane with two positions, of which the synced one is never ahead. This object also stands for the queue."""
 
     def __init__(self) -> None:
         self.staged = self.written = self.synced = 0
@@ -44,7 +44,7 @@ class Lane:
         self.admissions.took(self.confirms, submission, 0, count, self.staged if durable else None)
 
     def look(self) -> list[tuple[int, Outcome]]:
-        """What is answered by now, message by message."""
+        """The messages answered since the last call, one by one."""
         for waits in self._waits:
             for admission in waits.reached():
                 admission.reached(self.confirms)

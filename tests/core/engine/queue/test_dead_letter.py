@@ -34,13 +34,13 @@ def make(*declarations) -> tuple[Broker, Peer]:
 
 
 def dying(name: str = "q", exchange_name: str = "", **arguments: object):
-    """A queue that dead-letters, by default straight into the queue ``dead``."""
+    """A queue that dead-letters, by default through the default exchange into the queue ``dead``."""
     arguments.setdefault("x_dead_letter_routing_key", "dead")
     return queue(name, x_dead_letter_exchange=exchange_name, **arguments)
 
 
 def run(broker: Broker, now: Now = NOW) -> None:
-    """Turns until nothing moves any more."""
+    """Run turns until nothing moves."""
     for _ in range(500):
         if not broker.turn(now):
             return
@@ -52,7 +52,7 @@ def shown(broker: Broker, name: str = "q") -> dict[str, object]:
 
 
 def taken(peer: Peer, name: str = "dead", now: Now = NOW) -> list[bytes]:
-    """Everything that stands in a queue, taken and accepted."""
+    """Take everything that is ready in a queue, and accept it; returns the bodies."""
     consumer = peer.consume(name, 10_000)
     run(peer.broker, now)
     entries = entries_for(peer.mailbox.take(), consumer)
@@ -258,7 +258,7 @@ def test_a_deleted_queue_has_no_letters():
 
 
 class AtLeastOnce:
-    """A queue that keeps what its target does not take, in a broker whose other queues are as usual."""
+    """A queue that keeps dead letters until their target takes them, in a broker with plain queues otherwise."""
 
     def __init__(self) -> None:
         self.broker, self.peer = make(queue("dead"), dying(x_max_length=10**6, x_overflow="reject-publish"))

@@ -1,4 +1,4 @@
-"""How settlements of many stretches are seen to: in parts, each message once, in order."""
+"""Settlements of many stretches are worked off in parts, each message once, in order."""
 
 import hypothesis.strategies as st
 import pytest
@@ -19,7 +19,7 @@ ACCEPTED, REJECTED, RETURNED = Disposal.ACCEPTED, Disposal.REJECTED, Return()
 
 
 class Shelved:
-    """A backing and dead letters that write down what reaches them."""
+    """A stand-in for the backing and the dead letters that notes what reaches them."""
 
     def __init__(self) -> None:
         self.settled: list[int] = []
@@ -38,7 +38,7 @@ class Shelved:
 
 
 class Settling:
-    """The endings of one queue, with stretches of one message each."""
+    """The endings of one queue. Each stretch holds one message."""
 
     def __init__(self) -> None:
         self.shelved = Shelved()
@@ -49,7 +49,7 @@ class Settling:
         self._next = 0
 
     def dispose(self, n: int, disposal: Disposal | Return) -> list[int]:
-        """Settle ``n`` stretches; returns their positions."""
+        """Settle ``n`` stretches; returns the positions of their messages."""
         positions = range(self._next, self._next + n)
         self._next += n
         stretches = [Stretch(range(position, position + 1), [b""], PLAIN) for position in positions]

@@ -1,4 +1,4 @@
-"""Times: expiry of messages and of unused queues, and deliveries that are held too long."""
+"""Times: expiry of messages and of unused queues, and deliveries that consumers hold too long."""
 
 from math import inf
 

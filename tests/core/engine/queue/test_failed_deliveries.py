@@ -1,4 +1,5 @@
-"""What counts as a failed delivery of a quorum queue: what a consumer says, not that it leaves."""
+"""Which deliveries of a quorum queue count as failed: those that a consumer says have failed, and not those that come
+back when it leaves."""
 
 import pytest
 

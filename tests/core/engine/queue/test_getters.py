@@ -1,4 +1,4 @@
-"""Getters: attachments for basic.get, which take what is ready and are no consumers otherwise."""
+"""Getters: attachments for basic.get, which take a message that is ready and are not counted as consumers."""
 
 import pytest
 

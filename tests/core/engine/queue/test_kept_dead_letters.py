@@ -1,4 +1,4 @@
-"""Dead letters outlive the broker: what a quorum queue had to post is posted again, and what arrived is marked."""
+"""Dead letters survive a restart: what a quorum queue still had to post is posted again, and what arrived is marked."""
 
 import pytest
 
@@ -15,7 +15,7 @@ DURABLE = Attributes(durable=True)
 
 
 def dying(**arguments: object):
-    """A quorum queue that dead-letters at least once into a queue that may not be there."""
+    """A quorum queue that dead-letters at least once into a queue that need not exist."""
     return queue(
         "q",
         x_queue_type="quorum",
@@ -26,7 +26,8 @@ def dying(**arguments: object):
 
 
 def with_rejected(count: int, ready: int, **arguments: object) -> KeptBroker:
-    """Messages of a quorum queue that were rejected, with nowhere to go; and some that are ready behind them."""
+    """Let messages of a quorum queue be rejected while their target does not exist; other messages are ready behind
+    them."""
     one = KeptBroker(PlainConverter())
     one.broker.declare_queue(dying(**arguments), "x")
     one.peer.publish("q", bodies(count + ready), DURABLE)

@@ -1,4 +1,4 @@
-"""Cancelling without giving back: the consumer gets nothing more and settles what it holds [0-9-1 basic.cancel]."""
+"""A cancel that gives nothing back: the consumer gets no more, and settles what it holds [0-9-1 basic.cancel]."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The length limit: what has room, exactly, and what each way of overflowing does."""
+"""The length limit: exactly how much fits, and what each way of overflowing does."""
 
 from itertools import accumulate
 

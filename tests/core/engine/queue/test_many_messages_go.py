@@ -1,4 +1,5 @@
-"""Thousands of messages that a consumer holds, or has given back, go: purged or deleted in steps for the event loop."""
+"""Purging or deleting thousands of messages that a consumer holds or has given back goes in steps, so that the event
+loop does not stand still."""
 
 import pytest
 
@@ -22,13 +23,13 @@ KINDS = {"classic": {}, "lazy": {"x_queue_mode": "lazy"}, "quorum": {"x_queue_ty
 
 
 def fill(peer: Peer, count: int = COUNT) -> None:
-    """Publish messages of which no two neighbours are alike, so that each stands alone wherever it waits."""
+    """Publish messages of which no two neighbours are alike, so that each is kept in a record of its own."""
     for number in range(count):
         peer.publish("q", [b"%d" % number], Attributes(durable=True, priority=number % 2))
 
 
 def settle_down(broker: Broker) -> int:
-    """Take turns until nothing is left to do. Returns how many."""
+    """Run turns until nothing is left to do. Returns how many."""
     turns = 1
     while broker.turn(NOW) or broker.deadline <= NOW.monotonic:
         turns += 1
@@ -154,7 +155,7 @@ def test_so_many_objects_are_freed_at_once():
 
 @pytest.fixture
 def wired() -> InProcessBroker:
-    """A broker with clients; its queue q has messages that a consumer has given back."""
+    """A broker with clients. A consumer has given back the messages in its queue q."""
     broker = InProcessBroker()
     broker.queue("q")
     given_back(broker.engine)

@@ -1,4 +1,4 @@
-"""Looking at messages, moving them, and sending dead letters back to where they died."""
+"""Looking at messages, moving them, and sending dead letters back to the queue that they came from."""
 
 import pytest
 
@@ -143,7 +143,7 @@ def test_looking_into_a_queue_on_disk_changes_nothing_after_a_kill(kind):
     assert one.taken("q") == bodies(10)
 
 
-# --- what an operator may not do
+# --- refusals
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_a_queue_that_is_deleted_moves_nothing_more():
     assert taken(peer, "other") == bodies(UNDER_WAY_MAX)
 
 
-# --- back to where they died
+# --- back to the queue of origin
 
 
 def test_dead_letters_go_back_to_where_each_died_first():

@@ -27,7 +27,7 @@ def prioritised(levels: int = 9) -> Peer:
 
 
 def publish(peer: Peer, *priorities: int) -> None:
-    """A message for each, which names its priority."""
+    """Publish one message for each of these priorities; its body names the priority."""
     for priority in priorities:
         peer.publish("q", [b"%d" % priority], Attributes(priority=priority))
 
@@ -125,14 +125,14 @@ def test_nothing_passes_what_stands():
     assert peer.broker.snapshot("queues", "q")[0]["direct"] == 0
 
 
-# --- one queue by itself
+# --- a queue without a broker
 
 
 PLAIN_OPTIONS = QueueOptions()
 
 
 class PagedBacking(MemoryBacking):
-    """Notes what it is told; stores everything and pages what it is asked to."""
+    """A backing that notes what it is told, stores everything, and pages when asked."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The pump: what moves in a turn, in which order, and what that costs."""
+"""The pump: what moves in a turn, in which order, and how much work that is."""
 
 import pytest
 

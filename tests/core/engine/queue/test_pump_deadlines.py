@@ -1,4 +1,4 @@
-"""The pump and time: queues are touched when they said they wanted to be, and when their lane has come far enough."""
+"""The pump and time: a queue is touched at the time that it asked for, and when its lane has reached a position."""
 
 from collections import deque
 from math import inf
@@ -11,7 +11,7 @@ from tests.kit.engine import NOW, later
 
 
 class TimedQueue:
-    """Counts its turns; its deadline is what the test says."""
+    """A queue that counts its turns. The test sets its deadline."""
 
     def __init__(self, deadline: float = inf, work: int = 0) -> None:
         self.deadline = deadline
@@ -31,7 +31,7 @@ class TimedQueue:
 
 
 class Waiting:
-    """Waits for a lane; moves a queue, or none."""
+    """A wait for a lane's position. When the position is reached it moves a queue, or none."""
 
     def __init__(self, moves: TimedQueue | None = None) -> None:
         self.moves = moves
@@ -69,7 +69,7 @@ def test_an_earlier_time_replaces_the_entry_and_a_later_one_does_not() -> None:
         pump.touch(queue)
         pump.turn(NOW)
     assert pump.deadline == NOW.monotonic + 2.0
-    pump.turn(later(2.0))  # early: the queue names its own time again
+    pump.turn(later(2.0))  # too early, so the queue gives its time again
     assert pump.deadline == NOW.monotonic + 9.0
 
 

@@ -1,4 +1,4 @@
-"""Every delivery tells by which exchange and keys its messages came, however they were kept meanwhile."""
+"""Every delivery says by which exchange and keys its messages came, however they were kept meanwhile."""
 
 from collections.abc import Iterable
 
@@ -29,7 +29,8 @@ def bind(peer: Peer) -> None:
 
 
 def publish(peer: Peer, start: int = 0, size: int = 0) -> Told:
-    """Two messages each through two exchanges, and straight into the queue. Returns what is to be told of them."""
+    """Publish two messages each through two exchanges, and two directly to the queue. Returns the route that each
+    delivery must show."""
     entries = [entry.ljust(size, b".") for entry in bodies(6, start)]
     peer.publish(ExchangeTarget("amq.direct", "a"), entries[:2], DURABLE)
     peer.publish(ExchangeTarget("amq.topic", "a.b"), entries[2:4], DURABLE, keys=("cc",))

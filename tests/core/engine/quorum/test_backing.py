@@ -1,4 +1,5 @@
-"""The quorum backing: ready when committed, little in memory, and everything again after a start."""
+"""The quorum backing: messages are ready when they are committed, few are in memory, and a start recovers all of
+them."""
 
 from random import Random
 

@@ -1,4 +1,5 @@
-"""Cleaning: what is dead goes, what lives is carried with all that happened to it, and neither ever stops."""
+"""Cleaning the command log: files of settled messages are removed, live messages are carried over with their history,
+and the queue goes on meanwhile."""
 
 import pytest
 
@@ -11,7 +12,7 @@ FILE_BYTES = 4096
 
 
 class Traffic:
-    """Queues of one node, and messages that name themselves."""
+    """Traffic on the queues of one node. The bodies name the messages."""
 
     def __init__(self, node=None):
         self.node = node or QuorumNode(file_bytes=FILE_BYTES)

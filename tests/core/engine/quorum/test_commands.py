@@ -1,4 +1,4 @@
-"""Commands survive being encoded, and few bytes say much."""
+"""Commands are decoded as they were encoded, and their encoding is short."""
 
 from array import array
 

@@ -1,4 +1,5 @@
-"""The machine: replay is snapshot plus replay, counters match the messages, and said twice is said once."""
+"""The machine: a snapshot and the commands after it give the same as all commands, counters match the messages, and a
+command that comes twice has one effect."""
 
 from array import array
 from math import inf
@@ -38,7 +39,7 @@ def messages(first, sizes, *, kind=0, expiry=inf):
 
 
 def state(machine):
-    """All that counts, whatever blocks it is kept in."""
+    """The state of a machine, independent of how messages are spread over blocks."""
     found = {}
     for block in machine.blocks:
         for index, mark in enumerate(block.states):
@@ -60,7 +61,7 @@ def state(machine):
 
 
 def check(machine):
-    """The invariants of the machine's documentation, and its counters."""
+    """Check the invariants of the machine's documentation, and its counters."""
     _, found = state(machine)
     assert machine.live == len(found)
     assert machine.live_bytes == sum(size for _, size, *_ in found.values())
@@ -72,7 +73,7 @@ def check(machine):
 
 
 class LogOf:
-    """A random log of one queue, as its owner could have written it; what it knows of messages is the model."""
+    """A random log of one queue, as its owner could have written it. What it knows of the messages is the model."""
 
     def __init__(self, rng):
         self.rng = rng
@@ -85,7 +86,7 @@ class LogOf:
         self.commands.append((command, 1 + len(self.commands) // 10, 1000 * len(self.commands)))
 
     def some(self, whence):
-        """A few of these messages, in ranges: neighbours, or with a step, or scattered."""
+        """A few of these messages, in ranges: neighbours, every second or third, or scattered."""
         candidates = sorted(whence)
         if not candidates:
             return []
@@ -98,7 +99,7 @@ class LogOf:
         )()
 
     def enqueue(self):
-        self.next += self.rng.choice((0, 0, 0, 3))  # another level took these
+        self.next += self.rng.choice((0, 0, 0, 3))  # another priority level took these
         sizes = [self.rng.randrange(100) for _ in range(self.rng.choice((1, 1, 5, 40)))]
         command = messages(
             self.next, sizes, kind=self.rng.choice((0, 0, 1, 2)), expiry=self.rng.choice((inf, inf, 5.0, 6.0))
@@ -125,7 +126,7 @@ class LogOf:
             self.add(Discard(as_ranges(discarded), self.rng.choice(("rejected", "expired"))))
 
     def carry(self):
-        """Repeat what lives of one block, as the cleaner does: from a machine that has seen the same log."""
+        """Repeat the live messages of one block as the cleaner does, from a machine that has replayed the same log."""
         machine = replayed(self.commands)
         if not machine.blocks:
             return

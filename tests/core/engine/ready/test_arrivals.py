@@ -1,4 +1,5 @@
-"""When the messages of a queue came, from marks; and the age of a queue's oldest ready message, wherever it stands."""
+"""When the messages of a queue came, known from marks, and the age of a queue's oldest ready message, wherever it is
+kept."""
 
 import hypothesis.strategies as st
 import pytest
@@ -12,11 +13,11 @@ from tests.kit.kept_broker import KeptBroker
 
 DURABLE = Attributes(durable=True)
 ROUNDED = 0.05
-"""An age is shown to one place."""
+"""The precision with which an age is shown: one decimal."""
 
 
 def worst(age: float) -> float:
-    """The highest age that may be told of a message of this age."""
+    """The highest age that may be shown for a message of this age."""
     return age + max(GRAIN_S, AGE_SHARE * age) + 1e-6
 
 
@@ -40,12 +41,13 @@ def test_an_age_is_never_too_low_and_too_high_by_no_more_than_is_said(steps: lis
 
 @pytest.mark.parametrize(("seconds", "marks"), [(60, 110), (86_400, 260), (10 * 365 * 86_400, 440)])
 def test_marks_are_few_however_long_a_queue_is_busy(seconds: int, marks: int):
-    """Each step is as long as a tenth of what has passed, or a grain: a queue that is never idle has no more."""
+    """Each step between marks is a tenth of the time since then, or a grain. A queue that is never idle has no more
+    marks."""
     arrivals = Arrivals()
     now = most = 0.0
     sequence = 0
     while now < seconds:
-        for _ in range(THINNED_FROM):  # many marks in a row at each age
+        for _ in range(THINNED_FROM):  # many marks at each age
             now += GRAIN_S
             arrivals.mark(sequence, now)
             sequence += 1
@@ -59,7 +61,7 @@ def test_nothing_is_known_without_a_message_or_a_mark():
     assert arrivals.age(0, 5.0) is None
     arrivals.mark(7, 5.0)
     assert arrivals.age(None, 6.0) is None
-    assert arrivals.age(3, 6.0) == 1.0  # the first mark speaks for what was there before it
+    assert arrivals.age(3, 6.0) == 1.0  # the first mark stands for everything before it
 
 
 def test_when_nothing_is_left_the_marks_begin_anew():
@@ -74,7 +76,7 @@ def test_when_nothing_is_left_the_marks_begin_anew():
 
 
 class Aged:
-    """A queue of one type on a broker with storage; time goes on by hand."""
+    """A queue of one type on a broker with storage. Tests move its time."""
 
     def __init__(self, kind: str) -> None:
         self.one = KeptBroker()
@@ -106,11 +108,11 @@ def test_the_age_is_that_of_the_oldest_message_that_is_ready(kind: str):
     assert aged.age == pytest.approx(65.0, abs=ROUNDED)
     consumer = aged.one.peer.consume("q", 2)
     aged.after(1.0)
-    assert aged.age == pytest.approx(6.0, abs=GRAIN_S + ROUNDED)  # the first two are with the consumer
+    assert aged.age == pytest.approx(6.0, abs=GRAIN_S + ROUNDED)  # the consumer holds the first two
     aged.one.broker.settle(consumer, 0, 0, Disposal.ACCEPTED)
     aged.one.broker.settle(consumer, 1, 1, Return())
     aged.after(1.0)
-    assert aged.age == pytest.approx(67.0, abs=GRAIN_S + ROUNDED)  # it came back, and is as old as it is
+    assert aged.age == pytest.approx(67.0, abs=GRAIN_S + ROUNDED)  # it came back and keeps its age
     aged.one.broker.cancel(consumer)
     assert len(aged.one.taken("q", later(aged.passed))) == 4
     assert aged.age is None

@@ -1,4 +1,4 @@
-"""The memory backing: order, sequence numbers and the sharing of records."""
+"""The memory backing: order, sequence numbers, and records that are shared."""
 
 import sys
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from tests.kit.engine import NOW, PLAIN, bodies, later
 
 
 class Published:
-    """A backing, and a queue's numbering of what is published to it."""
+    """A backing, and the sequence numbers of the messages published to it."""
 
     def __init__(self) -> None:
         self.backing = MemoryBacking()

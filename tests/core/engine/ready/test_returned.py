@@ -1,4 +1,4 @@
-"""Returned messages come out in order of position, and never to a consumer they are barred for."""
+"""Returned messages come out in order of position, and never to a consumer that they are barred for."""
 
 import hypothesis.strategies as st
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Stretches: parts and joins keep positions and entries together."""
+"""Stretches that are split and joined keep positions and entries together."""
 
 import hypothesis.strategies as st
 import pytest

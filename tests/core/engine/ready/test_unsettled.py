@@ -1,4 +1,4 @@
-"""Unsettled deliveries: any range is intersected with what exists."""
+"""Unsettled deliveries: any range of numbers is intersected with the deliveries that exist."""
 
 import hypothesis.strategies as st
 import pytest
@@ -11,7 +11,7 @@ from tests.kit.engine import PLAIN, bodies
 
 
 def holding(*counts: int) -> Unsettled:
-    """Stretches of these sizes, not alike so that they stay apart."""
+    """Unsettled deliveries in stretches of these sizes. They are not alike, so they are not joined."""
     unsettled = Unsettled()
     first = 0
     for place, count in enumerate(counts):

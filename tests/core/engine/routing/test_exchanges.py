@@ -1,4 +1,4 @@
-"""The routing rules, each against a plain statement of itself."""
+"""The routing rules, each compared with a plain statement of the same rule."""
 
 import re
 
@@ -91,7 +91,7 @@ KEYS = st.lists(st.sampled_from(["a", "b", "c"]), max_size=6).map(".".join)
 
 
 def as_expression(pattern: str) -> str:
-    """The pattern over words that each end with a dot."""
+    """The pattern as a regular expression over words, each followed by a dot."""
     words = pattern.split(".") if pattern else []
     return "".join({"*": r"[^.]*\.", "#": r"([^.]*\.)*"}.get(word, re.escape(word + ".")) for word in words)
 

@@ -1,4 +1,5 @@
-"""A queue or exchange of thousands of bindings goes: at once for its client, and in steps for the event loop."""
+"""A queue or exchange with thousands of bindings is deleted: for its client at once, and in steps for the event
+loop."""
 
 import pytest
 
@@ -22,7 +23,7 @@ ME = "me"
 
 
 def bound(broker: Broker) -> Broker:
-    """With an exchange e, from which thousands of bindings lead to q."""
+    """A broker with an exchange e from which thousands of bindings lead to q."""
     broker.declare_exchange(exchange("e"))
     for number in range(COUNT):
         broker.bind(binding("e", "q", f"{number}"), ME)
@@ -61,7 +62,7 @@ def test_nobody_publishes_to_an_exchange_that_is_going():
 
 
 class FullDisk(KeptDefinitions):
-    """Takes no removals while it is full."""
+    """A recorder that takes no removals while it is full."""
 
     full = False
 

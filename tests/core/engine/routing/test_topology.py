@@ -1,4 +1,5 @@
-"""What of the definitions is recorded, when, and that it comes back: the broker's tests show the rest of the rules."""
+"""Which definitions are recorded and when, and that a start restores them. The other rules are in the broker's
+tests."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +17,7 @@ from tests.kit.engine import binding, exchange, queue
 
 
 class Notebook:
-    """Keeps definitions in memory, unless it is full."""
+    """A recorder of definitions in memory, which refuses changes while it is full."""
 
     def __init__(self):
         self.full = False
@@ -83,7 +84,7 @@ def state(topology):
 
 
 def go_on(topology):
-    """Remove what is left over. Returns in how many steps."""
+    """Remove what is left over. Returns the number of steps."""
     steps = 0
     while topology.going:
         topology.go_on_removing()
@@ -121,7 +122,7 @@ def test_what_exists_already_is_not_recorded_again(topology, notes):
 
 
 def test_what_one_removal_takes_along_is_recorded_together(topology, notes):
-    """q is bound to an auto-delete exchange that another auto-delete exchange leads to."""
+    """q is bound to an auto-delete exchange to which another auto-delete exchange leads."""
     topology.admit_queue(queue("q"), "me")
     topology.admit_exchange(exchange("near", auto_delete=True))
     topology.admit_exchange(exchange("far", auto_delete=True))
@@ -216,7 +217,8 @@ def take(topology, step):
 
 @given(steps=st.lists(STEPS, max_size=30), failing=st.sets(st.integers(0, 29)), at_once=st.integers(1, 4))
 def test_what_is_restored_is_what_was_durable(steps, failing, at_once):
-    """Whatever was done, however much of it is left over, and whichever of it could not be recorded."""
+    """The same definitions are restored after any operations, with any part of the removals left over or not
+    recorded."""
     notes = Notebook()
     topology = Topology(EngineSettings(), recorder=notes, removed_at_once=at_once)
     for number, step in enumerate(steps):
@@ -245,8 +247,8 @@ def test_what_is_restored_is_what_was_durable(steps, failing, at_once):
 
 @given(steps=st.lists(STEPS, max_size=30), failing=st.sets(st.integers(0, 29)), at_once=st.integers(1, 4))
 def test_nothing_is_left_over_for_good(steps, failing, at_once):
-    """The same as if each removal had been done at once, but for auto-delete exchanges that got another binding while
-    the last ones before were left over."""
+    """The result is the same as if each removal had been done at once. The exception are auto-delete exchanges that got
+    another binding while the removal of their last ones was left over."""
     notes = Notebook()
     topology = Topology(EngineSettings(), recorder=notes, removed_at_once=at_once)
     for number, step in enumerate(steps):
@@ -281,12 +283,12 @@ def test_what_was_left_over_at_a_crash_leads_to_nothing_new(steps, crash, at_onc
     assert {repr(made) for made in topology.all_bindings()} <= before
 
 
-# --- many bindings go ---------------------------------------------------------------------------------------------
+# --- removing many bindings --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def halves(notes):
-    """A topology that removes two bindings at once."""
+    """A topology that removes two bindings in each step."""
     topology = Topology(EngineSettings(), recorder=notes, removed_at_once=2)
     topology.admit_queue(queue("q"), "me")
     topology.admit_queue(queue("other"), "me")

@@ -1,4 +1,5 @@
-"""Streams as queues: everybody reads everything, from where they want and what they want; grants are answered."""
+"""Streams as queues: each consumer reads all messages from its own beginning through its own filter, and every grant is
+answered."""
 
 from random import Random
 
@@ -36,7 +37,7 @@ def numbered(n, first=0):
 
 
 def by_prefix(entry, origin):
-    """Filter values of test messages: what is before the colon, if there is one."""
+    """The filter value of a test message: the text before the colon, if there is one."""
     assert origin is Origin.AMQP10
     value, colon, _ = entry.partition(b":")
     return value.decode() if colon else None
@@ -86,7 +87,7 @@ def test_another_policy_changes_what_confirms_wait_for():
     stream.turn()
     stream.store.write()
     stream.turn()
-    assert stream.confirmed() == [(0, 1, "accepted")]  # both: the older one was still waiting for the write
+    assert stream.confirmed() == [(0, 1, "accepted")]  # both, as the older one was still waiting for the write
     stream.settle_down(b"m2")
     assert stream.confirmed() == []
     stream.store.sync()
@@ -404,7 +405,7 @@ def test_size_is_looked_at_whenever_something_is_committed_and_age_once_a_minute
     assert counts["file_bytes"] <= 8000
     assert counts["segments"] == 4
     assert counts["last_offset"] == 14
-    assert stream.queue.deadline <= 1004.0 + RETENTION_INTERVAL_S  # looking at size looks at age as well
+    assert stream.queue.deadline <= 1004.0 + RETENTION_INTERVAL_S  # a check of the size also checks the age
     stream.now = Now(1200.0, 1_700_000_200.0)
     stream.queue.dispatch(stream.now)
     counts = stream.queue.counts()

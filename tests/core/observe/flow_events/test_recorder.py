@@ -1,4 +1,4 @@
-"""Who records: sums that are exact, facts in order, and two readers who do not mind each other."""
+"""Recording flow events: sums that are exact, facts in order, and two readers that are independent of each other."""
 
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -34,7 +34,7 @@ def subject(identity: str, direction: str = "in") -> StallSubject:
 
 @dataclass
 class Broker:
-    """Time, and who records."""
+    """A clock, and the recorders of a broker."""
 
     now: Now = field(default_factory=lambda: Now(100.0, 5000.0))
     ring: Ring | None = field(default_factory=lambda: Ring(10_000))
@@ -180,7 +180,7 @@ def test_stages_are_added_up():
         "blocks": 3,
         "held_up_by": "queue q",
     }
-    assert (second["blocked"], second.get("blocks")) == (True, 1)  # it ended and began within one interval
+    assert (second["blocked"], second.get("blocks")) == (True, 1)  # the stall ended and began within one interval
     assert len(second["held_up_by"]) == TEXT_MAX
     assert more == []
 

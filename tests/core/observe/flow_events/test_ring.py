@@ -1,4 +1,4 @@
-"""The ring: bounded, and nothing goes without being counted."""
+"""The ring: it is bounded, and counts every record that it drops."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +13,7 @@ def record(n: int) -> Record:
 
 @given(st.integers(1, 5), st.lists(st.integers(0, 8), max_size=30))
 def test_every_record_is_told_or_counted(records_max: int, steps: list[int]):
-    """Each step puts so many records and takes one."""
+    """Each step puts a number of records and takes one."""
     ring = Ring(records_max)
     put = 0
     came: list[Record] = []

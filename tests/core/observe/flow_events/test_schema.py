@@ -1,4 +1,4 @@
-"""The schema: what is encoded is decoded, of every kind; and nothing else gets through."""
+"""The schema: records of every kind are decoded as they were encoded, and other bytes are refused."""
 
 from typing import get_args
 
