@@ -44,7 +44,7 @@ or begin: it says what is in force and nothing else.
 
 
 def wanted() -> Mapping[str, Iterable[str]]:
-    """Every field that a client may set, by place."""
+    """Every field that a client may set, by its place."""
     fields = {
         type_.__name__.lower(): [field.name.replace("_", "-") for field in dataclasses.fields(type_)]
         for type_ in COMPOSITES
@@ -75,7 +75,7 @@ def missing(table: Iterable[Row]) -> Iterator[str]:
 
 
 def render(table: Iterable[Row]) -> str:
-    """The page."""
+    """Write the text of the page."""
     by_place: dict[str, list[Row]] = {}
     for row in table:
         by_place.setdefault(row.place, []).append(row)

@@ -39,7 +39,7 @@ def named_tests(folder: Path = ROOT / "tests") -> Mapping[str, Sequence[str]]:
 
 
 def render(tests: Mapping[str, Sequence[str]]) -> str:
-    """The page."""
+    """Write the text of the page."""
     table = tomllib.loads((Path(__file__).with_name("rows.toml")).read_text(encoding="utf-8"))
     lines = ["| row | what | tests |", "|---|---|---|"]
     for row in table["row"]:

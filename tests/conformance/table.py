@@ -1,4 +1,4 @@
-"""The conformance table: every case of the list, what has become of it, and the tests that show it.
+"""The conformance table: every case of the list, its state, and the tests that show it.
 
 ``python -m tests.conformance.table`` writes ``docs/protocol/conformance.md`` from ``cases.toml`` and the marks on the
 tests. A test checks that the page is fresh.
@@ -20,7 +20,7 @@ DONE, LATER, NOT_PLANNED = "done", "later", "not planned"
 STATUSES = (DONE, LATER, NOT_PLANNED)
 
 Tests = Mapping[tuple[str, str], Sequence[str]]
-"""By suite and case: ``path::function`` of the tests that are marked with it."""
+"""The tests by suite and case: ``path::function`` of those that are marked with the case."""
 
 INTRODUCTION = """\
 # Conformance
@@ -46,21 +46,20 @@ class Case:
     flow_control: bool
     status: str
     reason: str
-    """Why not yet, or why not; "" for a case that is done."""
+    """Why the case is not done, or not done yet; "" for a case that is done."""
     shown_by: str
-    """A test elsewhere that is not marked: ``path::function``, or ``path`` when the function is named after the
-    case."""
+    """A test elsewhere that has no mark: ``path::function``, or ``path`` when the function is named after the case."""
 
     @property
     def label(self) -> str:
-        """How the docstring of a test that shows it names it."""
+        """How the docstring of a test names the case."""
         if self.suite == "engine":
             return f"row {self.name}"
         return f"{'[FC] ' if self.flow_control else ''}{self.name} ({self.suite})"
 
     @property
     def shown_elsewhere(self) -> str | None:
-        """``path::function`` of the unmarked test that shows it."""
+        """The unmarked test that shows the case, as ``path::function``."""
         if not self.shown_by:
             return None
         return self.shown_by if "::" in self.shown_by else f"{self.shown_by}::test_{self.name}"
@@ -77,7 +76,7 @@ class Suite:
 
 
 def load_suites() -> list[Suite]:
-    """The whole list, in its order."""
+    """The whole list, in the order of the file."""
     with CASES.open("rb") as file:
         content = tomllib.load(file)
     return [
@@ -113,7 +112,7 @@ def load_tests() -> Tests:
 
 
 def render(suites: Sequence[Suite], tests: Tests) -> str:
-    """The page."""
+    """Write the text of the page."""
     lines = [INTRODUCTION, "## Counts", "", "| part | suite | from | cases | done | later | not planned |"]
     lines.append("|---|---|---|---|---|---|---|")
     lines += [f"| {suite.part} | {suite.name} | {suite.origin} | {_counts(suite.cases)} |" for suite in suites]

@@ -25,12 +25,12 @@ def bound(broker: InProcessBroker, key: str, *, source: str = "amq.direct", queu
 
 
 def to(address: str | None, **properties: object) -> bytes:
-    """A message that says where it goes."""
+    """A message with this address in ``to``."""
     return encode_properties(Properties(to=address, **properties)) + data_message(b"x")  # type: ignore[arg-type]
 
 
 def condition(disposition: Disposition) -> str:
-    """Why a message was rejected."""
+    """The condition with which a message was rejected."""
     assert isinstance(disposition.state, Rejected)
     assert disposition.state.error is not None
     return disposition.state.error.condition
@@ -150,7 +150,7 @@ def test_a_source_that_names_nothing(address: str | None, expected: str):
 def test_every_message_says_where_it_goes():
     """target_per_message_exchange_routing_key (amqp_address_SUITE)
     target_per_message_exchange (amqp_address_SUITE)
-    target_per_message_queue (amqp_address_SUITE): the third message goes to a queue that is not there.
+    target_per_message_queue (amqp_address_SUITE): the third message names a queue that does not exist.
     transferPreSettledToKnownDestination (extensions.anonymousterminus.AnonymousTerminusTest)"""
     broker = InProcessBroker()
     bound(broker, "key", queue="q1")

@@ -1,4 +1,5 @@
-"""An alarm that comes and goes: consumers go on, publishers stop with closed windows, and nobody is left without."""
+"""An alarm that comes and goes: consumers go on, publishers stop with closed windows, and every publisher goes on after
+it."""
 
 import random
 
@@ -40,7 +41,9 @@ def test_a_thousand_toggles_leave_none_of_200_links_without_link_credit() -> Non
         for peer in rng.sample(peers, 2):
             (closed,) = peer.take(Flow, lambda flow: flow.handle is None)[-1:]
             assert closed.incoming_window == 0
-            peer.publish([b"under way"], handle=rng.randrange(LINKS_PER_PEER))  # what was sent before it was heard
+            peer.publish(
+                [b"under way"], handle=rng.randrange(LINKS_PER_PEER)
+            )  # the client sent it before it heard of the alarm
         broker.clear_alarm(name)
         busy = rng.choice(peers)
         busy.publish([b"x"] * 5, handle=rng.randrange(LINKS_PER_PEER))
@@ -49,7 +52,7 @@ def test_a_thousand_toggles_leave_none_of_200_links_without_link_credit() -> Non
     for peer in peers:
         assert peer.session(0).window.incoming_window > 0
         for handle in range(LINKS_PER_PEER):
-            for _ in range(4):  # in all more than one link credit: it is topped up on the way
+            for _ in range(4):  # more than one link credit in all, so it is topped up on the way
                 peer.publish([b"last"] * 50, handle=handle)
             assert peer.link(handle).credit.link_credit > 0
     assert sum(broker.ready(f"q{n}") + broker.unacknowledged(f"q{n}") for n in range(LINKS_PER_PEER)) == (

@@ -35,7 +35,8 @@ def modify_and_reject(peer: WirePeer, handle: int, annotations: dict[str, object
 
 
 def with_headers_exchange(kind: str) -> InProcessBroker:
-    """Dead letters of q go by their annotation x-colour: red ones to "red", all others to "others"."""
+    """A queue q whose dead letters are routed by their annotation x-colour: red ones to "red", all others to
+    "others"."""
     broker = InProcessBroker(durable=True)
     engine = broker.engine
     engine.declare_exchange(ExchangeDeclaration(name=ALTERNATE, type=ExchangeType.FANOUT, arguments={}))
@@ -76,7 +77,8 @@ def test_what_was_added_decides_where_a_dead_letter_goes(colour: str, leads_to: 
 @for_each_queue_type
 @case("amqp_client_SUITE", "modified_dead_letter_history")
 def test_lists_maps_and_arrays_outlive_two_deaths(kind: str):
-    """modified_dead_letter_history (amqp_client_SUITE): whatever AMQP type a value has, and beside what is there."""
+    """modified_dead_letter_history (amqp_client_SUITE): values of every AMQP type are kept, beside the annotations that
+    were there."""
     broker = InProcessBroker(durable=True)
     for name, dead_letters in (("q1", "q2"), ("q2", "q3")):
         broker.queue(name, x_queue_type=kind, x_dead_letter_exchange="", x_dead_letter_routing_key=dead_letters)

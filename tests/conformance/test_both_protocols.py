@@ -1,4 +1,5 @@
-"""Between the protocols, as RabbitMQ's suites show it: published on AMQP 1.0, consumed on 0.9.1, and back."""
+"""Between the protocols, as RabbitMQ's suites show it: published with AMQP 1.0 and consumed with 0.9.1, and the
+reverse."""
 
 import pytest
 
@@ -50,7 +51,7 @@ def on_both(kind: str) -> tuple[WirePeer, Wire091Peer]:
 
 
 def read_by_091(kind: str, *messages: bytes) -> list[tuple[BasicProperties, bytes]]:
-    """What a 0.9.1 consumer makes of messages of AMQP 1.0."""
+    """What a 0.9.1 consumer reads of messages of AMQP 1.0."""
     new, old = on_both(kind)
     for message in messages:
         new.transfer(payload=message)
@@ -80,7 +81,7 @@ BODIES = [
 @case("amqp_client_SUITE", "amqp_stream_amqpl")
 def test_every_kind_of_body_is_read_by_0_9_1(kind: str):
     """amqp_quorum_queue_amqpl (amqp_client_SUITE)
-    amqp_stream_amqpl (amqp_client_SUITE): data is joined, and everything else is kept as it is encoded."""
+    amqp_stream_amqpl (amqp_client_SUITE): data sections are joined, and every other body is kept as it is encoded."""
     read = read_by_091(kind, *(DURABLE + sent for sent, _, _ in BODIES))
     assert [(properties.type, body) for properties, body in read] == [(type_, body) for _, type_, body in BODIES]
     assert {properties.delivery_mode for properties, _ in read} == {2}
@@ -188,7 +189,7 @@ def test_properties_and_headers_become_header_and_annotations():
 
 
 def requeued(kind: str, method: type[BasicReject] | type[BasicNack]) -> tuple[bool, int]:
-    """What a 1.0 consumer sees of a message that 0.9.1 has requeued: first-acquirer and delivery-count."""
+    """What a 1.0 consumer reads of a message that 0.9.1 has requeued: first-acquirer and delivery-count."""
     new, old = on_both(kind)
     new.transfer(b"m")
     old.send(1, BasicGet(queue="q"))

@@ -20,9 +20,10 @@ def both_ways(broker: InProcessBroker, *, snd_settle_mode: int = 2, **open_field
 @case("amqp10_client system_SUITE", "early_transfer")
 @case("amqp10_client system_SUITE", "insufficient_credit")
 def test_nothing_may_be_sent_before_there_is_link_credit_and_not_more_than_it():
-    """[FC] early_transfer (amqp10_client system_SUITE): the broker grants at the attach, so the client sees that its
-    link is not attached yet, or has no link credit, only before the flow that comes with the attach.
-    [FC] insufficient_credit (amqp10_client system_SUITE): the 171st message without a further flow has none."""
+    """[FC] early_transfer (amqp10_client system_SUITE): the broker gives link credit with its attach. Only before that
+    can a client see that its link is not attached yet or has no link credit.
+    [FC] insufficient_credit (amqp10_client system_SUITE): the 171st message without a further flow has no link
+    credit."""
     broker = InProcessBroker()
     address = broker.queue()
     peer = broker.connect()
@@ -105,8 +106,8 @@ def test_windows_count_frames_and_ids_count_messages():
 
 @case("amqp10_client session_SUITE", "flow_link_after_link_removed")
 def test_a_flow_that_crosses_a_detach():
-    """[FC] flow_link_after_link_removed (amqp10_client session_SUITE): the queue goes, the broker detaches, and a flow
-    of the client is on its way: it is taken without effect."""
+    """[FC] flow_link_after_link_removed (amqp10_client session_SUITE): the queue is deleted and the broker detaches
+    while a flow of the client is on its way. The flow has no effect."""
     broker = InProcessBroker()
     peer = both_ways(broker)
     broker.engine.delete_queue("q", broker)
@@ -138,8 +139,8 @@ def test_a_disposition_that_crosses_a_detach():
 
 @case("amqp_credit_api_v2_SUITE", "credit_api_v2")
 def test_attaching_again_on_the_same_handle_and_draining():
-    """[FC] credit_api_v2 (amqp_credit_api_v2_SUITE): there is one interface for queue grants here; what is left
-    of the case is the handle that is used again, with a fresh delivery-count, and a drain behind it."""
+    """[FC] credit_api_v2 (amqp_credit_api_v2_SUITE): Headgate has one interface for queue grants. Of the case it tests
+    that a handle is used again with a fresh delivery-count, and a drain after it."""
     broker = InProcessBroker()
     peer = both_ways(broker)
     broker.fill(numbered(5))

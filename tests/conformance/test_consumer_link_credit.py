@@ -24,13 +24,13 @@ class Consuming:
         self.attached = self.peer.attach_receiver(address, source=from_first(address), **attach_fields)
 
     def answer(self) -> Flow:
-        """The one flow that came, with nothing else beside it."""
+        """The one flow that came. Nothing else came beside it."""
         flow = self.peer.expect(Flow)
         assert self.peer.nothing_came()
         return flow
 
     def available(self) -> int:
-        """What is there for this consumer, as the broker tells it."""
+        """The messages available to this consumer, as the broker says."""
         self.peer.grant(0, echo=True)
         return self.answer().available
 
@@ -166,7 +166,7 @@ def test_stop_and_go_on(kind: str):
     c.broker.fill(numbered(600))
     c.peer.grant(400)
     seen = c.peer.bodies()
-    c.peer.grant(0, delivery_count=200)  # what the client had seen when it stopped
+    c.peer.grant(0, delivery_count=200)  # the delivery-count that the client had seen when it stopped
     assert c.peer.nothing_came()
     c.broker.fill(numbered(10, first=600))
     assert c.peer.nothing_came()
@@ -256,7 +256,7 @@ def test_link_credit_of_ten_refilled_at_five(settled: bool, kind: str):
     [FC] async_notify_unsettled_quorum (amqp_client_SUITE)
     [FC] async_notify_unsettled_stream (amqp_client_SUITE)
 
-    The queue is on this node; that it is slow is shown by a queue that takes on three messages and stalls again.
+    The queue is on this node. A queue that takes on three messages and stalls again stands for a slow one.
     """
     c = Consuming(kind, snd_settle_mode=1 if settled else 0)
     received: list[bytes] = []

@@ -23,7 +23,7 @@ DEAD_LETTERS = "dead-letters"
 
 
 def with_dead_letters(kind: str, *, target: str = "quorum", **arguments: object) -> InProcessBroker:
-    """A broker with the queue q, whose dead letters go to another one through the default exchange."""
+    """A broker with the queue q, whose dead letters go to another queue through the default exchange."""
     broker = InProcessBroker(durable=True)
     broker.queue(DEAD_LETTERS, x_queue_type=target)
     broker.queue(x_queue_type=kind, x_dead_letter_exchange="", x_dead_letter_routing_key=DEAD_LETTERS, **arguments)
@@ -41,7 +41,7 @@ def consumer(broker: InProcessBroker, name: str = "q", link_credit: int = 1000) 
 
 
 def annotations_of(payload: bytes) -> dict[str, object]:
-    """Message annotations, as plain values."""
+    """The message annotations, as plain values."""
     bounds = scan(payload).message_annotations
     assert bounds is not None
     return {key.value: plain(value) for key, value in decode_map_section(payload, *bounds).items()}
@@ -53,7 +53,8 @@ def annotations_of(payload: bytes) -> dict[str, object]:
 @for_each_queue_type
 @case("amqp_client_SUITE", "dead_letter_reject")
 def test_a_rejected_message_tells_its_deaths(kind: str):
-    """dead_letter_reject (amqp_client_SUITE): expired first, rejected then: two entries, the newest first."""
+    """dead_letter_reject (amqp_client_SUITE): the message expires first and is rejected later. It has two entries, the
+    newest first."""
     broker = with_dead_letters("quorum", target=kind)
     broker.queue("first", x_queue_type=kind, x_message_ttl=20, x_dead_letter_exchange="", x_dead_letter_routing_key="q")
     broker.fill([b"m"], "first")
@@ -192,13 +193,13 @@ def test_what_goes_back_over_the_limit_is_dead_lettered():
 @case("amqp_client_SUITE", "target_classic_queue_rejects")
 def test_a_full_queue_rejects(kind: str):
     """target_quorum_queue_rejects (amqp_client_SUITE): the reason names the queue and the limit.
-    target_classic_queue_rejects (amqp_client_SUITE): without the queue that is down, which cannot be on one node."""
+    target_classic_queue_rejects (amqp_client_SUITE): without the queue that is down, because there is one node."""
     broker = InProcessBroker(durable=True)
     address = broker.queue(x_queue_type=kind, x_max_length=1, x_overflow="reject-publish")
     publisher = broker.connect()
     publisher.begin()
     publisher.attach_sender(address)
-    for body in numbered(3):  # one after the other: what is not synced yet does not count
+    for body in numbered(3):  # one after the other, as a message that is not synced yet does not count
         publisher.transfer(body)
     accepted, rejected, also_rejected = publisher.take(Disposition)
     assert (accepted.first, accepted.last, accepted.state) == (0, None, ACCEPTED)
@@ -221,7 +222,7 @@ def test_a_full_queue_rejects(kind: str):
 @case("amqp_client_SUITE", "priority_quorum")
 def test_a_higher_priority_comes_first(arguments: dict[str, object]):
     """priority_classic (amqp_client_SUITE)
-    priority_quorum (amqp_client_SUITE): 5 goes before the default, which is 4."""
+    priority_quorum (amqp_client_SUITE): priority 5 goes before the default, which is 4."""
     broker = InProcessBroker(durable=True)
     address = broker.queue(**arguments)
     publisher = broker.connect()
@@ -240,7 +241,7 @@ def test_a_higher_priority_comes_first(arguments: dict[str, object]):
 @for_each_queue_type
 @case("amqp_client_SUITE", "message_ttl")
 def test_an_expired_message_is_passed_over(kind: str):
-    """message_ttl (amqp_client_SUITE): a drain gets the one that lives for ever."""
+    """message_ttl (amqp_client_SUITE): a drain gets the message without expiry."""
     broker = InProcessBroker(durable=True)
     address = broker.queue(x_queue_type=kind)
     publisher = broker.connect()
@@ -260,7 +261,7 @@ def test_an_expired_message_is_passed_over(kind: str):
 
 
 def test_annotations_are_symbols():
-    """What the broker adds to a dead letter has symbols for keys [3.2.3]."""
+    """The annotations that the broker adds to a dead letter have symbols for keys [3.2.3]."""
     broker = with_dead_letters("classic")
     broker.fill([b"m"])
     consumer(broker).dispose(0, state=Rejected())

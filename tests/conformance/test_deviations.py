@@ -11,7 +11,8 @@ from tests.kit.wire import InProcessBroker, WirePeer, data_message, numbered
 
 
 class Linked:
-    """A broker with one queue; a client with a sender at handle 0 and a receiver at handle 1, everything read."""
+    """A broker with one queue, and a client with a sender at handle 0 and a receiver at handle 1. All frames so far are
+    read."""
 
     def __init__(self, settings: FrontEndSettings | None = None, **receiver_fields: object) -> None:
         self.broker = InProcessBroker(settings)
@@ -25,7 +26,8 @@ class Linked:
 
 @case("deviations", "B13.1")
 def test_1_an_aborted_delivery_is_discarded():
-    """B13.1 (deviations): RabbitMQ takes the last frame for the end of the message and delivers what it has."""
+    """B13.1 (deviations): RabbitMQ takes the aborting frame for the end of the message and delivers the part that it
+    has."""
     c = Linked()
     c.peer.send_all(c.peer.frames_of(data_message(b"never"), 4)[:2])
     c.peer.send(Transfer(handle=0, aborted=True))
@@ -68,7 +70,7 @@ def test_4_a_disposition_of_a_sender_is_taken():
 
 @case("deviations", "B13.6")
 def test_6_transfers_behind_an_error_detach_are_absorbed():
-    """B13.6 (deviations): RabbitMQ ends the session for them."""
+    """B13.6 (deviations): RabbitMQ ends the session."""
     c = Linked()
     bad, payload = c.peer.transfer_frame(rcv_settle_mode=1)
     c.peer.send_all([(bad, payload), *(c.peer.transfer_frame() for _ in range(50))])
@@ -81,7 +83,7 @@ def test_6_transfers_behind_an_error_detach_are_absorbed():
 
 @case("deviations", "B13.7")
 def test_7_nothing_is_delivered_above_a_link_credit_that_was_lowered():
-    """B13.7 (deviations): RabbitMQ sends what it had taken out of the queue already."""
+    """B13.7 (deviations): RabbitMQ sends the messages that it has already taken out of the queue."""
     c = Linked()
     c.broker.fill(numbered(5))
     c.peer.grant(5, incoming_window=0)
@@ -113,7 +115,7 @@ def test_9_a_link_flow_may_leave_link_credit_out():
 @case("deviations", "B13.11")
 def test_11_each_error_has_its_condition_and_its_scope():
     """B13.11 (deviations): a handle above handle-max closes the connection; a message too large detaches its link; a
-    forced close says so."""
+    close forced by an operator has a condition of its own."""
     c = Linked()
     c.peer.send(Attach(name="x", handle=256, role=False, target=Target(address=c.address), initial_delivery_count=0))
     assert c.peer.closed_with("amqp:connection:framing-error")
@@ -132,7 +134,7 @@ def test_11_each_error_has_its_condition_and_its_scope():
 
 @case("deviations", "B13.12")
 def test_12_a_link_name_belongs_to_one_link():
-    """B13.12 (deviations): RabbitMQ lets both live side by side."""
+    """B13.12 (deviations): RabbitMQ keeps both links."""
     c = Linked(name="r")
     c.peer.attach_receiver(c.address, name="r", handle=2)
     assert c.peer.detached_with("amqp:link:stolen")
@@ -143,8 +145,8 @@ def test_12_a_link_name_belongs_to_one_link():
 
 @case("deviations", "B13.13")
 def test_13_undeliverable_here_means_not_to_this_link():
-    """B13.13 (deviations): RabbitMQ throws the message away; here it waits for another link, which may be a new one of
-    the same client."""
+    """B13.13 (deviations): RabbitMQ throws the message away. Headgate keeps it for another link, which may be a new one
+    of the same client."""
     c = Linked()
     c.broker.fill([b"not here"])
     c.peer.grant(9)
@@ -172,7 +174,7 @@ def test_14_a_delivery_needs_its_tag_and_one_message_format():
 
 @case("deviations", "B13.15")
 def test_15_a_message_that_is_partly_sent_is_aborted():
-    """B13.15 (deviations): RabbitMQ leaves the client with half a message."""
+    """B13.15 (deviations): RabbitMQ sends no more of the message."""
     broker = InProcessBroker(FrontEndSettings(unsent_bytes_max=100))
     address = broker.queue()
     broker.fill([b"x" * 3000])
@@ -198,7 +200,7 @@ def test_15_a_message_that_is_partly_sent_is_aborted():
 )
 @case("deviations", "B13.16")
 def test_16_an_open_that_fails_is_answered_with_the_reason(fields: dict[str, object], condition: str):
-    """B13.16 (deviations): open and close, where RabbitMQ resets the socket after three seconds."""
+    """B13.16 (deviations): the broker answers with open and close; RabbitMQ resets the socket after three seconds."""
     peer = WirePeer(InProcessBroker())
     peer.handshake()
     peer.send(Open(container_id="test", **fields))
@@ -218,13 +220,13 @@ def test_17_the_target_of_a_receiver_is_in_the_answer():
 
 @case("deviations", "B13.18")
 def test_18_what_is_refused_to_a_link_costs_the_link():
-    """B13.18 (deviations): an exclusive consumer has the queue; RabbitMQ ends the session for an attach that is not
-    allowed."""
+    """B13.18 (deviations): an exclusive consumer has the queue, and the broker detaches the link. RabbitMQ ends the
+    session."""
     c = Linked()
     c.peer.detach(1)
     c.broker.engine.consume("q", Mailbox(lambda: None), object(), ConsumeOptions(exclusive=True), None)
     assert c.peer.attach_receiver(c.address, handle=7).source is None
-    assert c.peer.pick(Detach).error is None  # the answer to ours
+    assert c.peer.pick(Detach).error is None  # the answer to our attach
     assert c.peer.detached_with("amqp:resource-locked")
     assert not c.peer.take(End)
 
@@ -234,8 +236,8 @@ def test_18_what_is_refused_to_a_link_costs_the_link():
 )
 @case("deviations", "B13.20")
 def test_20_a_frame_on_a_channel_that_was_never_begun(performative: Flow | End | Detach):
-    """B13.20 (deviations): RabbitMQ ignores it; the two sides do not agree on what there is, so the connection is
-    closed."""
+    """B13.20 (deviations): RabbitMQ ignores the frame. Headgate closes the connection, because the two sides do not
+    agree on which sessions exist."""
     c = Linked()
     c.peer.send(performative, channel=5)
     assert c.peer.closed_with("amqp:not-allowed")
@@ -244,8 +246,8 @@ def test_20_a_frame_on_a_channel_that_was_never_begun(performative: Flow | End |
 
 @case("deviations", "B13.20")
 def test_20_frames_behind_an_error_end_are_passed_over():
-    """B13.20 (deviations): a channel whose session the broker has ended is another matter, until the client's end
-    comes."""
+    """B13.20 (deviations): frames on a channel whose session the broker has ended are passed over until the client's
+    end comes."""
     c = Linked()
     c.peer.transfer(handle=9)
     assert c.peer.ended_with("amqp:session:unattached-handle")
@@ -258,7 +260,7 @@ def test_20_frames_behind_an_error_end_are_passed_over():
 
 @case("deviations", "rcv-settle-mode second")
 def test_the_receiver_settles_second_as_a_consumer():
-    """rcv-settle-mode second (deviations): the client tells the outcome, the broker settles, the client settles."""
+    """rcv-settle-mode second (deviations): the client sends the outcome, the broker settles, the client settles."""
     c = Linked(rcv_settle_mode=1)
     c.broker.fill(numbered(2))
     c.peer.grant(2)
@@ -270,7 +272,7 @@ def test_the_receiver_settles_second_as_a_consumer():
 
 @case("deviations", "rcv-settle-mode second")
 def test_the_broker_settles_second_as_a_receiver():
-    """rcv-settle-mode second (deviations): a publisher that asks for it hears the outcome unsettled, settles, and the
+    """rcv-settle-mode second (deviations): a publisher that asks for it gets the outcome unsettled and settles. The
     broker forgets the delivery only then."""
     broker = InProcessBroker()
     peer = broker.connect()

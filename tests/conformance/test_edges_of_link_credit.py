@@ -15,7 +15,8 @@ UINT_MAX = 2**32 - 1
 
 
 class Linked:
-    """A broker with one queue; a client with a sender at handle 0 and a receiver at handle 1, everything read."""
+    """A broker with one queue, and a client with a sender at handle 0 and a receiver at handle 1. All frames so far are
+    read."""
 
     def __init__(self, settings: FrontEndSettings | None = None, **sender_fields: object) -> None:
         self.broker = InProcessBroker(settings)
@@ -27,14 +28,14 @@ class Linked:
         self.peer.frames.clear()
 
     def credit_left(self) -> int:
-        """What the broker has left for the sender, by its own count."""
+        """How much link credit the broker has left for the sender, by its own count."""
         return self.peer.link(0).credit.link_credit
 
 
 @pytest.mark.parametrize("link_credit", [2**31 - 1, 2**31, 2**31 + 1, UINT_MAX])
 @case("ours", "link credit of 2^31 and above")
 def test_link_credit_of_any_uint(link_credit: int):
-    """[FC] link credit of 2^31 and above (ours): it is a plain count, up to 4294967295."""
+    """[FC] link credit of 2^31 and above (ours): link credit is a plain count, up to 4294967295."""
     c = Linked()
     c.broker.fill(numbered(300))
     c.peer.grant(link_credit)
@@ -47,7 +48,7 @@ def test_link_credit_of_any_uint(link_credit: int):
 
 @case("ours", "null link-credit")
 def test_a_flow_that_leaves_the_link_credit_alone():
-    """[FC] null link-credit (ours): a link flow without the field tells other things; the link credit stays."""
+    """[FC] null link-credit (ours): a link flow without the field leaves the link credit as it is."""
     c = Linked()
     c.peer.grant(5)
     c.peer.grant(None, echo=True)
@@ -59,8 +60,8 @@ def test_a_flow_that_leaves_the_link_credit_alone():
 
 @case("ours", "delivery-count absent after progress")
 def test_a_flow_without_delivery_count_means_the_initial_one():
-    """[FC] delivery-count absent after progress (ours): the receiver has not seen our attach, says the field's
-    absence."""
+    """[FC] delivery-count absent after progress (ours): the field's absence means that the receiver has not seen our
+    attach."""
     c = Linked()
     c.broker.fill(numbered(20))
     c.peer.grant(10)
@@ -75,8 +76,8 @@ def test_a_flow_without_delivery_count_means_the_initial_one():
 @case("ours", "next-outgoing-id wrap both ways")
 def test_counters_that_wrap():
     """[FC] initial delivery-count 2^32-1 from each side (ours)
-    [FC] next-outgoing-id wrap both ways (ours): the delivery-count of the broker is brought there by a drain, the
-    client's counters all begin there."""
+    [FC] next-outgoing-id wrap both ways (ours): a drain advances the broker's delivery-count to the wrap; the client's
+    counters all begin there."""
     broker = InProcessBroker()
     address = broker.queue()
     peer = broker.connect()
@@ -112,7 +113,7 @@ def test_counters_that_wrap():
 
 @case("ours", "frames behind an error detach absorbed")
 def test_what_was_on_its_way_behind_an_error():
-    """[FC] frames behind an error detach absorbed (ours): they count in the window and mean nothing else."""
+    """[FC] frames behind an error detach absorbed (ours): the frames count in the window and have no other effect."""
     c = Linked()
     c.peer.transfer(rcv_settle_mode=1)
     assert c.peer.detached_with("amqp:invalid-field")
@@ -132,8 +133,8 @@ def test_what_was_on_its_way_behind_an_error():
 @pytest.mark.parametrize("sent_before", [0, 1, 2], ids=["first", "middle", "last"])
 @case("ours", "aborted first, middle and last frame")
 def test_an_aborted_delivery_in_the_books(sent_before: int):
-    """[FC] aborted first, middle and last frame (ours): nothing is delivered, every frame counts in the window, and the
-    delivery takes one link credit, as it does on the sender's side."""
+    """[FC] aborted first, middle and last frame (ours): no message is delivered, every frame counts in the window, and
+    the delivery uses one link credit, as on the sender's side."""
     c = Linked()
     frames = c.peer.frames_of(data_message(b"x" * 900), 400)
     abort, _ = frames[sent_before]
@@ -150,7 +151,8 @@ def test_an_aborted_delivery_in_the_books(sent_before: int):
 
 @case("ours", "aborted deliveries do not stop the top-up")
 def test_many_aborted_deliveries():
-    """[FC] aborted deliveries do not stop the top-up (ours): they wait for no answer, so they are not unconfirmed."""
+    """[FC] aborted deliveries do not stop the top-up (ours): aborted deliveries wait for no answer, so they do not
+    count as unconfirmed."""
     c = Linked()
     for _ in range(300):
         frame, _ = c.peer.transfer_frame()
@@ -162,8 +164,8 @@ def test_many_aborted_deliveries():
 
 @case("ours", "link credit reduced with buffered messages")
 def test_no_delivery_above_a_link_credit_that_was_lowered():
-    """[FC] link credit reduced with buffered messages (ours): what waited behind the window goes back, and as never
-    sent."""
+    """[FC] link credit reduced with buffered messages (ours): messages that waited behind the window go back to the
+    queue, as never sent."""
     c = Linked()
     c.broker.fill(numbered(20))
     c.peer.grant(20, incoming_window=5)
@@ -183,7 +185,7 @@ def test_no_delivery_above_a_link_credit_that_was_lowered():
 
 @case("ours", "drain repeated before the first answer")
 def test_two_drains_at_once():
-    """[FC] drain repeated before the first answer (ours): one flow tells the end of both."""
+    """[FC] drain repeated before the first answer (ours): one flow answers both."""
     c = Linked()
     c.broker.fill(numbered(3))
     c.peer.send_all([c.peer.grant_frame(10, drain=True), c.peer.grant_frame(20, drain=True)])
@@ -195,8 +197,8 @@ def test_two_drains_at_once():
 
 @case("ours", "drain cancelled by a flow")
 def test_a_drain_that_is_taken_back():
-    """[FC] drain cancelled by a flow (ours): the flow without drain that follows at once counts; the link credit stays
-    for messages to come."""
+    """[FC] drain cancelled by a flow (ours): the flow without drain that follows at once is the one in force, and its
+    link credit stays for later messages."""
     c = Linked()
     c.peer.send_all([c.peer.grant_frame(10, drain=True), c.peer.grant_frame(10)])
     assert all(flow.delivery_count == 0 and flow.link_credit == 10 for flow in c.peer.take(Flow))
@@ -206,8 +208,8 @@ def test_a_drain_that_is_taken_back():
 
 @case("ours", "drain cancelled by a flow")
 def test_a_drain_that_is_taken_back_before_its_answer_could_go_out():
-    """[FC] drain cancelled by a flow (ours): the queue has answered, but messages wait for the window and the answer
-    behind them; then the client changes its mind."""
+    """[FC] drain cancelled by a flow (ours): the queue has answered. Messages wait for the window and the answer waits
+    behind them when the client sends a flow without drain."""
     c = Linked()
     c.broker.fill(numbered(3))
     c.peer.grant(5, drain=True, incoming_window=0)
@@ -221,7 +223,7 @@ def test_a_drain_that_is_taken_back_before_its_answer_could_go_out():
 @case("ours", "drain with the window closed, and link credit changed while stashed")
 def test_drain_behind_a_closed_window_and_flows_that_cross():
     """[FC] drain with the window closed, and link credit changed while stashed (ours): three flows come before the
-    queue has answered the first; the newest counts."""
+    queue has answered the first; the newest is in force."""
     c = Linked()
     c.broker.fill(numbered(8))
     c.peer.send_all(
@@ -242,7 +244,7 @@ def test_drain_behind_a_closed_window_and_flows_that_cross():
 
 @case("ours", "echo burst")
 def test_a_burst_of_echoes():
-    """[FC] echo burst (ours): those that come together get one answer, those that come one by one get one each."""
+    """[FC] echo burst (ours): echoes that come in one read get one answer; echoes that come one by one get one each."""
     c = Linked()
     c.peer.send_all([c.peer.grant_frame(5, echo=True) for _ in range(100)])
     assert len(c.peer.take(Flow)) == 1
@@ -257,7 +259,8 @@ def test_a_burst_of_echoes():
 
 @case("ours", "partial message then detach")
 def test_a_message_that_is_partly_sent_when_the_link_goes():
-    """[FC] partial message then detach (ours): it is aborted, so that the client does not wait for its rest."""
+    """[FC] partial message then detach (ours): the broker aborts the delivery, so that the client does not wait for its
+    rest."""
     c = Linked(FrontEndSettings(unsent_bytes_max=600))
     c.broker.fill([b"x" * 5000])
     c.peer.stop_reading(writes=1)
@@ -290,7 +293,7 @@ def test_the_edges_of_the_top_up():
         c = Linked()
         c.peer.publish(numbered(confirmed))
         c.broker.stall()
-        c.peer.publish(numbered(85 - confirmed))  # 85 are left of 170, and given again
+        c.peer.publish(numbered(85 - confirmed))  # 85 are left of 170, so the link credit is topped up
         c.peer.frames.clear()
         c.peer.publish(numbered(unconfirmed - 85 + confirmed))
         assert c.peer.link(0).credit.unconfirmed == unconfirmed
@@ -299,7 +302,8 @@ def test_the_edges_of_the_top_up():
 
 @case("ours", "overrun by 1")
 def test_one_message_more_than_there_is_link_credit_for():
-    """[FC] overrun by 1 (ours): what fits is taken, the next one costs the link, not the session."""
+    """[FC] overrun by 1 (ours): the messages within the link credit are taken; the next one detaches the link, and the
+    session stays."""
     for one_by_one in (False, True):
         c = Linked()
         c.broker.stall()
@@ -319,8 +323,8 @@ def test_one_message_more_than_there_is_link_credit_for():
 
 @case("ours", "multi-frame message without link credit from the first frame")
 def test_a_message_in_pieces_that_has_no_link_credit():
-    """[FC] multi-frame message without link credit from the first frame (ours): it may not begin, where RabbitMQ looks
-    at the last frame only."""
+    """[FC] multi-frame message without link credit from the first frame (ours): its first frame is refused; RabbitMQ
+    checks only the last frame."""
     c = Linked()
     c.broker.stall()
     for _ in range(3):
@@ -333,7 +337,8 @@ def test_a_message_in_pieces_that_has_no_link_credit():
 
 @case("ours", "disposition without settled")
 def test_a_disposition_that_leaves_settled_out():
-    """[FC] disposition without settled (ours): it means false; the outcome counts, and is answered by a settled one."""
+    """[FC] disposition without settled (ours): the default is false. The outcome is applied, and answered by a settled
+    disposition."""
     c = Linked()
     c.broker.fill([b"m"])
     c.peer.grant(1)
@@ -363,7 +368,8 @@ def test_a_disposition_of_a_sender():
 
 @case("ours", "duplicate link name")
 def test_a_link_name_that_is_used_twice():
-    """[FC] duplicate link name (ours): the newer link has it, and the former one's link credit is gone with it."""
+    """[FC] duplicate link name (ours): the newer link gets the name, and the link credit of the former one ends with
+    it."""
     c = Linked(name="twice")
     c.broker.stall()
     c.peer.publish(numbered(100))
@@ -378,7 +384,8 @@ def test_a_link_name_that_is_used_twice():
 
 @case("ours", "available in every kind of flow")
 def test_available_wherever_a_flow_answers():
-    """[FC] available in every kind of flow (ours): echo, drain, drain of nothing, stop; and behind a dynamic source."""
+    """[FC] available in every kind of flow (ours): echo, drain, drain of an empty queue, stop; and on a dynamic
+    source."""
     c = Linked()
     c.broker.fill(numbered(10))
     available = []
@@ -393,7 +400,7 @@ def test_available_wherever_a_flow_answers():
 
 
 def test_frames_of_one_message_do_not_take_link_credit_each():
-    """A link credit is a message, however many frames it has [2.6.7]."""
+    """One link credit stands for one message, however many frames it has [2.6.7]."""
     c = Linked()
     c.peer.send_all(c.peer.frames_of(data_message(b"x" * 2000), 100))
     assert c.credit_left() == 169

@@ -8,7 +8,7 @@ from tests.kit.wire import InProcessBroker, WirePeer, data_message, numbered
 
 
 def publishing(broker: InProcessBroker) -> WirePeer:
-    """A client with a sender at handle 0, everything read."""
+    """A client with a sender at handle 0. All frames so far are read."""
     peer = broker.connect()
     peer.begin()
     peer.attach_sender(broker.queue())
@@ -17,7 +17,7 @@ def publishing(broker: InProcessBroker) -> WirePeer:
 
 
 def publish_freely(peer: WirePeer, n: int) -> None:
-    """Messages in portions that the link credit allows; the window is the only limit."""
+    """Publish as many messages at a time as the link credit allows, so that only the window limits them."""
     while n:
         portion = min(n, peer.link(0).credit.link_credit, 85)
         assert portion
@@ -27,7 +27,8 @@ def publish_freely(peer: WirePeer, n: int) -> None:
 
 @case("ours", "session echo answered")
 def test_the_answer_to_an_echo_on_the_session():
-    """[FC] session echo answered (ours): with the window as it is at that moment, behind what the input brought."""
+    """[FC] session echo answered (ours): the answer has the window of that moment, and comes behind the transfers that
+    the same input caused."""
     broker = InProcessBroker()
     peer = publishing(broker)
     peer.send_all([peer.transfer_frame(), peer.transfer_frame()])
@@ -39,8 +40,8 @@ def test_the_answer_to_an_echo_on_the_session():
 
 @case("ours", "two links, one window")
 def test_two_links_share_a_window_fairly():
-    """[FC] two links, one window (ours): equal shares of what the window allows; a message of many frames on one link
-    does not hold up the small ones of the other; nor does a link without link credit."""
+    """[FC] two links, one window (ours): both links get equal shares of the window. Neither a message of many frames on
+    one link nor a link without link credit delays the other link."""
     broker = InProcessBroker()
     for name in ("a", "b"):
         broker.queue(name)
@@ -69,7 +70,7 @@ def test_two_links_share_a_window_fairly():
 
 @case("ours", "two links, one window")
 def test_a_stopped_link_does_not_hold_up_the_other():
-    """[FC] two links, one window (ours): head-of-line blocking there is none."""
+    """[FC] two links, one window (ours): there is no head-of-line blocking."""
     broker = InProcessBroker()
     for name in ("a", "b"):
         broker.queue(name)
@@ -120,8 +121,8 @@ def test_an_alarm_that_is_on_when_a_session_begins():
 
 @case("ours", "several alarms")
 def test_the_window_opens_when_the_last_alarm_is_over():
-    """[FC] several alarms (ours): one flow to close, one to open, with nothing between; the tolerance is over then
-    too."""
+    """[FC] several alarms (ours): one flow closes the window and one opens it, with no flow between. The tolerance ends
+    with the last alarm."""
     broker = InProcessBroker()
     peer = publishing(broker)
     for name in ("memory", "disk"):
@@ -140,7 +141,7 @@ def test_the_window_opens_when_the_last_alarm_is_over():
 
 @case("ours", "alarm in the middle of a message")
 def test_an_alarm_between_the_frames_of_a_message():
-    """[FC] alarm in the middle of a message (ours): its rest is on its way and is taken."""
+    """[FC] alarm in the middle of a message (ours): the rest of the message is on its way, and is taken."""
     broker = InProcessBroker()
     peer = publishing(broker)
     first, *rest = peer.frames_of(data_message(b"x" * 900), 100)

@@ -1,7 +1,7 @@
 """Each field that a client of AMQP 1.0 may set: the broker does what it says, refuses it, or ignores it.
 
-The marks are the rows of ``docs/protocol/fields.md``; ``tests/conformance/fields.py`` writes it. Here are open, begin,
-attach and the termini; ``test_fields_of_frames.py`` has what comes after the attach.
+The marks are the rows of ``docs/protocol/fields.md``; ``tests/conformance/fields.py`` writes it. This module has open,
+begin, attach and the termini; ``test_fields_of_frames.py`` has the frames after the attach.
 """
 
 import pytest

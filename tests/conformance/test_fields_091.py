@@ -70,7 +70,7 @@ EXACT = BasicQos(prefetch_count=10)
 
 
 class Client:
-    """An open channel 1, beside a queue ``q`` of three messages."""
+    """A client with channel 1, and a queue ``q`` of three messages."""
 
     def __init__(self, *, durable: bool = False) -> None:
         self.broker = InProcessBroker(durable=durable)
@@ -79,11 +79,11 @@ class Client:
         self.peer.publish(1, numbered(3), routing_key="q")
 
     def refused(self, method: Method) -> int:
-        """The code with which the channel is closed; it is open again."""
+        """Check that the channel is closed; returns the code. The channel is opened again."""
         return self.peer.refusal(1, method)[0]
 
     def stream(self) -> None:
-        """Declare a stream ``s`` with three messages, and set a prefetch; for a broker with storage."""
+        """Declare a stream ``s`` with three messages, and set a prefetch. The broker must have storage."""
         self.peer.declare("s", durable=True, arguments={"x-queue-type": "stream"})
         self.peer.publish(1, numbered(3), routing_key="s")
         self.peer.call(1, EXACT, BasicQosOk)

@@ -1,6 +1,6 @@
 """The four figures on link flow control in the specification, each as a trace of what crosses the wire [2.6.8, 2.6.9].
 
-row 3.30. A line of a trace is who speaks, what, and the fields that matter.
+row 3.30. A line of a trace is the sender of a frame, its performative, and the fields that matter.
 """
 
 from amqp10.wire.messaging import ACCEPTED
@@ -10,7 +10,7 @@ from tests.kit.wire import InProcessBroker, numbered
 
 
 class Traced:
-    """A receiver on one queue, whose frames and the broker's are noted in order."""
+    """A receiver on one queue. Its frames and the broker's are noted in order."""
 
     def __init__(self, *bodies: bytes) -> None:
         self.broker = InProcessBroker()
@@ -22,7 +22,7 @@ class Traced:
         self.lines: list[str] = []
 
     def grant(self, link_credit: int, *, drain: bool = False, echo: bool = False) -> None:
-        """A flow of the receiver, and what the broker answers."""
+        """Send a flow of the receiver, and note the broker's answer."""
         wishes = " drain" * drain + " echo" * echo
         self.lines.append(f"receiver: flow link-credit={link_credit}{wishes}")
         self.peer.grant(link_credit, drain=drain, echo=echo)
@@ -42,7 +42,7 @@ class Traced:
         self.peer.frames.clear()
 
     def fill(self, *bodies: bytes) -> None:
-        """Messages arrive at the queue."""
+        """Publish messages to the queue."""
         self.broker.fill(bodies)
         self.listen()
 
@@ -65,8 +65,8 @@ def test_figure_2_43_synchronous_get():
 
 @case("engine", "3.30")
 def test_figure_2_44_synchronous_get_with_a_time_limit():
-    """row 3.30: figure 2.44, synchronous get with timeout: the time is up, and either nothing was there or a message
-    made it in time; both end with link credit 0 on both sides."""
+    """row 3.30: figure 2.44, synchronous get with timeout: when the time is up there is either no message, or one that
+    came in time. In both cases link credit ends at 0 on both sides."""
     t = Traced()
     t.grant(1)
     t.grant(1, drain=True)
@@ -114,7 +114,7 @@ def test_figure_2_45_asynchronous_notification():
 
 @case("engine", "3.30")
 def test_figure_2_46_stopping_incoming_messages():
-    """row 3.30: figure 2.46, stopping incoming messages: the answer comes behind everything that was in flight."""
+    """row 3.30: figure 2.46, stopping incoming messages: the answer comes behind all transfers that were in flight."""
     t = Traced(*numbered(3))
     t.peer.stop_reading()
     t.grant(10)

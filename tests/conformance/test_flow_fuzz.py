@@ -1,10 +1,12 @@
-"""All flow control inputs at random: independent, at any time, up and down, 0 to 4294967295, drain and echo mixed in,
-the socket full and not. Whatever a client does that is allowed, these hold:
+"""All flow control inputs at random: at any time, up and down, 0 to 4294967295, with drain and echo, the socket full or
+not.
+
+The following holds for every client that keeps the rules:
 
 - no delivery is sent above the link credit of the newest flow, no transfer above its incoming-window;
 - at most 256 messages of one link are on their way between its queue and the wire;
-- every message that was published is delivered once, and each queue's in order;
-- a drain is answered as soon as the window and the socket allow; nothing but flows and transfers is sent.
+- every message that was published is delivered once, and each queue's messages in order;
+- a drain is answered as soon as the window and the socket allow; no frames but flows and transfers are sent.
 """
 
 import pytest
@@ -28,7 +30,7 @@ handles = st.sampled_from((0, 1))
 
 
 class Flows(RuleBasedStateMachine):
-    """A client that consumes from two queues on one session, reads when it likes, and keeps its own books."""
+    """A client that consumes from two queues on one session, reads at any time, and keeps its own counts."""
 
     @initialize()
     def begin(self) -> None:
@@ -42,14 +44,15 @@ class Flows(RuleBasedStateMachine):
         self.received: list[list[bytes]] = [[], []]
         self.pieces = [b"", b""]
         self.delivery_count = [0, 0]
-        """Where the broker is, by link; extended."""
+        """The broker's delivery-count by link, as an extended number."""
         self.transfers = 0
-        """Frames that the broker has sent."""
+        """The frames that the broker has sent."""
         self.seen_count = [0, 0]
         self.seen_transfers = 0
-        """How far the client has looked at what came: its flows tell of that, and cross with the rest."""
+        """How many of the frames that came the client has looked at. Its flows tell of these, and cross with the
+        others."""
         self.limit = [0, 0]
-        """Delivery-count up to which the newest flow lets the broker go, by link; extended."""
+        """The delivery-count up to which the newest flow allows deliveries, by link, as an extended number."""
         self.window_left = 0
         self.drains_due = [False, False]
         self.unsettled: list[int] = []
@@ -70,7 +73,7 @@ class Flows(RuleBasedStateMachine):
     @rule(handle=handles, link_credit=link_credits, window=windows, drain=st.booleans(), echo=st.booleans())
     def grant(self, handle: int, link_credit: int, window: int, drain: bool, echo: bool) -> None:
         if self.delivery_count[handle] - self.seen_count[handle] >= 2**31:
-            self.look()  # a drain that large used it up: serial numbers cannot tell such a lag from a lead [RFC 1982]
+            self.look()  # a drain that large used it up: serial numbers cannot tell this lag from a lead [RFC 1982]
         self.limit[handle] = self.seen_count[handle] + link_credit
         self.drains_due[handle] = drain
         self.peer.grant(
@@ -89,13 +92,13 @@ class Flows(RuleBasedStateMachine):
         self.read()
 
     def session_fields(self, window: int) -> dict[str, int]:
-        """What a flow says of the window, which what is in flight has used in part."""
+        """The session fields of a flow. Transfers in flight have used a part of the window."""
         self.window_left = max(0, window - (self.transfers - self.seen_transfers))
         return {"next_incoming_id": self.seen_transfers, "incoming_window": window}
 
     @rule()
     def look(self) -> None:
-        """The client has looked at all that came."""
+        """Look at every frame that came."""
         self.seen_count = list(self.delivery_count)
         self.seen_transfers = self.transfers
 
@@ -117,10 +120,10 @@ class Flows(RuleBasedStateMachine):
         self.peer.go_on_reading()
         self.read()
 
-    # --- its books -------------------------------------------------------------------------------------------------
+    # --- its counts ------------------------------------------------------------------------------------------------
 
     def read(self) -> None:
-        """Take in what came, and check it against what was allowed."""
+        """Read the frames that came, and check them against what was allowed."""
         frames, self.peer.frames = self.peer.frames, []
         for _, frame, payload in frames:
             match frame:
@@ -181,7 +184,7 @@ class Flows(RuleBasedStateMachine):
             assert numbers == list(range(len(numbers)))
 
     def teardown(self) -> None:
-        """In the end everything is read: each message came once."""
+        """Read everything at the end, and check that each message came once."""
         if not hasattr(self, "broker"):
             return
         self.go_on_reading()
@@ -199,7 +202,7 @@ class Flows(RuleBasedStateMachine):
 @pytest.mark.slow
 @case("engine", "3.26")
 def test_flows_of_a_client_that_keeps_the_rules():
-    """row 3.26: any order of inputs, as long as each is allowed."""
+    """row 3.26: the client may send any inputs that are allowed, in any order."""
     run_state_machine_as_test(Flows, settings=settings(stateful_step_count=25))
 
 
@@ -222,7 +225,7 @@ FIELDS_OF_LINKS = ("delivery_count", "link_credit", "available", "drain")
 )
 @case("engine", "3.26")
 def test_any_flow_at_all(sent: int, **fields: object):
-    """row 3.26: a flow with anything in its fields is either taken, or ends the session with the reason that it has."""
+    """row 3.26: a flow with any values in its fields is either taken, or ends the session with the right condition."""
     broker = InProcessBroker()
     address = broker.queue()
     peer = broker.connect()
@@ -245,7 +248,7 @@ def test_any_flow_at_all(sent: int, **fields: object):
         assert peer.ended_with("amqp:session:unattached-handle")
     else:
         assert not peer.take(End)
-        peer.flow(incoming_window=100)  # the answer to an echo stays behind what waits for the window
+        peer.flow(incoming_window=100)  # the answer to an echo stays behind the frames that wait for the window
         assert not fields["echo"] or peer.take(Flow)
         peer.grant(5)
         assert len(peer.bodies()) <= 2

@@ -13,7 +13,7 @@ UINT_MAX = 2**32 - 1
 
 
 def consuming(n: int = 0) -> WirePeer:
-    """A client with a receiver at handle 1, and so many messages in its queue."""
+    """A client with a receiver at handle 1, and this many messages in its queue."""
     broker = InProcessBroker()
     address = broker.queue()
     broker.fill(numbered(n))
@@ -56,7 +56,7 @@ def test_one_link_credit_is_one_message_counted_down_on_both_sides():
 
 @case("engine", "3.3")
 def test_synchronous_get():
-    """row 3.3: grant one, wait for one; as often as wanted."""
+    """row 3.3: the client gives one link credit and waits for one message, again and again."""
     peer = consuming(3)
     received = []
     for _ in range(3):
@@ -67,7 +67,8 @@ def test_synchronous_get():
 
 @case("engine", "3.4")
 def test_asynchronous_notification():
-    """row 3.4: six link credits, set to six again at every third message, before they run out."""
+    """row 3.4: the client gives six link credits, and sets them to six again at every third message, before they run
+    out."""
     peer = consuming()
     broker = peer.broker
     peer.grant(6)
@@ -132,12 +133,12 @@ def test_the_sender_chooses_where_its_delivery_count_begins(initial: int):
 
 
 RACES = [
-    # delivery-count and link-credit of the receiver, delivery-count of the sender, what the sender may send
+    # delivery-count and link-credit of the receiver, delivery-count of the sender, and how much the sender may send
     (20, 6, 21, 5),  # the example of the documents
     (20, 6, 20, 6),
     (20, 6, 25, 1),
     (20, 6, 26, 0),
-    (20, 6, 30, 0),  # lowered while transfers were on their way: not below 0
+    (20, 6, 30, 0),  # lowered while transfers were on their way: 0, and not less
     (0, 0, 0, 0),
     (UINT_MAX, 6, 0, 5),
     (UINT_MAX - 2, 6, 2, 1),
@@ -173,8 +174,8 @@ def test_the_example_of_the_formula_on_the_wire():
 @pytest.mark.parametrize(("ready", "granted"), [(0, 5), (3, 5), (5, 5), (9, 5)])
 @case("engine", "3.14")
 def test_drain(ready: int, granted: int):
-    """row 3.14: nothing, some, exactly enough, more than enough: in each case all link credit is used up, and one flow
-    tells so."""
+    """row 3.14: with an empty queue, too few, exactly enough or too many messages all link credit is used up, and one
+    flow says so."""
     peer = consuming(ready)
     peer.grant(granted, drain=True)
     assert peer.bodies() == numbered(min(ready, granted))
@@ -186,8 +187,8 @@ def test_drain(ready: int, granted: int):
 
 @case("engine", "3.15")
 def test_echo():
-    """row 3.15: answered with a flow; a stop is link credit 0 and echo, and what was in flight comes before the
-    answer."""
+    """row 3.15: echo is answered with a flow. A stop is link credit 0 with echo, and transfers that were in flight come
+    before the answer."""
     peer = consuming(10)
     peer.stop_reading()
     peer.grant(4)
@@ -201,7 +202,8 @@ def test_echo():
 
 @case("engine", "3.16")
 def test_pause_and_resume():
-    """row 3.16: a paused consumer gets nothing and keeps what it has; resumed, it gets the rest in order."""
+    """row 3.16: a paused consumer gets no messages and keeps those that it has. When it resumes it gets the rest in
+    order."""
     peer = consuming(20)
     peer.grant(5)
     first = peer.bodies()
@@ -215,7 +217,8 @@ def test_pause_and_resume():
 
 @case("engine", "3.19")
 def test_flows_carry_properties():
-    """row 3.19: the broker tells in them why a publisher waits; what a client puts there is taken and means nothing."""
+    """row 3.19: the broker says in them why a publisher waits. Properties that a client sends are taken and have no
+    effect."""
     broker = InProcessBroker()
     peer = broker.connect()
     peer.begin()
@@ -232,8 +235,8 @@ def test_flows_carry_properties():
 
 @case("engine", "3.20")
 def test_who_decides_what():
-    """row 3.20: the receiver link-credit and drain, the sender delivery-count and available: what the other side says
-    of them in its flow is not taken over."""
+    """row 3.20: the receiver decides on link-credit and drain, the sender on delivery-count and available. What the
+    other side's flow says of them is not taken over."""
     peer = consuming(10)
     peer.grant(3, available=1_000, echo=True)
     assert len(peer.bodies()) == 3
@@ -263,7 +266,7 @@ def test_what_one_consumer_may_have_waiting():
         peer.flow(incoming_window=128)
         assert len(peer.bodies()) == 128
     assert in_queue == [1744, 1744, 1488, 1488, 1232]
-    peer.grant(3_000_000_000, incoming_window=0)  # granting again brings no more
+    peer.grant(3_000_000_000, incoming_window=0)  # another grant brings no more
     assert link.waiting + link.grant.outstanding <= 256
     peer.flow(incoming_window=1)
     assert len(peer.bodies()) == 1
@@ -272,7 +275,7 @@ def test_what_one_consumer_may_have_waiting():
 
 @case("engine", "3.23")
 def test_the_begin_tells_the_window():
-    """row 3.23: 400 from the start; whatever the client's own window is."""
+    """row 3.23: the window is 400 from the start, whatever the client's own window is."""
     broker = InProcessBroker()
     peer = broker.connect()
     assert isinstance(begun := peer.begin(incoming_window=0), Begin)

@@ -17,7 +17,7 @@ class Linked:
         self.peer.begin()
 
     def sender(self) -> Attach:
-        """A sender at handle 0, its link credit read."""
+        """A sender at handle 0. Its link credit is read."""
         attach = self.peer.attach_sender(self.address)
         self.peer.frames.clear()
         return attach
@@ -65,8 +65,8 @@ def test_the_answer_to_a_receiver():
 @case("transport.link.AttachTest", "attachSenderWithNullSource")
 def test_an_attach_whose_own_terminus_is_null():
     """attachReceiverWithNullTarget (transport.link.AttachTest)
-    attachSenderWithNullSource (transport.link.AttachTest): what a client keeps for itself is not the broker's affair,
-    so both are taken; Qpid refuses them. What the broker must look up is refused when it is null."""
+    attachSenderWithNullSource (transport.link.AttachTest): Headgate takes both, because a client's own terminus does
+    not concern the broker; Qpid refuses them. The terminus that the broker must look up is refused when it is null."""
     c = Linked()
     assert c.peer.attach_receiver(c.address, target=None).target is None
     assert c.peer.attach_sender(c.address, source=None).source is None
@@ -230,7 +230,7 @@ def test_drain_of_a_dynamic_node():
 
 
 def test_a_detach_that_does_not_close_is_answered_in_kind_and_gives_everything_back():
-    """Nothing of a link outlives its detach here; what it held unsettled goes back to the queue [2.6.5]."""
+    """The broker keeps nothing of a link after its detach; unsettled messages go back to the queue [2.6.5]."""
     c = Linked()
     c.broker.fill(numbered(3))
     c.receiver()
@@ -268,8 +268,8 @@ def test_attaching_a_name_again_on_the_same_session():
 
 @case("transport.link.LinkStealingTest", "subsequentAttachOnDifferentSessions")
 def test_attaching_a_name_again_on_another_session():
-    """subsequentAttachOnDifferentSessions (transport.link.LinkStealingTest): what the former link held goes back, and
-    comes again on the new one."""
+    """subsequentAttachOnDifferentSessions (transport.link.LinkStealingTest): unsettled messages of the former link go
+    back, and come again on the new one."""
     c = Linked()
     c.broker.fill(numbered(3))
     c.peer.begin(channel=1)

@@ -1,6 +1,6 @@
 """The link pair of the management node under flow control, as RabbitMQ's management suite shows it.
 
-What requests do is in tests/amqp10/management/test_node.py; here is how they travel.
+The effect of requests is tested in tests/amqp10/management/test_node.py; these tests are about how requests travel.
 """
 
 from amqp10.wire.performatives import Begin, Detach, End, Flow

@@ -1,4 +1,5 @@
-"""What is in a message: sections in order, reserved annotations, user-id, sizes, the bare message untouched [3.2]."""
+"""The content of messages: order of sections, reserved annotations, user-id, sizes, the bare message unchanged
+[3.2]."""
 
 import pytest
 
@@ -45,7 +46,7 @@ def both_ways(broker: InProcessBroker, address: str, **open_fields: object) -> W
 
 
 def through(peer: WirePeer, payload: bytes) -> bytes:
-    """A message sent and received."""
+    """Send a message and receive it."""
     peer.transfer(payload=payload)
     assert peer.pick(Disposition).state == ACCEPTED
     peer.grant(1)
@@ -79,7 +80,7 @@ def through(peer: WirePeer, payload: bytes) -> bytes:
 def test_malformed_messages(payload: bytes):
     """sections_out_of_order (amqp_client_SUITE)
     malformedMessage (MalformedMessageTest)
-    illegalMessage (DecodeErrorTest): the link goes, the session stays, and a good message before it is kept."""
+    illegalMessage (DecodeErrorTest): the link is detached, the session stays, and a good message before it is kept."""
     broker = InProcessBroker()
     peer = both_ways(broker, broker.queue())
     peer.publish([b"good"])
@@ -119,7 +120,7 @@ def test_a_user_id_that_is_not_the_peers_own():
 @case("amqp_dotnet_SUITE", "footer")
 def test_the_bare_message_leaves_as_it_came(body: bytes):
     """immutable_bare_message (amqp_client_SUITE)
-    footer (amqp_dotnet_SUITE): byte by byte, with delivery-annotations of the hop taken away."""
+    footer (amqp_dotnet_SUITE): the bytes are equal but for the delivery-annotations of the hop, which are removed."""
     broker = InProcessBroker()
     peer = both_ways(broker, broker.queue())
     received = through(peer, HEADER + DELIVERY + MESSAGE + PROPERTIES + APPLICATION + body + FOOT)
@@ -129,8 +130,8 @@ def test_the_bare_message_leaves_as_it_came(body: bytes):
 
 @case("amqp_dotnet_SUITE", "message_without_body")
 def test_a_message_without_a_body():
-    """message_without_body (amqp_dotnet_SUITE): against the letter of [3.2] and common, so it passes, as long as it has
-    any section at all."""
+    """message_without_body (amqp_dotnet_SUITE): [3.2] forbids it and clients do it, so it passes if it has at least one
+    section."""
     broker = InProcessBroker()
     peer = both_ways(broker, broker.queue())
     assert through(peer, HEADER + PROPERTIES).endswith(PROPERTIES)
@@ -158,7 +159,7 @@ def test_every_type_passes_through():
 @case("amqp_client_SUITE", "message_headers_conversion")
 @case("amqp_dotnet_SUITE", "message_annotations")
 def test_header_and_annotations_reach_the_consumer():
-    """message_headers_conversion (amqp_client_SUITE): as far as one protocol can show it: priority and ttl.
+    """message_headers_conversion (amqp_client_SUITE): priority and ttl, as far as one protocol can show them.
     message_annotations (amqp_dotnet_SUITE)"""
     broker = InProcessBroker()
     peer = both_ways(broker, broker.queue())
@@ -173,7 +174,7 @@ def test_header_and_annotations_reach_the_consumer():
 @case("messaging.TransferTest", "exceedMaxMessageSizeLimit")
 def test_a_message_larger_than_the_broker_takes(settled: bool):
     """max_message_size_client_to_server (amqp_client_SUITE)
-    exceedMaxMessageSizeLimit (messaging.TransferTest): the link goes, the session stays."""
+    exceedMaxMessageSizeLimit (messaging.TransferTest): the link is detached, the session stays."""
     broker = InProcessBroker(FrontEndSettings(max_message_size=2000))
     address = broker.queue()
     peer = broker.connect()
@@ -188,7 +189,7 @@ def test_a_message_larger_than_the_broker_takes(settled: bool):
 
 @case("amqp_client_SUITE", "max_message_size_server_to_client")
 def test_a_message_larger_than_the_client_takes():
-    """max_message_size_server_to_client (amqp_client_SUITE): the message stays in the queue for another."""
+    """max_message_size_server_to_client (amqp_client_SUITE): the message stays in the queue for another consumer."""
     broker = InProcessBroker()
     address = broker.queue()
     broker.fill([b"small", b"x" * 2000])
@@ -215,7 +216,7 @@ def bound(broker: InProcessBroker, keys: dict[str, str]) -> None:
 
 
 def with_cc(*keys: object) -> bytes:
-    """A message with more routing keys."""
+    """A message with these additional routing keys."""
     return encode_section(MESSAGE_ANNOTATIONS, {Symbol("x-cc"): list(keys)}) + BODY
 
 

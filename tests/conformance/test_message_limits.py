@@ -1,4 +1,4 @@
-"""Messages at the limits: as large as may be, in as many frames, and nested as deep, in both protocols."""
+"""Messages at the limits of both protocols: the largest size, the most frames, the deepest nesting."""
 
 import pytest
 
@@ -18,11 +18,12 @@ from tests.kit.wire091 import connect
 MOST = 2000
 """The largest message of these brokers, in bytes."""
 FRONT = encode_header(Header(first_acquirer=True)) + encode_section(MESSAGE_ANNOTATIONS, {})
-"""What the broker puts in front of a message without header and annotations when it is first delivered [3.2.1]."""
+"""The header that the broker puts in front of a message without header and annotations at its first delivery
+[3.2.1]."""
 
 
 def message_of(size: int) -> bytes:
-    """A message of exactly so many bytes, sections and all, in one data section."""
+    """A message of exactly this many bytes, sections included, in one data section."""
     message = data_message(bytes(index % 251 for index in range(size - 8)))
     assert len(message) == size
     return message
@@ -39,7 +40,7 @@ def attached(settings: FrontEndSettings, **open_fields: object) -> tuple[InProce
 
 @pytest.mark.parametrize("piece", [1, 7, 250, 400, 667, 999, 1000, 1001, 1999, 2000, 2001])
 def test_the_largest_message_comes_in_and_goes_out_in_frames_of_any_size(piece: int):
-    """What ends at the edge of a frame, one byte before it and one behind it."""
+    """The message ends at the edge of a frame, one byte before it, or one byte behind it."""
     broker, peer = attached(FrontEndSettings(max_message_size=MOST), max_frame_size=512)
     message = message_of(MOST)
     peer.send_all(peer.frames_of(message, piece))
@@ -64,8 +65,8 @@ def test_one_byte_more_is_refused_and_leaves_nothing(piece: int):
 
 @pytest.mark.parametrize("room", [0, 1, 2])
 def test_the_largest_message_of_a_consumer_ends_at_the_edge_of_a_frame(room: int):
-    """Sent in frames that it fills, or all but; what the broker puts in front counts [2.7.3]. A consumer that takes
-    one byte less is detached, and loses nothing."""
+    """The message is sent in frames that it fills, or fills but for a byte. The header that the broker puts in front
+    counts [2.7.3]. A consumer that takes one byte less is detached, and the message is kept."""
     broker, peer = attached(FrontEndSettings(), max_frame_size=512)
     peer.attach_receiver("/queues/q")
     peer.grant(2)
@@ -104,7 +105,7 @@ def test_the_largest_message_of_the_default_settings():
 
 @pytest.mark.parametrize("size", [MOST - 1, MOST])
 def test_the_largest_message_of_amqp_091(size: int):
-    """Of AMQP 0.9.1 the body counts. A consumer of the other protocol gets the same body."""
+    """In AMQP 0.9.1 the body counts. A consumer of the other protocol gets the same body."""
     settings = FrontEndSettings091(connection=ConnectionSettings(max_message_size=MOST))
     broker = InProcessBroker()
     peer = connect(broker, settings=settings)
@@ -121,7 +122,7 @@ def test_the_largest_message_of_amqp_091(size: int):
 
 
 def test_a_content_of_amqp_091_is_refused_by_its_header():
-    """Nothing of the body is waited for."""
+    """The refusal does not wait for the body."""
     broker = InProcessBroker()
     peer = connect(broker, settings=FrontEndSettings091(connection=ConnectionSettings(max_message_size=MOST)))
     peer.declare("q")
@@ -138,7 +139,7 @@ def test_a_content_of_amqp_091_is_refused_by_its_header():
     ("empty", "accepted"), [(EMPTY_FRAMES_PER_DELIVERY_MAX, True), (EMPTY_FRAMES_PER_DELIVERY_MAX + 1, False)]
 )
 def test_frames_without_payload(empty: int, accepted: bool):
-    """1,024 of one delivery, and no more."""
+    """One delivery may have 1,024 of them, and no more."""
     broker, peer = attached(FrontEndSettings())
     peer.transfer(b"", payload=data_message(b"m")[:2], more=True)
     for start in range(0, empty, 100):
@@ -152,7 +153,7 @@ def test_frames_without_payload(empty: int, accepted: bool):
 
 
 def deep(lists: int) -> bytes:
-    """The encoding of so many lists in each other, deeper than our encoder would go."""
+    """The encoding of this many lists in each other, deeper than our encoder goes."""
     value = b"\x54\x01"
     for _ in range(lists):
         value = b"\xd0" + (len(value) + 4).to_bytes(4, "big") + b"\x00\x00\x00\x01" + value
@@ -167,7 +168,7 @@ def section(descriptor: int, *items: bytes) -> bytes:
 
 @pytest.mark.parametrize(("lists", "accepted"), [(DEPTH_MAX - 1, True), (DEPTH_MAX, False)])
 def test_annotations_are_looked_into_and_may_be_64_levels_deep(lists: int, accepted: bool):
-    """The map of the section is one of them."""
+    """The section's map is one of the levels."""
     broker, peer = attached(FrontEndSettings())
     annotations = section(MESSAGE_ANNOTATIONS, b"\xa3\x06x-deep", deep(lists))
     peer.transfer(payload=annotations + data_message(b"m"))
@@ -177,8 +178,8 @@ def test_annotations_are_looked_into_and_may_be_64_levels_deep(lists: int, accep
 
 @pytest.mark.parametrize(("lists", "compared"), [(0, True), (DEPTH_MAX - 1, True), (DEPTH_MAX, False), (3000, False)])
 def test_application_properties_are_not_looked_into_and_may_be_nested(lists: int, compared: bool):
-    """They are the publisher's, and leave as they came [3.2.5]. Where the broker must read them, to compare headers, it
-    reads 64 levels: a message beyond has no headers there, and goes where one without any goes."""
+    """Application properties are the publisher's, and leave as they came [3.2.5]. To compare headers the broker must
+    read them. It reads 64 levels: a message with more is routed as one without headers."""
     broker, peer = attached(FrontEndSettings())
     broker.queue("red")
     exchange = "amq.headers"

@@ -32,13 +32,13 @@ def frame(performative: Open | Begin | Attach, channel: int = 0) -> bytes:
 
 
 def guests() -> list[Mechanism]:
-    """What a broker without configured users offers."""
+    """The mechanisms that a broker without configured users offers."""
     mechanisms = offered(make_access(), from_here())
     return [Mechanism(mechanism) for mechanism in mechanisms]
 
 
 def sasl_frames(raw: bytes) -> list[object]:
-    """The SASL performatives behind the header."""
+    """The SASL performatives behind the protocol header."""
     assert raw.startswith(PROTOCOL_HEADER_SASL)
     buffer = ReceiveBuffer()
     buffer.feed(raw[8:])
@@ -51,7 +51,7 @@ def sasl_frames(raw: bytes) -> list[object]:
 
 
 def authenticated() -> WirePeer:
-    """A peer that may open."""
+    """A peer that has authenticated and may open."""
     peer = WirePeer(InProcessBroker())
     peer.handshake()
     return peer
@@ -117,8 +117,8 @@ def test_successful_authentication(init: SaslInit):
 @case("messaging.TransferTest", "presettledPipelined")
 def test_everything_from_the_header_to_a_transfer_in_one_piece():
     """saslSuccessfulAuthenticationWithPipelinedFrames (transport.security.sasl.SaslTest)
-    [FC] presettledPipelined (messaging.TransferTest): before a single answer was seen; the transfer finds the link
-    credit that the answer to its attach brings."""
+    [FC] presettledPipelined (messaging.TransferTest): the client sends everything before it has read an answer. The
+    transfer uses the link credit that the answer to its attach brings."""
     broker = InProcessBroker()
     address = broker.queue()
     peer = WirePeer(broker, guests())
@@ -172,8 +172,7 @@ def test_a_mechanism_with_a_challenge():
 @case("amqp10_client system_SUITE", "open_connection_plain_sasl_failure")
 @case("amqp_dotnet_SUITE", "auth_failure")
 def test_authentication_that_fails(init: SaslInit):
-    """saslUnsuccessfulAuthentication (transport.security.sasl.SaslTest): the outcome comes late, and says no more than
-    no.
+    """saslUnsuccessfulAuthentication (transport.security.sasl.SaslTest): the outcome comes late, and gives no reason.
     unsupportedSaslMechanism (transport.security.sasl.SaslTest)
     sasl_plain_failure (amqp_auth_SUITE)
     open_connection_plain_sasl_failure (amqp10_client system_SUITE)
@@ -233,7 +232,7 @@ def test_what_has_no_place_in_the_sasl_layer(sent: bytes):
 
 @case("transport.security.sasl.SaslTest", "veryLongOauth2Token")
 def test_a_very_long_response_is_read():
-    """veryLongOauth2Token (transport.security.sasl.SaslTest): 8 KiB before the open; there are no tokens yet, so a
+    """veryLongOauth2Token (transport.security.sasl.SaslTest): 8 KiB before the open; Headgate has no tokens yet, so a
     mechanism that takes any response stands for them."""
 
     class Token:
@@ -295,7 +294,7 @@ def test_an_open_on_another_channel():
 
 @case("transport.connection.OpenTest", "openWithMaxFrameOfMinimum")
 def test_the_smallest_max_frame_size():
-    """openWithMaxFrameOfMinimum (transport.connection.OpenTest): everything the broker says fits 512 bytes."""
+    """openWithMaxFrameOfMinimum (transport.connection.OpenTest): every frame of the broker fits 512 bytes."""
     broker = InProcessBroker()
     address = broker.queue()
     peer = broker.connect(max_frame_size=512)
@@ -329,7 +328,8 @@ def test_a_max_frame_size_below_the_minimum(size: int):
 def test_a_host_that_does_not_exist():
     """failOpenOnNonExistingHostname (transport.connection.OpenTest)
     vhost_absent (amqp_auth_SUITE)
-    open_refused (amqp10_client system_SUITE): a host is a virtual host when its name begins so; the reason is told."""
+    open_refused (amqp10_client system_SUITE): a host whose name begins with vhost: is a virtual host; the close has the
+    reason."""
     peer = authenticated()
     peer.send(Open(container_id="test", hostname="vhost:missing"))
     assert isinstance(peer.expect(Open), Open)
@@ -342,7 +342,8 @@ def test_a_host_that_does_not_exist():
 def test_empty_frames_come_in_time():
     """idleTimeout (transport.connection.OpenTest)
     idle_time_out_on_client (amqp_client_SUITE)
-    outgoing_heartbeat (amqp10_client system_SUITE): seen from the other side."""
+    outgoing_heartbeat (amqp10_client system_SUITE): the broker sends the empty frames that the suite expects of the
+    client."""
     broker = InProcessBroker()
     peer = broker.connect(idle_time_out=2000)
     before = len(peer.raw)
@@ -354,7 +355,7 @@ def test_empty_frames_come_in_time():
 
 @case("amqp_client_SUITE", "idle_time_out_too_short")
 def test_an_idle_time_out_that_asks_for_too_much():
-    """idle_time_out_too_short (amqp_client_SUITE): the reason is told; our limit is 100 ms, not a second."""
+    """idle_time_out_too_short (amqp_client_SUITE): the close has the reason; our limit is 100 ms, not a second."""
     peer = authenticated()
     peer.send(Open(container_id="test", idle_time_out=99))
     assert isinstance(peer.expect(Open), Open)
@@ -495,7 +496,7 @@ def test_the_two_sides_do_not_agree_on_what_there_is():
 
 
 def test_the_broker_closes_and_ends_in_answer():
-    """End and close are answered with their like, and the connection is over."""
+    """End and close are answered with end and close, and the connection is over."""
     broker = InProcessBroker()
     peer = broker.connect()
     peer.begin()

@@ -1,4 +1,5 @@
-"""Link credit of publishers, and what a resource alarm does: link flow stops one link, an alarm all publishing."""
+"""Link credit of publishers, and the effect of a resource alarm: link flow stops one link, an alarm stops all
+publishing."""
 
 from amqp10.wire.messaging import ACCEPTED, Released
 from amqp10.wire.performatives import Attach, Detach, Disposition, Flow
@@ -17,7 +18,7 @@ def publishing(broker: InProcessBroker, address: str | None = None) -> WirePeer:
 
 
 def link_grants(peer: WirePeer) -> list[Flow]:
-    """The flows that came for links, taken out of the rest."""
+    """Take the flows that came for links."""
     return peer.take(Flow, lambda flow: flow.handle is not None)
 
 
@@ -137,7 +138,8 @@ def test_an_alarm_stops_publishing_and_nothing_else():
 
 @case("amqp_client_SUITE", "resource_alarm_send_many")
 def test_an_alarm_in_the_middle_of_a_burst():
-    """[FC] resource_alarm_send_many (amqp_client_SUITE): what was on its way is taken; then the client sees 0."""
+    """[FC] resource_alarm_send_many (amqp_client_SUITE): messages that were on their way are taken; then the client
+    sees a window of 0."""
     broker = InProcessBroker()
     peer = publishing(broker)
     sent, window = 0, 400
@@ -172,7 +174,7 @@ def test_link_credit_is_topped_up_for_messages_that_go_nowhere():
 
 @case("engine", "3.24")
 def test_an_alarm_with_one_connection_that_does_both():
-    """row 3.24: the window towards publishers is 0; the same connection consumes on, and may begin to."""
+    """row 3.24: the window towards publishers is 0. The same connection goes on consuming, and may attach consumers."""
     broker = InProcessBroker()
     address = broker.queue()
     broker.fill(numbered(10))

@@ -1,4 +1,4 @@
-"""Every row has its test, and the page that says so is fresh."""
+"""Every row has a test, and the page of rows is fresh."""
 
 from tests.conformance.rows import PAGE, named_tests, render, unshown
 

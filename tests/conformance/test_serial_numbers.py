@@ -1,7 +1,7 @@
-"""Serial numbers, as RabbitMQ's own suite for them asks: what its functions do, and what takes their place here.
+"""Serial numbers, as RabbitMQ's own suite asks: the same functions, and what Headgate does in place of some of them.
 
-Numbers are extended as soon as they come in, to integers that never wrap; after that sorting, ranges and folding are
-ordinary arithmetic. Only what stays on the wire is compared and counted as serial numbers [RFC 1982].
+Numbers are extended as soon as they come in, to integers that never wrap. After that sorting, ranges and folding are
+ordinary arithmetic. Only the fields on the wire are compared and counted as serial numbers [RFC 1982].
 """
 
 import pytest

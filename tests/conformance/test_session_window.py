@@ -58,8 +58,8 @@ WINDOW_OF_ONE = FrontEndSettings(session=SessionLimits(max_incoming_window=1, wi
 
 @case("messaging.TransferIncomingWindowTest", "transferExceedingInitialIncomingWindowEndsSession")
 def test_transfers_above_the_window_end_the_session_whatever_their_handle():
-    """[FC] transferExceedingInitialIncomingWindowEndsSession (messaging.TransferIncomingWindowTest): with a window of
-    1, the smallest that a session of ours can have; the second transfer names no link at all."""
+    """[FC] transferExceedingInitialIncomingWindowEndsSession (messaging.TransferIncomingWindowTest): the window is 1,
+    the smallest that a session of ours can have. The second transfer names a link that does not exist."""
     broker = InProcessBroker(WINDOW_OF_ONE)
     peer = broker.connect()
     peer.begin()
@@ -163,8 +163,8 @@ def test_jumps_let_no_more_transfers_in_than_the_window():
 
 @case("engine", "3.22")
 def test_what_was_in_flight_has_used_the_window_in_part():
-    """row 3.22: a flow tells of what its sender had seen; transfers that it crossed are taken off, and no fewer than
-    none are left."""
+    """row 3.22: a flow is about what its sender had seen. The transfers that it crossed are subtracted from its window,
+    which ends at 0 at the least."""
     broker = InProcessBroker()
     address = broker.queue()
     broker.fill(numbered(100))
@@ -183,7 +183,8 @@ def test_what_was_in_flight_has_used_the_window_in_part():
 
 @case("engine", "3.21")
 def test_a_second_session_keeps_priority_traffic_moving():
-    """row 3.21: sessions of one connection are apart; the window of one is closed, the other goes on both ways."""
+    """row 3.21: the sessions of one connection are independent: the window of one is closed, and the other goes on in
+    both directions."""
     broker = InProcessBroker()
     bulk, urgent = broker.queue("bulk"), broker.queue("urgent")
     broker.fill(numbered(1000), "bulk")

@@ -25,7 +25,7 @@ def both_ways(broker: InProcessBroker, kind: str = "classic", **attach_fields: o
 
 
 def delivered(peer: WirePeer) -> list[tuple[Header, bytes]]:
-    """Header and body of what came."""
+    """The header and body of each message that came."""
     found = []
     for _, payload in peer.deliveries():
         bounds = scan(payload)
@@ -35,7 +35,7 @@ def delivered(peer: WirePeer) -> list[tuple[Header, bytes]]:
 
 
 def settled_ids(dispositions: list[Disposition]) -> list[int]:
-    """The ids that dispositions cover."""
+    """The delivery-ids that the dispositions cover."""
     return [
         number for each in dispositions for number in range(each.first, (each.last or each.first) + 1) if each.settled
     ]
@@ -93,7 +93,8 @@ def test_every_outcome(outcome: object, returns: bool, failures: int, kind: str)
 @case("amqp_client_SUITE", "modified_quorum_queue")
 def test_annotations_of_a_modified_outcome_are_merged(kind: str):
     """modified_classic_queue (amqp_client_SUITE): message-annotations, which RabbitMQ's classic queues ignore.
-    modified_quorum_queue (amqp_client_SUITE): across requeues, and the newer value of a key is the one that stays."""
+    modified_quorum_queue (amqp_client_SUITE): annotations stay across requeues, and the newer value of a key replaces
+    the older one."""
     broker = InProcessBroker(durable=True)
     peer = both_ways(broker, kind)
     peer.transfer(b"m")
@@ -191,8 +192,9 @@ def test_a_settled_flag_against_the_mode_of_the_link(mode: int, settled: bool):
 @case("amqp_client_SUITE", "receiver_settle_mode_first")
 @case("engine", "3.11")
 def test_ranges_of_dispositions_and_settling_moves_no_message():
-    """receiver_settle_mode_first (amqp_client_SUITE): six ranges, over gaps and edges, and beyond what is unsettled.
-    row 3.11: a disposition gives no link credit, so that none of them brings a delivery."""
+    """receiver_settle_mode_first (amqp_client_SUITE): six ranges, over gaps and edges, and beyond the unsettled
+    deliveries.
+    row 3.11: a disposition gives no link credit, so none of them causes a delivery."""
     broker = InProcessBroker()
     peer = both_ways(broker)
     broker.fill(numbered(20))
@@ -211,8 +213,8 @@ def test_ranges_of_dispositions_and_settling_moves_no_message():
 @case("amqp_client_SUITE", "consumer_timeout_quorum_queue_consumer_arg")
 def test_deliveries_that_are_held_too_long_are_released(asked_by: str):
     """consumer_timeout_quorum_queue_policy (amqp_client_SUITE)
-    consumer_timeout_quorum_queue_consumer_arg (amqp_client_SUITE): the broker releases both, and they come again when
-    the client has given link credit. What it still says of them has no effect but to settle them."""
+    consumer_timeout_quorum_queue_consumer_arg (amqp_client_SUITE): the broker releases both deliveries, and they come
+    again when the client gives link credit. Later dispositions for them only settle them."""
     broker = InProcessBroker(durable=True)
     if asked_by == "policy":
         policy = PolicyDeclaration(name="impatient", pattern=".*", definition={"consumer-timeout": 1000})
@@ -237,7 +239,7 @@ def test_deliveries_that_are_held_too_long_are_released(asked_by: str):
 
 
 def test_a_time_out_that_is_none():
-    """A link property that says how long deliveries may be held must be a number of milliseconds."""
+    """The link property for how long deliveries may be held must be a number of milliseconds."""
     broker = InProcessBroker()
     address = broker.queue()
     peer = broker.connect()
@@ -265,7 +267,7 @@ def test_attaching_to_what_does_not_exist():
 
 
 def test_a_state_of_a_kind_that_nobody_knows_ends_the_session():
-    """An outcome outside of those that the source named is refused [3.4]."""
+    """An outcome other than those that the source named is refused [3.4]."""
     broker = InProcessBroker()
     peer = both_ways(broker)
     broker.fill([b"m"])

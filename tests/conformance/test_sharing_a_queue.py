@@ -1,4 +1,5 @@
-"""Several consumers on one queue: single active consumer, priorities, and what goes back when one leaves."""
+"""Several consumers on one queue: single active consumer, priorities, and unsettled messages of a consumer that
+leaves."""
 
 from amqp10.wire.messaging import ACCEPTED, Released
 from amqp10.wire.performatives import Detach, Flow, Transfer
@@ -9,7 +10,7 @@ from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered
 
 
 def bodies_by_handle(peer: WirePeer) -> dict[int, list[bytes]]:
-    """What came, by the link it came on."""
+    """The bodies that came, by the link that they came on."""
     received: dict[int, list[bytes]] = {}
     for transfer, payload in peer.deliveries():
         received.setdefault(transfer.handle, []).append(body_of(payload))
@@ -32,7 +33,7 @@ def receivers(broker: InProcessBroker, address: str, handles: list[int]) -> Wire
 def test_the_next_active_consumer_gets_what_the_former_held_in_order(kind: str):
     """[FC] single_active_consumer_classic (amqp_client_SUITE)
     [FC] single_active_consumer_quorum (amqp_client_SUITE)
-    row 3.16: hand-over by detaching: what the former one held comes first, and in order."""
+    row 3.16: hand-over by detaching: the unsettled messages of the former consumer come first, and in order."""
     broker = InProcessBroker(durable=True)
     address = broker.queue(x_queue_type=kind, x_single_active_consumer=True)
     peer = receivers(broker, address, [1, 2, 3])
@@ -51,7 +52,7 @@ def test_the_next_active_consumer_gets_what_the_former_held_in_order(kind: str):
 
 @case("engine", "3.16")
 def test_a_consumer_that_stops_and_settles_before_it_leaves():
-    """row 3.16: the graceful way: link credit 0 with echo, settle, detach; nothing is delivered twice."""
+    """row 3.16: hand-over without redelivery: link credit 0 with echo, settle, detach."""
     broker = InProcessBroker()
     address = broker.queue(x_single_active_consumer=True)
     peer = receivers(broker, address, [1, 2])
@@ -202,8 +203,8 @@ def test_ranges_accepted_out_of_order(kind: str):
 
 @case("amqp_client_SUITE", "single_active_consumer_quorum_queue_notification")
 def test_consumers_are_told_when_they_become_active_or_inactive():
-    """[FC] single_active_consumer_quorum_queue_notification (amqp_client_SUITE): before anything is delivered, and only
-    when it changes; the first consumer is active from the beginning."""
+    """[FC] single_active_consumer_quorum_queue_notification (amqp_client_SUITE): a consumer is told before its first
+    delivery, and only when its state changes. The first consumer is active from the beginning."""
     broker = InProcessBroker(durable=True)
     address = broker.queue(x_queue_type="quorum", x_single_active_consumer=True)
     broker.fill(numbered(3))
@@ -230,7 +231,7 @@ def test_consumers_are_told_when_they_become_active_or_inactive():
 
 
 def activity(peer: WirePeer) -> list[tuple[int, bool]]:
-    """The news of who is active, taken out of the rest: they came before all else."""
+    """Take the flows that say whether a consumer is active; they came before all other frames."""
     news = []
     while peer.frames and isinstance(peer.frames[0][1], Flow):
         flow = peer.expect(Flow)
@@ -241,8 +242,8 @@ def activity(peer: WirePeer) -> list[tuple[int, bool]]:
 
 @case("amqp_client_SUITE", "single_active_consumer_priority_quorum_queue")
 def test_a_higher_priority_takes_over_when_everything_is_settled():
-    """[FC] single_active_consumer_priority_quorum_queue (amqp_client_SUITE): the next one is chosen by priority. Among
-    equals it is the oldest, where RabbitMQ takes the one with the most link credit."""
+    """[FC] single_active_consumer_priority_quorum_queue (amqp_client_SUITE): the next consumer is the one of the
+    highest priority. Among equals it is the oldest; RabbitMQ takes the one with the most link credit."""
     broker = InProcessBroker(durable=True)
     address = broker.queue(x_queue_type="quorum", x_single_active_consumer=True)
     broker.fill(numbered(8))
@@ -268,8 +269,8 @@ def test_a_higher_priority_takes_over_when_everything_is_settled():
 @for_each_type
 @case("engine", "3.17")
 def test_row_3_17_available_for_each_type(kind: str):
-    """row 3.17: what is ready and not delivered; of a stream, what is kept behind the reader's place. What a publisher
-    says of itself is taken without effect."""
+    """row 3.17: available is how many messages are ready and not delivered; of a stream, how many lie behind the
+    reader's offset. The available of a publisher's flow has no effect."""
     broker = InProcessBroker(durable=True)
     address = broker.queue(x_queue_type=kind)
     broker.fill(numbered(8))

@@ -1,8 +1,8 @@
-"""Each stage of the broker made slow, and which mechanism acts on whom.
+"""Each stage of the broker made slow, and which flow control mechanism limits which clients.
 
 row 3.32. The stages are the connection's reader and writer, the session, and the queue. A slow queue shows as link
 credit that is not given again, a session that must not take more as a closed window, and a slow socket as messages that
-stay in the queue; each stops what it must and nothing else.
+stay in the queue. Each mechanism stops the clients of its stage, and no others.
 """
 
 from amqp10.frontend.settings import FrontEndSettings
@@ -44,8 +44,8 @@ def test_a_slow_queue_shows_as_link_credit():
 
 @case("engine", "3.32")
 def test_a_queue_that_is_slow_but_moves_sets_the_pace():
-    """row 3.32: a queue that takes ten messages a turn confirms ten at a time; nothing is lost, nothing piles up above
-    the limit, and the link credit comes back as it confirms."""
+    """row 3.32: a queue that takes ten messages a turn confirms ten at a time. No message is lost, no more than the
+    limit wait, and link credit comes back with the confirms."""
     broker = InProcessBroker()
     peer = session(broker)
     peer.attach_sender(broker.queue())
@@ -98,7 +98,7 @@ def test_a_slow_socket_shows_as_messages_that_stay_in_the_queue():
 
 @case("engine", "3.32")
 def test_a_socket_that_takes_everything_gets_everything():
-    """row 3.32: what is held back above the bound of one write follows with the next, without a word of the client."""
+    """row 3.32: bytes above the bound of one write follow with the next write, without a frame of the client."""
     broker = InProcessBroker(FrontEndSettings(unsent_bytes_max=50_000))
     address = broker.queue()
     broker.fill([b"x" * 10_000] * 100)
@@ -110,8 +110,8 @@ def test_a_socket_that_takes_everything_gets_everything():
 
 @case("engine", "3.32")
 def test_a_reader_is_never_stopped():
-    """row 3.32: with the queue stalled and the output full, what the client says is still heard: it settles, and it
-    changes its link credit. Only the kernel's buffers hold back a client that writes faster than it is read."""
+    """row 3.32: with the queue stalled and the output full, the broker still reads the client's frames: it settles, and
+    it changes its link credit. Only the kernel's buffers hold back a client that writes faster than it is read."""
     broker = InProcessBroker()
     address = broker.queue()
     broker.queue("stalled")

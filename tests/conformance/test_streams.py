@@ -1,4 +1,4 @@
-"""Streams as AMQP 1.0 consumers see them: where to begin, filter values, any number of readers, settling."""
+"""Streams as AMQP 1.0 consumers see them: where a reader begins, filter values, any number of readers, settling."""
 
 import pytest
 
@@ -23,7 +23,7 @@ class Streaming:
         self.peer.begin()
 
     def publish(self, body: bytes, filter_value: str | None = None) -> None:
-        """One message, with a filter value or without."""
+        """Publish one message, with or without a filter value."""
         annotations = b""
         if filter_value is not None:
             annotations = encode_section(MESSAGE_ANNOTATIONS, {Symbol("x-stream-filter-value"): filter_value})
@@ -31,7 +31,7 @@ class Streaming:
         assert self.peer.pick(Disposition).state == ACCEPTED
 
     def read(self, handle: int = 1, link_credit: int = 10_000, **filters: object) -> list[bytes]:
-        """What a new reader with these filters gets; the broker says that all of them are in force."""
+        """What a new reader with these filters gets. The broker's attach must say that all of them are in force."""
         wanted = {name: Described(Symbol(name), value) for name, value in filters.items()}
         attached = self.peer.attach_receiver(
             self.address, handle=handle, source=Source(address=self.address, filter=wanted)
@@ -117,7 +117,7 @@ def test_filter_values():
 
 
 def test_a_filter_uses_link_credit_for_what_matches_only():
-    """[2.6.7] link credit counts deliveries; a drain passes over what does not match and is answered."""
+    """Link credit counts deliveries [2.6.7]. A drain passes over messages that do not match, and is answered."""
     c = Streaming()
     c.peer.attach_sender(c.address)
     for number in range(300):
@@ -131,7 +131,7 @@ def test_a_filter_uses_link_credit_for_what_matches_only():
 
 
 def test_readers_do_not_take_from_each_other():
-    """Each gets everything, at its own pace; deliveries carry their offsets."""
+    """Each reader gets everything, at its own pace. Deliveries carry their offsets."""
     c = Streaming()
     c.broker.fill(numbered(600))
     assert c.read(1, link_credit=100, **{OFFSET: "first"}) == numbered(100)
@@ -149,7 +149,7 @@ def test_readers_do_not_take_from_each_other():
 
 @pytest.mark.parametrize("outcome", [ACCEPTED, RELEASED, Rejected(), Modified(delivery_failed=True)], ids=repr)
 def test_settling_takes_nothing_and_brings_nothing_back(outcome: object):
-    """Whatever the outcome, the message stays in the stream and is not delivered again on this link."""
+    """With every outcome the message stays in the stream and is not delivered again on this link."""
     c = Streaming()
     c.broker.fill(numbered(3))
     assert c.read(link_credit=3, **{OFFSET: "first"}) == numbered(3)
@@ -164,7 +164,8 @@ def test_settling_takes_nothing_and_brings_nothing_back(outcome: object):
 
 
 def test_what_waits_behind_a_closed_window_is_not_lost():
-    """Deliveries that were never sent go back when the link credit shrinks; the reader is where the client is."""
+    """Deliveries that were never sent go back when the link credit shrinks; the reader continues where the
+    client is."""
     c = Streaming()
     c.broker.fill(numbered(1000))
     c.peer.attach_receiver(c.address, source=from_first(c.address))

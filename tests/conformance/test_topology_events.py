@@ -1,4 +1,5 @@
-"""What links see of queues and exchanges that come and go, as RabbitMQ's client suite and Qpid's tests show it."""
+"""What links see when queues and exchanges are made and deleted, as RabbitMQ's client suite and Qpid's tests
+show it."""
 
 from amqp10.wire.messaging import ACCEPTED, RELEASED, Source, Target
 from amqp10.wire.performatives import Attach, Close, Detach, Disposition, End
@@ -16,12 +17,12 @@ def session(broker: InProcessBroker) -> WirePeer:
 
 
 def exists(broker: InProcessBroker, name: str) -> bool:
-    """Whether there is such a queue."""
+    """True when the queue exists."""
     return any(row["name"] == name for row in broker.engine.snapshot("queues"))
 
 
 def fan_out(broker: InProcessBroker, *names: str) -> str:
-    """An exchange bound to these queues, of which those that are not there are made; its address."""
+    """Bind an exchange to these queues, and declare those that do not exist; returns the exchange's address."""
     broker.engine.declare_exchange(ExchangeDeclaration(name="fan", type=ExchangeType.FANOUT, arguments={}))
     for name in names:
         if not exists(broker, name):
@@ -100,8 +101,10 @@ def test_an_unconfirmed_message_is_released_when_its_queue_goes(kind: str):
 @case("amqp_client_SUITE", "target_queues_deleted_accepted")
 @case("amqp_client_SUITE", "last_queue_confirms")
 def test_the_last_of_several_queues_decides():
-    """target_queues_deleted_accepted (amqp_client_SUITE): one of three took the message, the others are deleted.
-    last_queue_confirms (amqp_client_SUITE): accepted only when the slow queue has it too; a stalled quorum queue."""
+    """target_queues_deleted_accepted (amqp_client_SUITE): one of three queues took the message, and the others are
+    deleted.
+    last_queue_confirms (amqp_client_SUITE): the message is accepted only when the slow queue, a stalled quorum queue,
+    has it too."""
     broker = InProcessBroker(durable=True)
     peer = session(broker)
     broker.queue("b", x_queue_type="quorum")
@@ -119,7 +122,8 @@ def test_the_last_of_several_queues_decides():
 
 @case("amqp_client_SUITE", "target_queue_deleted")
 def test_a_deleted_target_and_a_slow_one():
-    """target_queue_deleted (amqp_client_SUITE): accepted when the slow queue, a stalled quorum queue, takes it."""
+    """target_queue_deleted (amqp_client_SUITE): the message is accepted when the slow queue, a stalled quorum queue,
+    takes it."""
     broker = InProcessBroker(durable=True)
     peer = session(broker)
     broker.queue("slow", x_queue_type="quorum")

@@ -11,7 +11,7 @@ from tests.kit.wire import InProcessBroker, WirePeer, body_of, data_message, num
 
 
 class Sending:
-    """A broker with one queue, and a client with a sender at handle 0 whose link credit has been read."""
+    """A broker with one queue, and a client with a sender at handle 0. Its link credit is read."""
 
     def __init__(self, **attach_fields: object) -> None:
         self.broker = InProcessBroker()
@@ -22,7 +22,7 @@ class Sending:
         self.peer.frames.clear()
 
     def queued(self) -> list[bytes]:
-        """What is in the queue, taken by another client."""
+        """The bodies in the queue, taken by another client."""
         other = self.broker.connect()
         other.begin()
         other.attach_receiver(self.address, snd_settle_mode=1)
@@ -80,8 +80,8 @@ def test_an_unsettled_delivery_is_accepted_and_settled(rcv_settle_mode: int | No
 
 @case("messaging.TransferTest", "transferWithoutPayload")
 def test_a_delivery_without_payload():
-    """transferWithoutPayload (messaging.TransferTest): a message without a single section is none; the one before it is
-    intact."""
+    """transferWithoutPayload (messaging.TransferTest): a payload without a section is no message. The message before it
+    is kept."""
     c = Sending()
     c.peer.transfer(b"good")
     c.peer.transfer(payload=b"")
@@ -181,7 +181,8 @@ def test_a_message_in_pieces():
 
 
 def test_a_last_piece_that_looks_like_a_whole_message():
-    """With id and tag, without `more`, and a payload that begins as a section does: only the link knows better."""
+    """The last transfer has id and tag, no `more`, and a payload that begins as a section does. Only the link's state
+    tells it from a whole message."""
     inner = data_message(b"inner")
     message = data_message(bytes(100) + inner)
     c = Sending()
@@ -245,8 +246,8 @@ def test_messages_in_pieces_that_mix_on_one_link():
 @case("extensions.qpid.message.TransferLimitTest", "transfersAtExactLimitSucceed")
 def test_the_limit_of_frames_for_one_delivery():
     """[FC] transferLimitExceededClosesLink (extensions.qpid.message.TransferLimitTest)
-    [FC] transfersAtExactLimitSucceed (extensions.qpid.message.TransferLimitTest): the link is put right before the
-    limit by hand; sending a quarter of a million frames would show no more."""
+    [FC] transfersAtExactLimitSucceed (extensions.qpid.message.TransferLimitTest): the test sets the link's count to
+    right before the limit, because sending a quarter of a million frames would show no more."""
     for beyond in (0, 1):
         c = Sending()
         first, *rest = c.peer.frames_of(data_message(b"abcdef"), 4)
@@ -313,8 +314,9 @@ def test_rcv_settle_mode_second(outcome: object):
 
 @case("messaging.TransferTest", "receiveTransferReceiverSettleSecondWithImplicitDispositionState")
 def test_rcv_settle_mode_second_without_a_state():
-    """receiveTransferReceiverSettleSecondWithImplicitDispositionState (messaging.TransferTest): unsettled without a
-    state says nothing; settled without one means the default outcome of the source, which is released."""
+    """receiveTransferReceiverSettleSecondWithImplicitDispositionState (messaging.TransferTest): an unsettled
+    disposition without a state has no effect. A settled one without a state means the default outcome of the source,
+    which is released."""
     c = Receiving(b"m", rcv_settle_mode=1)
     c.peer.grant(1)
     c.peer.deliveries()
@@ -370,8 +372,8 @@ def test_one_disposition_for_several_deliveries():
 
 @case("messaging.OutcomeTest", "modifiedOutcomeWithUndeliverableHere")
 def test_undeliverable_here():
-    """modifiedOutcomeWithUndeliverableHere (messaging.OutcomeTest): the next message comes instead, and the first is
-    left for others."""
+    """modifiedOutcomeWithUndeliverableHere (messaging.OutcomeTest): the next message comes, and the first stays for
+    other links."""
     c = Receiving(b"not here", b"next")
     c.peer.grant(1)
     assert c.peer.bodies() == [b"not here"]
@@ -387,7 +389,7 @@ def test_undeliverable_here():
 
 
 def test_a_session_goes_on_after_links_have_failed():
-    """Faults of links stay with them: a fourth link works after three have been detached for cause."""
+    """Faults of links end those links only: a fourth link works after three were detached with an error."""
     c = Sending()
     c.peer.transfer(rcv_settle_mode=1)
     assert c.peer.attach_sender("/queues/missing", handle=1).target is None
