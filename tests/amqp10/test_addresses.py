@@ -1,5 +1,5 @@
-"""Addresses of version 2: what they name, what is refused and with which words. Case names as in the
-conformance list, C2."""
+"""Addresses of version 2: what they name, which are refused, and the words of the refusal. Tests have the names of the
+cases of the conformance list, C2."""
 
 import pytest
 from hypothesis import example, given

@@ -1,4 +1,4 @@
-"""Conditions are the symbols of the specification, scopes are classes, and quotes are short."""
+"""Conditions are the symbols of the specification, scopes are classes, and quotes are cut short."""
 
 import pytest
 

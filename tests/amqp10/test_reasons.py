@@ -1,4 +1,5 @@
-"""Why a link waits: when its peer is told, how often, and that the end of it is told too (docs/flow-reasons.md)."""
+"""Why a link waits: when its peer is told, how often, and that the peer is told of the end, too
+(docs/flow-reasons.md)."""
 
 from itertools import pairwise
 
@@ -20,7 +21,7 @@ def at(seconds: float) -> Now:
 
 
 def reasons(peer: WirePeer) -> list[object]:
-    """What flows said, in order."""
+    """The reasons in the flows, in order."""
     flows = peer.take(Flow, lambda flow: REASON_KEY in (flow.properties or {}))
     return [flow.properties[REASON_KEY] for flow in flows]
 

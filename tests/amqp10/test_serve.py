@@ -1,4 +1,5 @@
-"""How the process is put together: every setting arrives, whoever cannot be served is told, and it serves."""
+"""How the process is put together: every setting reaches its place, connections that cannot be served are told why, and
+the others are served."""
 
 from dataclasses import fields, replace
 
@@ -41,12 +42,12 @@ SAME_NAME = {each.name for each in fields(FrontEndSettings)} & {each.name for ea
 
 
 def configured(**amqp10: object) -> FrontEndSettings:
-    """What the front end gets of a configuration."""
+    """The settings that the front end gets from a configuration."""
     return front_end_settings(Settings.model_validate({"amqp10": amqp10}))
 
 
 def another(value: object) -> object:
-    """A value of the same kind that is not the default and allowed beside the other defaults."""
+    """A value of the same type that is not the default, and is allowed beside the other defaults."""
     if isinstance(value, bool):
         return not value
     assert isinstance(value, int | float)
@@ -54,7 +55,7 @@ def another(value: object) -> object:
 
 
 def changed(one: object, other: object) -> set[str]:
-    """The fields in which two settings differ."""
+    """The fields in which two objects of settings differ."""
     return {each.name for each in fields(one) if getattr(one, each.name) != getattr(other, each.name)}  # type: ignore[arg-type]
 
 
@@ -111,7 +112,7 @@ def test_what_is_announced_besides_numbers():
     assert headgate_version() in str(announced.properties["information"])
 
 
-# --- who cannot be served
+# --- connections that cannot be served
 
 
 @pytest.mark.parametrize("reason", ["no descriptors are left", "ä" * 1000])
@@ -160,7 +161,7 @@ def test_a_refusal_byte_by_byte():
     assert len(buffer) == 0
 
 
-# --- who can
+# --- connections that are served
 
 
 SOMEBODY = user("alice", "secret")

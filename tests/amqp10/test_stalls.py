@@ -1,5 +1,6 @@
-"""One scenario for each reason of docs/flow-reasons that AMQP 1.0 has a cause for: the ledger, the log and, where it is
-told, the link flow name the same reason and the right culprit within a second; within a second of its end all clear."""
+"""One scenario for each reason of docs/flow-reasons that AMQP 1.0 has a cause for. The ledger, the log and, where the
+peer is told, the link flow name the same reason and the right culprit within a second. Within a second of its end all
+clear."""
 
 from collections.abc import Callable
 
@@ -170,7 +171,7 @@ def test_a_publisher_that_is_never_out_of_link_credit_is_not_watched():
 
 
 def test_blocked_by_us_comes_before_what_the_client_decides():
-    """A consumer that first grants nothing and then waits behind another one has one stall at a time."""
+    """A consumer that first gives no link credit and then waits behind another one has one stall at a time."""
     broker = InProcessBroker()
     peer = consuming(broker, x_single_active_consumer=True)
     peer.attach_receiver("/queues/q", handle=2)

@@ -1,7 +1,7 @@
-"""Confirms against a model: every message is answered once, and rightly, whatever the queues do.
+"""Confirms against a model: every message gets one answer, and the right one, whatever the queues do.
 
-The model keeps for every message the queues that still owe an answer and whether one of them took it, message
-by message; the engine keeps one number for each run and queue.
+The model keeps for every message the queues that still owe an answer, and whether one of them took it, message by
+message. The engine keeps one number for each run and queue.
 """
 
 import hypothesis.strategies as st
@@ -16,8 +16,8 @@ EVERYWHERE = ExchangeTarget("amq.fanout", "")
 
 
 class ConfirmsMachine(RuleBasedStateMachine):
-    """One peer publishes to three queues, by name or all at once; queues stall, slow down, go and come
-    back."""
+    """One peer publishes to three queues, by name or to all at once. Queues stall, slow down, are deleted and declared
+    again."""
 
     def __init__(self) -> None:
         super().__init__()

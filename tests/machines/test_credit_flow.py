@@ -1,7 +1,8 @@
-"""Stage credit among several parties, with grants that arrive late and parties that die at any step.
+"""Stage credit among several parties, with grants that arrive late and parties that end at any step.
 
-The parties are numbered along the way of the messages: whoever sends has a lower number. The model knows what is on
-its way, messages and grants, and so holds the sum of every edge against ``initial`` after each step.
+The parties are numbered in the direction of the messages: a sender has a lower number than its receiver. The model
+knows the messages and grants that are on their way, and checks after each step that the sum of every edge is
+``initial``.
 """
 
 from collections import Counter
@@ -21,19 +22,19 @@ few = st.integers(1, 25)
 
 
 class CreditFlowMachine(RuleBasedStateMachine):
-    """Parties in their places; in the place of one that dies stands another at once."""
+    """Parties in their places. When one ends, another takes its place at once."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
         self.on_the_way: list[tuple[CreditFlow, CreditFlow, int]] = []
-        """Grants, as (sender, granter, messages)."""
+        """Grants on their way, as (sender, granter, messages)."""
         self.in_flight: Counter[tuple[CreditFlow, CreditFlow]] = Counter()
-        """Messages sent and not acknowledged."""
+        """Messages that were sent and not acknowledged."""
         self.progress: Counter[tuple[CreditFlow, CreditFlow]] = Counter()
-        """Messages acknowledged in all."""
+        """How many messages were acknowledged in all."""
         self.told: Counter[CreditFlow] = Counter()
-        """How often a party said that nothing blocks it any more."""
+        """How often a party reported that nothing blocks it any more."""
         self.dead: list[CreditFlow] = []
         self.parties = [self.new_party(place) for place in range(PARTIES)]
 
@@ -49,7 +50,7 @@ class CreditFlowMachine(RuleBasedStateMachine):
 
     @rule(edge=edges, n=few)
     def send(self, edge: tuple[int, int], n: int) -> None:
-        """Allowed or not: who is blocked still sends."""
+        """Send a message, also when the sender is blocked."""
         sender, receiver = self.parties[edge[0]], self.parties[edge[1]]
         self.now += 0.25
         sender.send(receiver, n, self.now)
@@ -89,7 +90,8 @@ class CreditFlowMachine(RuleBasedStateMachine):
 
     @rule(place=places, other=st.integers(0, 1000), n=few)
     def calls_come_for_a_dead_one(self, place: int, other: int, n: int) -> None:
-        """A write that comes back late, a message for a queue that was deleted, a death that is told twice."""
+        """Three calls for a party that has ended: a write that is reported late, a message for a deleted queue, a
+        second report of its end."""
         if self.dead:
             alive, dead = self.parties[place], self.dead[other % len(self.dead)]
             alive.ack(dead, n)
@@ -100,7 +102,7 @@ class CreditFlowMachine(RuleBasedStateMachine):
 
     @rule()
     def everything_arrives(self) -> None:
-        """No deadlock: when all that is on its way has arrived, nobody waits for anything."""
+        """There is no deadlock: when everything on its way has arrived, no party waits."""
         for place, receiver in enumerate(self.parties):
             for sender in self.parties[:place]:
                 self.acknowledge((self.parties.index(sender), place), self.in_flight[sender, receiver])

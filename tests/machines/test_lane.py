@@ -1,9 +1,9 @@
 """A lane against its promises, over a disk whose power fails at any moment.
 
-The model is the list of everything that was staged. After every step: positions only grow and keep their order, and
-what is written is on the disk. After every power cut: what was synced is there, nothing is there that nobody staged, no
-file is gone before what was staged ahead of its removal is safe, and no mark says more than was synced or names a file
-that is not there.
+The model is the list of everything that was staged. After every step, positions only grow and keep their order, and
+what is written is on the disk. After every power cut, four things hold: what was synced is there; no record is there
+that was not staged; no file is gone before the records staged ahead of its removal are safe; and no mark says more than
+was synced, or names a file that is not there.
 """
 
 from random import Random
@@ -22,7 +22,7 @@ GENERATION = 3
 
 
 class LaneMachine(RuleBasedStateMachine):
-    """Some files in some folders, with writes and syncs taken, run and reported in any order."""
+    """Files in several folders, with writes and syncs that are taken, run and reported in any order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,10 +31,10 @@ class LaneMachine(RuleBasedStateMachine):
         self.lane = Lane("lane", generation=GENERATION, sync_interval_s=1.0)
         self.now = 0.0
         self.staged: list[tuple[str, int, bytes]] = []
-        """Path, offset and payload, by position - 1."""
+        """The path, offset and payload of each record, by position - 1."""
         self.sizes: dict[str, int] = {}
         self.removed: dict[str, int] = {}
-        """Position at which a path was given up."""
+        """The position at which a path was given up."""
         self.existed: set[str] = set()
         self.batch_positions = {0: 0}
         self.late = 0
@@ -144,7 +144,7 @@ class LaneMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.write is None and self.sync is None)
     @rule()
     def commit(self) -> None:
-        """All steps at once, so that long histories are seen too."""
+        """Do all steps at once, so that long histories are tested, too."""
         self.lane.want_sync()
         self.take_write()
         if self.write is not None:
@@ -175,7 +175,7 @@ class LaneMachine(RuleBasedStateMachine):
 
     @rule(seed=st.integers(0, 2**32))
     def cut_the_power(self, seed: int) -> None:
-        """Only to look at what it would leave."""
+        """Cut the power on a copy, and check what it leaves."""
         found = self.memory.power_cut(Random(seed))
         self.check_present(found, max([self.lane.synced, *(self.removed[path] for path in self.gone())]))
         known = {(path, offset): payload for path, offset, payload in self.staged}
@@ -190,7 +190,7 @@ class LaneMachine(RuleBasedStateMachine):
         assert self.batch_positions[batch] <= self.lane.synced
 
     def gone(self) -> set[str]:
-        """Files that are no more."""
+        """The files that are removed."""
         return self.existed - set(self.memory.paths)
 
     def check_present(self, disk: MemoryDisk, position: int) -> None:

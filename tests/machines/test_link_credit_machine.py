@@ -1,4 +1,4 @@
-"""The three ledgers of link credit against models that handle one message at a time, in numbers that never wrap."""
+"""The three counts of link credit against models that take one message at a time, in numbers that never wrap."""
 
 import hypothesis.strategies as st
 import pytest
@@ -16,16 +16,16 @@ few = st.integers(0, 40)
 
 
 class SenderCreditMachine(RuleBasedStateMachine):
-    """Our sending end and a receiver that is behind it by what is on the way."""
+    """Our sending end, and a receiver that has not seen what is on its way."""
 
     @initialize(initial=initial_counts)
     def attach(self, initial: int) -> None:
         self.credit = SenderCredit(initial)
         self.initial = initial
         self.sent = 0
-        """Messages sent or drained so far: the delivery-count without its start and without wraps."""
+        """How many messages were sent or drained so far: the delivery-count without its start and without wraps."""
         self.seen = 0
-        """How many of them the receiver knows of."""
+        """How many of them the receiver has seen."""
         self.may_send = 0
         self.drained_in_all = 0
         self.drain = False
@@ -40,7 +40,7 @@ class SenderCreditMachine(RuleBasedStateMachine):
 
     @rule()
     def send_all_but_one(self) -> None:
-        """A run of up to four thousand million, to get around the circle."""
+        """Send a run of up to four thousand million messages, to go around the circle of serial numbers."""
         n = max(0, self.may_send - 1)
         self.credit.sent(n)
         self.sent += n
@@ -73,7 +73,7 @@ class SenderCreditMachine(RuleBasedStateMachine):
 
     @rule()
     def drained(self) -> None:
-        """The receiver hears of it at once: while it has not, half the circle could lie between the two."""
+        """The receiver hears of a drain at once, because its count must not lag by half the circle."""
         assert self.credit.drained() == self.may_send
         self.sent += self.may_send
         self.drained_in_all += self.may_send
@@ -93,8 +93,8 @@ class SenderCreditMachine(RuleBasedStateMachine):
 class ReceiverCreditMachine(RuleBasedStateMachine):
     """Our receiving end with the rule of a publisher's link, scaled down.
 
-    Two limits count: what the newest flow allows, and the highest that any flow has allowed, since the sender may
-    have acted on that one.
+    There are two limits: the one of the newest flow, and the highest of any flow, because the sender may have used that
+    one.
     """
 
     MAXIMUM, TOP_UP_AT, UNCONFIRMED_LIMIT = 17, 8, 17
@@ -169,7 +169,8 @@ class ReceiverCreditMachine(RuleBasedStateMachine):
 
     @rule(n=few | st.just(HALF - 1), available=st.none() | few)
     def sender_uses_up_link_credit(self, n: int, available: int | None) -> None:
-        """Also link credit that has been lowered since, when the flow that says so is still on its way."""
+        """The sender also uses up link credit that has been lowered since, when the flow that lowers it is still on its
+        way."""
         n = min(n, self.highest_limit - self.count)
         self.count += n
         self.used_up += n
@@ -213,7 +214,7 @@ class ReceiverCreditMachine(RuleBasedStateMachine):
 
 
 class QueueGrantMachine(RuleBasedStateMachine):
-    """A client, the front end's ledger, and an engine that answers late. What the client has allowed is the limit."""
+    """A client, the front end's counts, and an engine that answers late. The limit is what the client has allowed."""
 
     BATCH = 16
 
@@ -222,12 +223,12 @@ class QueueGrantMachine(RuleBasedStateMachine):
         self.ledger = QueueGrant(self.BATCH)
         self.link_credit = 0
         self.held = 0
-        """The engine's grant, as it knows it."""
+        """The queue grant, as the engine knows it."""
         self.asked_to_drain = False
         self.waiting = 0
         self.unanswered = 0
         self.unheard = False
-        """The client's last word has not reached the engine."""
+        """True while the client's newest flow has not reached the engine."""
 
     def _grant(self, n: int | None) -> None:
         if n is None:
@@ -276,7 +277,7 @@ class QueueGrantMachine(RuleBasedStateMachine):
 
     @rule()
     def unsent_messages_go_back(self) -> None:
-        """What waits beyond the client's link credit."""
+        """Messages that wait beyond the client's link credit go back."""
         excess = max(0, self.waiting - self.link_credit)
         self.waiting -= excess
         self.ledger.begun(excess)

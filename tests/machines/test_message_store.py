@@ -1,6 +1,6 @@
 """A message store against a dictionary, through writes, syncs, compaction and every order of references.
 
-Whatever is where at the moment, a body that somebody holds can be read; what nobody holds is garbage; and garbage is at
+A body with a reference can be read, wherever it is at that moment. A body without references is garbage. Garbage is at
 most half of the store when there was time to compact.
 """
 
@@ -83,7 +83,7 @@ class MessageStoreMachine(RuleBasedStateMachine):
 
     @rule()
     def settle_down(self) -> None:
-        """With time to compact, at least half of the store is live."""
+        """Let the compactor run; then at least half of the store is live."""
         idle = 0
         for _ in range(100):
             if self.lane.writing is not None:
@@ -92,7 +92,7 @@ class MessageStoreMachine(RuleBasedStateMachine):
             if self.lane.writing is not None:
                 self.wrote()
             self.sync()
-            self.staging.forget_written()  # as Store.compact_step does: until then, the last batch counts as unwritten
+            self.staging.forget_written()  # as Store.compact_step does: until then the last batch counts as unwritten
             idle = 0 if self.compactor.step() else idle + 1
             if idle == 2:  # a copy that the last step made is written in the next round
                 break
@@ -122,7 +122,7 @@ TestMessageStore.settings = settings(max_examples=150, stateful_step_count=50)
 
 
 def test_a_file_of_the_last_batch_is_compacted_when_it_is_written():
-    """The sparsest file holds what the compactor copied last, and no batch follows."""
+    """The sparsest file holds the compactor's last copies, and no batch follows."""
     machine = MessageStoreMachine()
     machine.put(size=500, count=3)
     machine.settle_down()

@@ -1,5 +1,8 @@
-"""Prefetch of AMQP 0.9.1, held against a model at every step: no consumer and no channel ever holds more than it may,
-nothing waits while there is room, and every message is with exactly one party."""
+"""Prefetch of AMQP 0.9.1, compared with a model at every step.
+
+No consumer and no channel ever holds more than its prefetch, no message waits while there is room, and every message is
+in exactly one place.
+"""
 
 import hypothesis.strategies as st
 from hypothesis import settings
@@ -28,14 +31,14 @@ class PrefetchMachine(RuleBasedStateMachine):
         self.prefetch = 0
         self.channel_prefetch = 0
         self.consumers: dict[str, tuple[str, int]] = {}
-        """By tag: the queue, and the prefetch."""
+        """The queue and the prefetch of each consumer, by its tag."""
         self.held: dict[int, tuple[str, bytes]] = {}
-        """Delivery tags that are not acknowledged: the consumer's tag and the body."""
+        """The delivery tags that are not acknowledged, with the consumer's tag and the body."""
         self.done: set[bytes] = set()
         self.next_tag = 1
 
     def look(self) -> None:
-        """Take in what has come."""
+        """Read the deliveries that came."""
         for method, _, body in self.peer.deliveries():
             assert method.delivery_tag == self.next_tag
             self.next_tag += 1

@@ -1,8 +1,8 @@
-"""A queue with limits, times to live, priorities and dead letters, against a book of what became of each message.
+"""A queue with limits, times to live, priorities and dead letters, compared with a record of each message's end.
 
-Every published message must end in exactly one place: accepted by a consumer, dead-lettered, dropped for a reason that
-is counted, rejected at publish, moved away, or still there. The book is kept by body; how the queue decides is not
-repeated.
+Every published message must be in exactly one place: accepted by a consumer, dead-lettered, dropped for a reason that
+is counted, rejected at publish, moved away, or still in the queue. The record is kept by body. The model does not
+repeat how the queue decides.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ ARGUMENTS = st.fixed_dictionaries(
 
 
 class FeaturesMachine(RuleBasedStateMachine):
-    """One queue under test, one publisher, up to three consumers, a clock that is moved by hand."""
+    """One queue under test, one publisher, up to three consumers, and a clock that the machine moves."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class FeaturesMachine(RuleBasedStateMachine):
         self.arguments = arguments
         self.broker.declare_queue(queue("q", **arguments), "x")
 
-    # --- what happens
+    # --- operations
 
     @rule(
         count=st.integers(1, 7),
@@ -134,7 +134,7 @@ class FeaturesMachine(RuleBasedStateMachine):
         self.listen()
         self.check_the_book()
 
-    # --- what comes of it
+    # --- their results
 
     def listen(self) -> None:
         for action in self.peer.mailbox.take():
@@ -176,7 +176,7 @@ class FeaturesMachine(RuleBasedStateMachine):
         return self.broker.snapshot("queues", "q")[0]
 
     def teardown(self) -> None:
-        """Whatever is under way arrives; then every body is in exactly one place."""
+        """Let everything under way arrive; then every body is in exactly one place."""
         if not hasattr(self, "arguments"):
             return
         for name in ("dead", "q"):

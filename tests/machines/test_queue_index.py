@@ -1,9 +1,9 @@
 """Queue indexes and message store against a model, through writes, syncs, kills, power cuts and restarts.
 
-The model knows of each message when it was staged and when its settlement was. From that follows what must be found
-after each way of stopping, and what must not: written messages outlive a kill, synced ones a power cut; what was
-settled and written (synced) never comes back; all else may be found or not, but never altered, out of order or doubled.
-No sequence number is ever free again.
+For each message the model knows when it was staged, and when its settlement was. From that follows what a start must
+find after each way of stopping. Messages that were written survive a kill, messages that were synced survive a power
+cut. A settled message never comes back when its settlement was written (after a power cut: synced). Every other message
+may be found or not, but never altered, out of order or doubled. No sequence number is used twice.
 """
 
 from dataclasses import dataclass
@@ -31,10 +31,10 @@ class Message:
     durable: bool
     position: int
     entry: int
-    """Which entry of which run it is: a body is stored once for all queues."""
+    """Which entry of which run the message is. A body is stored once for all queues."""
     settled: bool = False
     settled_position: int | None = None
-    """None until a batch took the settlement along."""
+    """The position of the settlement, None until a batch took it."""
 
 
 class QueueIndexMachine(RuleBasedStateMachine):
@@ -78,7 +78,7 @@ class QueueIndexMachine(RuleBasedStateMachine):
 
     @rule(queue=st.sampled_from(QUEUES), before=st.integers(0, 4))
     def pass_to_the_next_segment(self, queue: str, before: int) -> None:
-        """As many numbers were used for messages that never came here."""
+        """Skip numbers up to the next segment, as if other messages had taken them."""
         boundary = (self.next[queue] // SEGMENT_MESSAGES + 1) * SEGMENT_MESSAGES
         self.next[queue] = max(self.next[queue], boundary - before)
         self.index(queue).reserve(self.next[queue])
@@ -157,11 +157,11 @@ class QueueIndexMachine(RuleBasedStateMachine):
     def sync(self) -> None:
         self.harness.sync()
 
-    # --- how it ends
+    # --- ways to stop
 
     @rule(in_between=st.booleans(), torn=st.none() | st.integers(0, 2000))
     def kill(self, in_between: bool, torn: int | None) -> None:
-        """Perhaps when a batch has been written without anybody knowing, or not all of it."""
+        """A batch may have been written, wholly or in part, without a report of it."""
         lane = self.harness.store.classic
         disk = self.harness.disk
         sure = lane.written
@@ -203,7 +203,7 @@ class QueueIndexMachine(RuleBasedStateMachine):
                 assert {sequence < delivered for sequence in run.sequences} == {run.redelivered}
 
     def check_survivors(self, sure: int) -> None:
-        """After an unclean stop. What was staged up to ``sure`` is certain."""
+        """Check what is found after an unclean stop. Records up to the position ``sure`` are certain."""
         assert not self.harness.store.report.clean
         for queue in QUEUES:
             index = self.index(queue)
@@ -225,7 +225,7 @@ class QueueIndexMachine(RuleBasedStateMachine):
             }
             self.in_memory[queue].clear()
 
-    # --- what always holds
+    # --- invariants
 
     @invariant()
     def everything_is_there(self) -> None:

@@ -1,9 +1,8 @@
-"""A queue against a model: publish, grant, settle, return, cancel, purge, over several consumers.
+"""A queue against a model: publish, grant, settle, return, cancel and purge, over several consumers.
 
-The model knows where each message is and what its history is, and checks what comes out of every turn:
-nothing is lost or doubled, grants are never exceeded, order and priority hold, nothing that could be
-delivered is left behind, and every grant is answered once with the right numbers. It does not repeat how the
-queue deals messages out.
+The model knows the place and history of each message, and checks the output of every turn. No message is lost or
+doubled, no grant is exceeded, order and priority hold, no message that could be delivered is left, and every grant is
+answered once with the right numbers. The model does not repeat how the queue chooses among consumers.
 """
 
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ RETURNS = st.builds(
 
 @dataclass
 class Message:
-    """What the model knows of a message; its place in the queue is its number."""
+    """What the model knows of a message. Its place in the queue is its number."""
 
     durable: bool
     delivery_count: int = 0
@@ -39,7 +38,7 @@ class Message:
 
 @dataclass
 class Holder:
-    """A consumer, and what it holds by delivery number."""
+    """A consumer, and the messages that it holds, by delivery number."""
 
     consumer: Consumer
     priority: int
@@ -64,7 +63,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.gone: set[int] = set()
         self.holders: list[Holder] = []
 
-    # --- what happens to the queue
+    # --- operations on the queue
 
     @rule(count=st.integers(1, 9), durable=st.booleans())
     def publish(self, count: int, durable: bool) -> None:
@@ -134,7 +133,7 @@ class QueueMachine(RuleBasedStateMachine):
             message.barred.append(holder.consumer)
         self.ready.add(place)
 
-    # --- what a turn does
+    # --- the result of a turn
 
     @rule()
     def turn(self) -> None:
@@ -208,7 +207,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert len(replies) == sum(reply.consumer in [h.consumer for h in self.holders] for reply in replies)
 
     def teardown(self) -> None:
-        """Whatever is not gone comes to the last consumer, once and in order."""
+        """Deliver everything that is left to the last consumer, once and in order."""
         for holder in list(self.holders):
             self.broker.cancel(holder.consumer)
         self.broker.set_stage_budget("q", None)

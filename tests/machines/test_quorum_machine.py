@@ -1,12 +1,12 @@
-"""Quorum queues over a disk that loses power, against a ledger.
+"""Quorum queues over a disk that loses power, compared with a ledger.
 
 Queues publish, deliver, settle, take back, dead-letter and purge, over a log with files so small that it is cleaned all
-the time. After every write and every sync the power is cut, for a look; now and then it is cut for good, and the
-broker starts on what is left.
+the time. After every write and every sync the machine cuts the power on a copy and checks it. Now and then it cuts the
+power for good, and the broker starts on what is left.
 
-The ledger demands: what was committed and not settled is there, with its body, in order, once; what was settled and
-synced never comes back; what is there was published; delivery counts and dead-letterings that were synced are kept; no
-sequence number is given twice.
+The ledger demands six things. A committed message that is not settled is there once, with its body, in order. A message
+whose settlement was synced never comes back. Every message that is there was published. Delivery counts and
+dead-letterings that were synced are kept. No sequence number is given twice.
 """
 
 from collections import defaultdict
@@ -34,15 +34,15 @@ class Kept:
 
     body: bytes
     position: int
-    """Committed when the lane has synced it."""
+    """The position of the message; it is committed when the lane has synced that."""
     settled_at: int | None = None
-    """The position of its settlement: unknown, larger than any, until it is staged."""
+    """The position of its settlement; until that is staged, a number larger than any position."""
     count: int = 0
     counts: list[tuple[int, int]] = field(default_factory=list)
     """Positions and delivery counts that were logged."""
     discarded_at: int | None = None
     first: bool = True
-    """Not flagged as possibly delivered before."""
+    """True while the message is not flagged as possibly delivered before."""
 
 
 NEVER_YET = 2**60
@@ -60,7 +60,7 @@ class QuorumQueuesMachine(RuleBasedStateMachine):
         self.next = dict.fromkeys(QUEUES, 0)
         self.removed = 0
 
-    # --- what happens
+    # --- operations
 
     @rule(
         queue=st.sampled_from(QUEUES),
@@ -146,7 +146,7 @@ class QuorumQueuesMachine(RuleBasedStateMachine):
 
     @rule(queue=st.sampled_from(QUEUES), seed=SEEDS, rounds=st.integers(1, 8), kept=st.integers(0, 2))
     def traffic(self, queue: int, seed: int, rounds: int, kept: int) -> None:
-        """Messages come and go; the first of each round stay."""
+        """Publish and settle messages; the first of each round stay."""
         for _ in range(rounds):
             self.publish(queue, [20, 1, 300, 300, 20], True, None)
             self.go_on(seed, 1)
@@ -192,7 +192,7 @@ class QuorumQueuesMachine(RuleBasedStateMachine):
             self.write(seed)
             self.sync(seed)
 
-    # --- the end of a start
+    # --- the end of one start of the broker
 
     @rule(seed=SEEDS)
     def power_cut(self, seed: int) -> None:
@@ -220,11 +220,11 @@ class QuorumQueuesMachine(RuleBasedStateMachine):
         assert self.next == sequences
 
     def begin(self, node: QuorumNode) -> None:
-        """The next start has recovered, so that another one would find the same."""
+        """Start again, and check that one more start would find the same."""
         self.go_on_with(node, self.check(node.restart(), self.node.lane.synced))
 
     def go_on_with(self, node: QuorumNode, found: dict[tuple[int, int], Kept]) -> None:
-        """The ledger takes what was found for what there is."""
+        """Take what a start found as the ledger's new content."""
         self.node = node
         self.held.clear()
         self.letters.clear()
@@ -235,10 +235,10 @@ class QuorumQueuesMachine(RuleBasedStateMachine):
                 node.queues.backing(queue).restore(letter)
                 self.letters[queue].append(letter)
 
-    # --- what must be true
+    # --- what must hold
 
     def look(self, seed: int) -> None:
-        """What would be found if the power failed now."""
+        """Check what a start would find if the power failed now."""
         self.check(self.node.after_power_cut(Random(seed)), self.node.lane.synced)
 
     def check(self, node: QuorumNode, synced: int) -> dict[tuple[int, int], Kept]:
@@ -287,7 +287,7 @@ class QuorumQueuesMachine(RuleBasedStateMachine):
 
 
 def drained(node: QuorumNode, queue: int) -> list[Stretch]:
-    """Everything ready, taken out."""
+    """Take out everything that is ready."""
     backing = node.queues.backing(queue)
     taken = []
     while (stretch := backing.fetch(10**9)) is not None:
@@ -300,7 +300,7 @@ TestQuorumQueues.settings = settings(max_examples=20, stateful_step_count=40, de
 
 
 def test_a_purge_takes_what_is_not_committed_yet():
-    """Found by the machine, which seldom purges at the right moment."""
+    """The machine found this case. It seldom purges at the right moment, so the test does."""
     machine = QuorumQueuesMachine()
     machine.start()
     machine.publish(queue=1, sizes=[0], durable=False, expires_at=None)

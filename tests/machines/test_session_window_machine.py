@@ -1,7 +1,7 @@
 """The session window against a model that counts one transfer at a time, in numbers that never wrap.
 
-The model plays both peers, so it knows what the wire does not say: how many transfers each side has sent and how many
-of ours have arrived. From that it makes the flows, true ones and false ones.
+The model plays both peers, so it knows what the wire does not say: how many transfers each side has sent, and how many
+of ours have arrived. From that it makes flows, right ones and wrong ones.
 """
 
 import hypothesis.strategies as st
@@ -94,7 +94,7 @@ class SessionWindowMachine(RuleBasedStateMachine):
 
     @rule(difference=st.sampled_from([-(2**31), -1, 1, 5, 2**31 - 1]), window=windows)
     def flow_with_another_id(self, difference: int, window: int) -> None:
-        """The peer's ids jump; how many transfers may come stays as it was."""
+        """The ids in the peer's flow jump. The number of transfers that may come stays the same."""
         self.first_theirs += difference
         self._flow(arrived=self.arrived, window=window, theirs=self._next_theirs(), outgoing=1)
         self.may_send = max(0, self.arrived + window - self.sent)

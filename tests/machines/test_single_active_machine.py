@@ -1,4 +1,4 @@
-"""The single active consumer against a model: who is active, who is told, and that nobody else gets a message."""
+"""The single active consumer against a model: which one is active, which are told, and that no other gets a message."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from tests.kit.engine import NOW, Peer, bodies, make_broker, queue
 
 @dataclass(eq=False)
 class Holder:
-    """A consumer; the model's list of them is in order of age."""
+    """A consumer. The model's list of consumers is in order of age."""
 
     consumer: Consumer
     priority: int
@@ -21,7 +21,7 @@ class Holder:
 
 
 class SingleActiveMachine(RuleBasedStateMachine):
-    """Consumers of three priorities come and go; every one has a grant that is never used up."""
+    """Consumers of three priorities come and go. Each has a grant that is never used up."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,8 @@ class SingleActiveMachine(RuleBasedStateMachine):
         self.told: list[tuple[Consumer, bool]] = []
 
     def _choose(self, newcomer: Holder | None = None) -> None:
-        """Highest priority, then oldest; never away from one that holds something or that is as good."""
+        """The next active consumer: the oldest of the highest priority. The active one stays while it holds a message,
+        or while no other has a higher priority."""
         best = max(self.holders, key=lambda holder: holder.priority, default=None)
         old = self.active
         if old is not None and best is not None and (best.priority <= old.priority or old.held):
@@ -104,7 +105,7 @@ class SingleActiveMachine(RuleBasedStateMachine):
         return self.active is not None and best > self.active.priority
 
     def _taken(self) -> list[Action]:
-        """What is in the mailbox, less the news of activity, which is noted."""
+        """Take the actions in the mailbox. Actions about activity are noted and left out."""
         actions = self.peer.mailbox.take()
         news = [action for action in actions if isinstance(action, ActivityChanged)]
         self.told += [(action.consumer, action.active) for action in news]

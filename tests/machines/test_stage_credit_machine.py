@@ -1,6 +1,6 @@
-"""Stage credit with everything that can happen to channels, queues and lanes: none of it is lost or made.
+"""Stage credit with everything that can happen to channels, queues and lanes: none of it is lost and none is made.
 
-At rest, whatever went before, nobody is blocked and everybody who is still there may send what it could at first.
+When everything has come to rest, no party is blocked, and every party that still exists may send as much as at first.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class Channel:
 
 
 class StageCreditMachine(RuleBasedStateMachine):
-    """Channels publish to queues of all kinds; lanes move one batch at a time."""
+    """Channels publish to queues of all types. Lanes move one batch at a time."""
 
     @initialize()
     def start(self) -> None:
@@ -146,7 +146,7 @@ class StageCreditMachine(RuleBasedStateMachine):
 
     @rule()
     def kill(self) -> None:
-        """Everybody who was connected is gone too."""
+        """Kill the broker; all its clients are gone, too."""
         self.channels.clear()
         self.one.kill()
 
@@ -180,7 +180,7 @@ class StageCreditMachine(RuleBasedStateMachine):
 
 
 def owed(sender: CreditFlow, receiver: CreditFlow) -> int:
-    """Messages sent and not acknowledged."""
+    """How many messages were sent and not acknowledged."""
     back = receiver.account(sender)
     return (
         receiver.spec.initial

@@ -15,8 +15,8 @@ SIZES = st.one_of(st.integers(0, 40), st.integers(200, 900), st.just(300_000))
 
 
 class StreamLogMachine(RuleBasedStateMachine):
-    """``stored`` is what must be there; ``possible`` what may be found at the next start, since it was not synced;
-    ``dropped`` what retention took, whose files may come back after a power cut."""
+    """``stored`` must be there. ``possible`` may be found at the next start, because it was not synced. ``dropped`` was
+    removed by retention, and its files may come back after a power cut."""
 
     @initialize(cache_bytes=st.sampled_from([0, 3000, 2**20]), segment_bytes=st.sampled_from([1, 1000, 5000]))
     def begin(self, cache_bytes: int, segment_bytes: int) -> None:
@@ -27,14 +27,14 @@ class StreamLogMachine(RuleBasedStateMachine):
         self.stamp_ms = 0
         self.stored: dict[int, bytes] = {}
         self.staged: list[tuple[int, dict[int, bytes]]] = []
-        """Lane positions, and what is appended there."""
+        """Lane positions, with the messages appended there."""
         self.unsynced: list[tuple[int, dict[int, bytes]]] = []
         self.possible: dict[int, bytes] = {}
         self.dropped: dict[int, bytes] = {}
         self.shown: dict[int, bytes] = {}
-        """Everything that a reader ever got."""
+        """Every message that a reader ever got."""
         self.highest = -1
-        """Of all offsets that were ever given out."""
+        """The highest of all offsets that were ever given out."""
         self.exact = True
 
     @rule(sizes=st.lists(SIZES, min_size=1, max_size=12), alike=st.booleans(), pause_ms=st.integers(0, 1000))
@@ -109,13 +109,14 @@ class StreamLogMachine(RuleBasedStateMachine):
 
     @rule()
     def kill(self) -> None:
-        """What was staged is gone; what was written is there, and so may be files that were to be removed."""
+        """Kill the broker. Staged records are lost, written ones are kept, and files that were to be removed may be,
+        too."""
         self.staged.clear()
         self.restart(intact=False)
 
     @rule(seed=st.integers(0, 2**32))
     def power_cut(self, seed: int) -> None:
-        """Besides, of what was not synced anything may be missing."""
+        """Cut the power. Any part of what was not synced may be missing as well."""
         self.staged.clear()
         for _, added in self.unsynced:
             for offset, body in added.items():
@@ -132,7 +133,7 @@ class StreamLogMachine(RuleBasedStateMachine):
         assert found.items() <= (self.stored | self.possible | self.dropped).items()
         self.stored = found
         self.possible.clear()
-        self.unsynced.clear()  # what was found has been synced, or was before
+        self.unsynced.clear()  # what was found is synced now, or was before
 
     def show(self, found: list[tuple[int, bytes]]) -> None:
         for offset, body in found:

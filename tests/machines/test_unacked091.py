@@ -1,6 +1,6 @@
 """The outstanding deliveries of a 0.9.1 channel against a model that keeps every delivery by itself.
 
-They are taken out two records at a time.
+The channel takes them out two records at a time.
 """
 
 from collections.abc import Iterable
@@ -17,8 +17,8 @@ consumers = st.sampled_from(CONSUMERS)
 
 
 class UnackedMachine(RuleBasedStateMachine):
-    """Deliveries to three consumers come, are acknowledged in any order, and lose their queue; another consumer takes
-    the place of one whose queue is gone."""
+    """Deliveries to three consumers come, are acknowledged in any order, and lose their queue. Another consumer takes
+    the place of one whose queue was deleted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class UnackedMachine(RuleBasedStateMachine):
 
     @rule(consumer=consumers, n=st.integers(1, 6), gap=st.sampled_from([0, 0, 2]))
     def append(self, consumer: str, n: int, gap: int) -> None:
-        """``gap`` delivery numbers never reach this channel."""
+        """Append deliveries, after ``gap`` delivery numbers that never reach this channel."""
         first = self.next_number[consumer] + gap
         assert self.unacked.append(self.names[consumer], first, n) == self.next_tag
         for number in range(first, first + n):
@@ -45,7 +45,7 @@ class UnackedMachine(RuleBasedStateMachine):
 
     @rule(back=st.integers(-1, 40), length=st.sampled_from([1, 1, 2, 5, 20]))
     def take_range(self, back: int, length: int) -> None:
-        """Single tags are ranges of one."""
+        """Acknowledge a range. A range of one is a single tag."""
         due = first = max(0, self.next_tag - 1 - back)
         last = first + length - 1
         end = next((tag for tag in range(first, last + 1) if tag not in self.model), last + 1)
@@ -91,7 +91,7 @@ class UnackedMachine(RuleBasedStateMachine):
         self.model = {tag: (None if owner == gone else owner, number) for tag, (owner, number) in self.model.items()}
 
     def _taken(self, pieces: list[Piece[str]], tags: Iterable[int]) -> None:
-        """These tags were taken: in their order, without those that count for nothing."""
+        """Check that these tags were taken, in order, without those of deliveries that no longer count."""
         assert all(piece.first <= piece.last for piece in pieces)
         one_by_one = [(piece.consumer, n) for piece in pieces for n in range(piece.first, piece.last + 1)]
         expected = [self.model.pop(tag) for tag in tags]

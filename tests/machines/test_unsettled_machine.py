@@ -13,7 +13,7 @@ owners = st.sampled_from(OWNERS)
 
 
 class UnsettledMachine(RuleBasedStateMachine):
-    """Deliveries of three links come, are settled in any ranges, and go with their link."""
+    """Deliveries of three links come, are settled in any ranges, and go when their link goes."""
 
     @initialize(start=starts)
     def begin(self, start: int) -> None:
@@ -24,7 +24,8 @@ class UnsettledMachine(RuleBasedStateMachine):
 
     @rule(owner=owners, n=st.integers(1, 12), gap=st.sampled_from([0, 0, 0, 1, 5]), skipped=st.sampled_from([0, 0, 3]))
     def add(self, owner: str, n: int, gap: int, skipped: int) -> None:
-        """``gap`` ids belong to deliveries that were sent settled, ``skipped`` numbers to ones of another session."""
+        """Add deliveries. ``gap`` ids belong to deliveries sent settled, ``skipped`` numbers to deliveries of another
+        session."""
         self.next_id += gap
         self.next_number[owner] += skipped
         self.map.add(self.next_id, n, owner, self.next_number[owner])
@@ -35,7 +36,8 @@ class UnsettledMachine(RuleBasedStateMachine):
 
     @rule(offset=st.integers(-5, 60), length=st.integers(0, 30) | st.just(2**31))
     def settle(self, offset: int, length: int) -> None:
-        """Ranges also before, behind and between what exists; the newest ids are the likeliest."""
+        """Settle a range, also before, behind and between the deliveries that exist. The newest ids are the
+        likeliest."""
         first = max(self.start - 5, self.next_id - 1 - offset)
         last = first + length - 1
         expected = [id_ for id_ in sorted(self.model) if first <= id_ <= last]
@@ -50,7 +52,7 @@ class UnsettledMachine(RuleBasedStateMachine):
 
     @staticmethod
     def _taken_apart(pieces: list[Settled[str]]) -> list[tuple[int, str, int]]:
-        """One entry for each delivery; a piece that holds none has no business there."""
+        """One entry for each delivery. A piece without deliveries is an error."""
         assert all(piece.first <= piece.last for piece in pieces)
         return [
             (piece.first + i, piece.owner, piece.number + i)
@@ -67,7 +69,7 @@ class UnsettledMachine(RuleBasedStateMachine):
 
 
 class DispositionBatchMachine(RuleBasedStateMachine):
-    """Dispositions are made one range at a time; taken together, the frames say the same in the same order."""
+    """Dispositions are made one range at a time. The frames, taken together, say the same in the same order."""
 
     @initialize(start=starts)
     def begin(self, start: int) -> None:

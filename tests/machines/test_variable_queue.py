@@ -1,8 +1,9 @@
-"""A variable queue on a real store against a model: nothing is lost, doubled or out of order, whatever is paged.
+"""A classic queue on a real store against a model: no message is lost, doubled or out of order, whatever is paged.
 
-The model knows the ready messages in order, and what a consumer holds or gave back. After each step all invariants of
-the queue are checked, and that the counts are the model's. Every restart is compared with what has to be on disk: all
-durable messages that are not settled after a stop in order; after a kill, what there was at the last write.
+The model knows the ready messages in order, and those that a consumer holds or gave back. After each step all
+invariants of the queue are checked, and its counts are compared with the model's. After each restart the queue is
+compared with what must be on disk: after a stop in order, all durable messages that are not settled; after a kill,
+those of the last write.
 """
 
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ ROUTES = [None, None, Route("orders", ("new",))]
 
 @dataclass(frozen=True)
 class Message:
-    """What the model knows of one."""
+    """What the model knows of a message."""
 
     sequence: int
     body: bytes
@@ -34,7 +35,7 @@ class Message:
 
 
 class VariableQueueMachine(RuleBasedStateMachine):
-    """One queue, one consumer, a lane that is written when a step says so."""
+    """One queue, one consumer, and a lane that is written when a step says so."""
 
     @initialize(
         durable=st.sampled_from([True, True, True, False]),
@@ -48,7 +49,7 @@ class VariableQueueMachine(RuleBasedStateMachine):
         self.held: list[Stretch] = []
         self.returned: list[Stretch] = []
         self.safe: dict[int, Message] = {}
-        """What a start would find after a kill: durable and not settled at the last write."""
+        """What a start would find after a kill: durable messages that were not settled at the last write."""
 
     # --- messages come
 
@@ -89,7 +90,7 @@ class VariableQueueMachine(RuleBasedStateMachine):
 
     @rule(before_boundary=st.integers(0, 4))
     def pass_over_numbers(self, before_boundary: int) -> None:
-        """Other levels of the queue take numbers, so that a few messages fill a segment."""
+        """Skip sequence numbers, as if other priority levels had taken them, so that a few messages fill a segment."""
         boundary = (self.bench.next_sequence // SEGMENT_MESSAGES + 1) * SEGMENT_MESSAGES
         self.bench.next_sequence = max(self.bench.next_sequence, boundary - before_boundary)
 
@@ -231,7 +232,7 @@ class VariableQueueMachine(RuleBasedStateMachine):
         self.messages = {message.sequence: message for message in self.ready}
         self.safe = dict(self.messages)
 
-    # --- always
+    # --- invariants
 
     @invariant()
     def counts_are_the_models(self) -> None:
@@ -245,7 +246,7 @@ class VariableQueueMachine(RuleBasedStateMachine):
         assert counts["paged_acks"] == sum(len(stretch) for stretch in held if stretch.paged)
 
     def teardown(self) -> None:
-        """Everything that is left comes out, once and in order."""
+        """Take everything that is left, once and in order."""
         if hasattr(self, "bench"):
             assert self.bench.drain() == [message.body for message in self.ready]
             assert (self.bench.queue.ready_bytes, self.bench.queue.ram_bytes) == (0, 0)

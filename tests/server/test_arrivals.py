@@ -1,4 +1,4 @@
-"""How long answers take, and since when the oldest waits: against a note for each message."""
+"""How long answers take, and since when the oldest message waits, compared with a note for each message."""
 
 import pytest
 from hypothesis import given

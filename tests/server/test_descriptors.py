@@ -1,4 +1,5 @@
-"""A real process that runs out of descriptors, and one that is told to stop: nobody is left in silence."""
+"""A real process that runs out of descriptors, and one that is told to stop: every client is told, or its connection is
+closed."""
 
 import json
 import os
@@ -20,8 +21,8 @@ from tests.kit.echo import HEADER
 LIMIT = 256
 CLIENTS = 400
 AT_ONCE_S = 4.0
-"""Less than the 5 s that a handshake may take, so no deadline has answered in the broker's place. How fast the answers
-are on an idle machine is what ``python -m tests.hostile.descriptor_limits`` measures and judges."""
+"""Less than the 5 s that a handshake may take, so no deadline has answered in the broker's place. The tool
+``python -m tests.hostile.descriptor_limits`` measures how fast the answers are on an idle machine, and judges that."""
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +41,7 @@ def echo_process(*arguments: int) -> Iterator[tuple[subprocess.Popen[str], int]]
 
 
 async def meet(port: int, answers: list[tuple[bytes, float]], served: list[trio.SocketStream]) -> None:
-    """Connect, say hello, and note what came back and how long it took from the connect."""
+    """Connect, send a protocol header, and note what came back and how long it took from the connect."""
     start = time.monotonic()
     stream = await trio.open_tcp_stream("127.0.0.1", port)
     answer = b""
@@ -97,7 +98,7 @@ def test_connections_leave_the_store_its_descriptors():
 
 
 def test_with_no_descriptor_left_at_all_a_connection_is_closed_at_once():
-    """Others than connections have used them up: here the limit falls to what is in use."""
+    """Other files than connections use the descriptors up: here the limit is lowered to those in use."""
 
     async def main() -> None:
         async with await trio.open_tcp_stream("127.0.0.1", port) as first:

@@ -1,4 +1,4 @@
-"""A server that is being drained: who is let in, and what it says of itself."""
+"""A server in maintenance mode: which connections it lets in, and what it shows of itself."""
 
 import pytest
 
@@ -38,7 +38,7 @@ async def test_a_server_goes_on_serving_and_says_that_it_leaves():
         assert s.server.drained_since is not None
         await client.send(b"here\n")
         await client.expect(b"here\n")
-        await s.open()  # from the machine itself
+        await s.open()  # a client on the machine itself
         s.server.drain(wanted=False)
         assert (s.server.leaving, s.server.drained_since) == (False, None)
         assert [line["connections"] for line in s.logged("drain-started") + s.logged("drain-ended")] == [1, 2]

@@ -1,4 +1,4 @@
-"""The task that keeps flow events: bounded under alarms, and by its own confirms; it needs nobody to look after it."""
+"""The task that keeps flow events: bounded under alarms and by its own confirms, and independent of the other tasks."""
 
 from collections.abc import Iterator
 
@@ -86,7 +86,7 @@ def test_under_an_alarm_it_does_not_grow_and_then_tells_what_is_missing():
     assert kept.stored() == 2
     dropped = [record.fields["records"] for record in kept.records() if record.kind == Kind.DROPPED]
     told = len([record for record in kept.records() if record.kind == Kind.PAGING])
-    alarms = 2  # the record of its beginning was dropped, that of its end is told
+    alarms = 2  # the record of its beginning was dropped, and that of its end is kept
     assert dropped == [1 + 5 * 50 + alarms - told - 1 + 0]
 
 
@@ -103,14 +103,14 @@ def test_an_alarm_is_told():
 
 
 async def test_an_alarm_is_told_before_what_it_blocks(autojump_clock: trio.testing.MockClock, nursery: trio.Nursery):
-    """Rounds are a tenth of a second apart, and a stall is told after half of that."""
+    """Rounds are a tenth of a second apart, and a stall is reported after half of that."""
     kept = Kept()
     nursery.start_soon(kept.writer.run, kept.broker.run)
     for round_ in range(1, 4):
         await trio.sleep(1.001 * SETTINGS.pack_interval)
         kept.broker.raise_alarm("disk")
         await trio.testing.wait_all_tasks_blocked()
-        kept.happen()  # as a stall would
+        kept.happen()  # as a stall does
         kept.broker.clear_alarm("disk")
         await trio.sleep(2 * SETTINGS.pack_interval)
         assert [record.kind for record in kept.records()] == round_ * [Kind.ALARM, Kind.PAGING, Kind.ALARM]

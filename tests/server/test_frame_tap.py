@@ -1,4 +1,4 @@
-"""What is kept of a connection's frames: bounds, what was missed, who looks and who does not any more."""
+"""The frames of a connection that are kept: bounds, what was missed, and readers that come and go."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ def at(seconds: float) -> Now:
 
 
 class Lines:
-    """A frame is what comes at once, and all of it is kept."""
+    """A cutter that makes one frame of the bytes that come together, and keeps all of it."""
 
     def cut(self, data: bytes) -> Iterator[Cut]:
         if data:

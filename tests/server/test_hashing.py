@@ -1,4 +1,4 @@
-"""Hashes run beside the event loop: so many at once, in order, none for whoever is gone."""
+"""Passwords are hashed beside the event loop: a few at once, in order, and none for a login that has ended."""
 
 import threading
 import time
@@ -47,7 +47,7 @@ class Attempt:
 
 @contextmanager
 def held_up(access: Access) -> Iterator[tuple[threading.Event, threading.Event]]:
-    """Who proves a password keeps a worker thread busy: when it begins to, and until when."""
+    """Keep a worker thread busy with a password from the first event until the second."""
     begun, go_on = threading.Event(), threading.Event()
 
     def keep(old: ScramKeys, new: ScramKeys) -> None:

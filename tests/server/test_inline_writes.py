@@ -1,4 +1,5 @@
-"""Writes within the turn: what is small is written at once, what is not or was slow is left to the lane's task."""
+"""Writes within the turn: small batches are written at once; large ones, and those after a slow write, are left to the
+lane's task."""
 
 import errno
 from dataclasses import dataclass, field
@@ -180,7 +181,7 @@ def test_what_an_answer_is_to_say_is_written_however_large_or_slow_and_beside_an
 
 @dataclass(eq=False)
 class Late:
-    """Has something to write when a batch is taken."""
+    """A late writer with records to write when a batch is taken."""
 
     turn: Turn
 

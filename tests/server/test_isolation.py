@@ -1,4 +1,4 @@
-"""What goes wrong on one connection stays there."""
+"""A failure on one connection has no effect on the others."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.kit.serving import serving, settled
 
 @pytest.mark.parametrize("where", ["receive_data", "take_actions", "data_to_send"])
 async def test_row_0_24_one_connection_fails_and_the_others_are_undisturbed(where):
-    """A fault inside one connection's tasks costs this connection: the others go on, and new ones are served."""
+    """A fault in the tasks of one connection ends this connection. The others go on, and new ones are served."""
     async with serving() as s:
         others = [await s.open() for _ in range(2)]
         client, front_end = await s.open()

@@ -1,4 +1,4 @@
-"""What is waited for before a stop: that nothing is unsettled, and not for ever."""
+"""A stop waits until no delivery is unsettled, for a limited time."""
 
 import signal
 import subprocess
@@ -36,7 +36,7 @@ async def test_no_time_is_no_drain():
 
 @contextmanager
 def broker(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A process that begins its stop with a drain, and its URL."""
+    """A process whose stop begins with maintenance mode, and its URL."""
     (folder / "broker.toml").write_text('[server]\ndrain_time = "20s"\n')
     options = ["--config", str(folder / "broker.toml"), "--data", str(folder / "data")]
     command = [sys.executable, "-m", "amqp10", "serve", "--listen", "127.0.0.1:0", "--admin", "off", *options]
@@ -64,6 +64,6 @@ async def test_a_stop_lets_a_consumer_settle_what_it_has(tmp_path: Path):
                 shown = (await client.request("GET", "/headgate/drain")).body
             assert shown["unsettled"] == 1
             delivery.accept()
-            with suppress(ClientError):  # the stop may be quicker than the answer
+            with suppress(ClientError):  # the stop may come before the answer
                 await client.request("GET", "/headgate/drain")
         assert await trio.to_thread.run_sync(process.wait, STOP_SECONDS) == 0

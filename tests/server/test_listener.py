@@ -1,4 +1,4 @@
-"""The way in: limits, refusals with a reason, addresses."""
+"""Accepting connections: limits, refusals with a reason, addresses."""
 
 import errno
 import socket
@@ -55,7 +55,7 @@ async def test_a_refused_peer_that_does_not_close_is_closed_within_a_second(mock
         await settled()
         mock_clock.jump(1.0)
         await settled()
-        await client.send(b"anyone there?")  # answered with a reset, since nobody is
+        await client.send(b"anyone there?")  # answered with a reset, as the server has closed
         await settled()
         with pytest.raises(trio.BrokenResourceError):
             await client.send(b"anyone there?")

@@ -1,4 +1,4 @@
-"""Logins are counted by what becomes of them, for both protocols."""
+"""Logins are counted by their result, for both protocols."""
 
 from collections import Counter
 
@@ -34,7 +34,7 @@ def test_attempts_successes_and_failures():
     assert mechanisms["PLAIN"].start().respond(RIGHT) == ("success", b"alice")
     for _ in range(2):
         assert mechanisms["PLAIN"].start().respond(WRONG) == ("failure", b"")
-    assert mechanisms["PLAIN"].start().respond(b"")[0] == "challenge"  # and leaves
+    assert mechanisms["PLAIN"].start().respond(b"")[0] == "challenge"  # and closes
     assert mechanisms["ANONYMOUS"].start().respond(b"") == ("success", b"anonymous")
     assert (logins.attempts, logins.succeeded, logins.failed) == (5, 2, Counter(PLAIN=2))
 
@@ -72,7 +72,7 @@ def test_both_protocols_in_the_metrics():
 
 
 class Waiting10:
-    """A client of AMQP 1.0 that has sent its login and everything up to the open, at once."""
+    """A client of AMQP 1.0 that has sent its login, and everything up to the open, in one piece."""
 
     protocol = "amqp10"
 
@@ -83,7 +83,7 @@ class Waiting10:
         self.peer.send_bytes(PROTOCOL_HEADER_SASL + init + PROTOCOL_HEADER_AMQP + opening)
 
     def refused_with(self) -> str:
-        """The outcome's code, the last byte but one of a list of two."""
+        """The code of the SASL outcome: the last byte but one of a list of two."""
         code = next(code for code in range(5) if encode_sasl_frame(SaslOutcome(code=code)) in self.peer.raw)
         return {OUTCOME_AUTH: "wrong", OUTCOME_SYS_TEMP: "later"}[code]
 
@@ -104,7 +104,7 @@ class Waiting091:
         self.peer.send_bytes(PROTOCOL_HEADER + b"".join(method_frame(0, method) for method in methods))
 
     def refused_with(self) -> str:
-        """By the code of the close."""
+        """The code of the close."""
         (close,) = [method for _, method, _ in self.peer.received if isinstance(method, ConnectionClose)]
         return {403: "wrong", 506: "later"}[close.reply_code]
 

@@ -1,4 +1,4 @@
-"""What the operating system says of a process, from files as Linux writes them, and of this very process."""
+"""What the operating system says of a process, from files as Linux writes them, and of the test's own process."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ V1_UNLIMITED = 9223372036854771712
 
 
 def machine(root: Path, *, cgroup: str = "", **limits: int | str) -> Path:
-    """The files of a machine with 8 GiB; limits are by the path under the folder of control groups."""
+    """The files of a machine with 8 GiB. ``limits`` are by the path under the folder of control groups."""
     write(root / "proc/meminfo", f"MemTotal:       {8 * GIB // 1024} kB\nMemFree:        1024 kB\n")
     write(root / "proc/self/cgroup", cgroup)
     for path, limit in limits.items():
@@ -83,7 +83,8 @@ def test_this_process_can_be_measured(tmp_path: Path):
 
 @pytest.mark.slow
 def test_freed_memory_is_given_back():
-    """Pieces too large for Python's own allocator, with one kept at the end, so that the C library keeps them all."""
+    """The pieces are too large for Python's own allocator. One at the end stays in use, so the C library keeps them
+    all."""
     resident, give_back = ResidentSet(), memory_giver()
     pieces = [bytes(1000) + b"%d" % number for number in range(100_000)]
     last = pieces[-1]

@@ -1,4 +1,4 @@
-"""Orders on their way to a connection: who there is to obey them."""
+"""Orders on their way to a connection, and orders for connections that do not exist."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One connection: reading, writing, faults, deadlines and the ways it ends."""
+"""One connection: reading, writing, faults, deadlines, and the ways in which it ends."""
 
 import pytest
 import trio
@@ -8,7 +8,7 @@ from tests.kit.echo import HEADER
 from tests.kit.serving import serving, settled
 
 FLOOD = 20_000_000
-"""More than the socket buffers of both ends take."""
+"""More bytes than the socket buffers of both ends take."""
 
 
 async def test_what_comes_in_is_answered():

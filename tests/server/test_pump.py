@@ -1,4 +1,4 @@
-"""The turn: until nothing is left, but not for ever."""
+"""The turn: it goes on until nothing is left, for a limited number of rounds."""
 
 from collections.abc import Callable
 from itertools import count
@@ -14,7 +14,7 @@ NOW = Now(1.0, 2.0)
 
 
 class Chatty:
-    """Asks to be flushed again so many times, and keeps a diary."""
+    """A peer that asks this many times to be flushed again, and notes each call."""
 
     def __init__(self, name: str, again: int, diary: list[str]) -> None:
         self.pump: Pump | None = None

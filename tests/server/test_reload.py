@@ -1,4 +1,4 @@
-"""What a reload takes of a changed configuration, and what it says."""
+"""Which settings of a changed configuration a reload applies, and what it reports."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ ALICE = UserSettings(name="alice", scram=hash_password("secret", salt=b"01234567
 
 
 class Changing:
-    """A configuration file, what was taken of it, and what was said."""
+    """A configuration file, the settings that were applied, and the reports."""
 
     def __init__(self, path: Path, take: Callable[[Settings], None] | None = None) -> None:
         self.path = path

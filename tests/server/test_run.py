@@ -1,4 +1,4 @@
-"""The server as a whole: what it shows, what an operator may do, how it stops."""
+"""The server as a whole: what it shows, what an operator may do, and how it stops."""
 
 import socket
 
@@ -120,8 +120,8 @@ async def test_a_stop_says_good_bye_and_ends_when_all_have_gone():
 
 
 async def test_a_stop_in_the_tick_in_which_a_client_connects_is_in_order():
-    """The accept loop was woken by the client, and finds its socket closed when its turn comes: it, or the stop, runs
-    first, as chance will have it."""
+    """A connecting client wakes the accept loop, which finds its socket closed when it runs. The loop or the stop runs
+    first, at random."""
     for _ in range(20):
         async with serving() as s:
             stops = _StopsInTheSameTick(s)

@@ -1,4 +1,4 @@
-"""The sampler: what it measures, when, what it frees, whom it tells, and what it writes into the log."""
+"""The sampler: what it measures and when, what it frees, which listeners it tells, and what it logs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,16 +21,16 @@ from core.server.sampler import Sampler
 MB = 10**6
 GIB = 2**30
 STEP_S = 1 / 16
-"""Shorter than any interval, and exact."""
+"""An interval that is shorter than all others, and exact in binary."""
 
 
 @dataclass
 class Machine:
-    """What there is to be measured, and how often it was."""
+    """The figures of a machine, and how often they were measured."""
 
     used: int = 100 * MB
     freed: int = 0
-    """Of what is used: given back when somebody asks for it."""
+    """How much of the memory in use is given back when the sampler asks for it."""
     total: int | None = 8 * GIB
     free: int = 100_000 * MB
     sockets: tuple[int, int] = (1, 1000)
@@ -71,19 +71,19 @@ class Machine:
 
 
 async def at_once(function: Callable[[], object], /) -> object:
-    """Instead of a thread."""
+    """Run a call at once, in place of a thread."""
     return function()
 
 
 class Bench:
-    """A sampler with everything around it handed in."""
+    """A sampler, with everything that it is handed."""
 
     def __init__(self, machine: Machine, **settings: object) -> None:
         self.machine = machine
         self.registry = AlarmRegistry()
         self.lines: list[dict[str, object]] = []
         self.turns: list[frozenset[str]] = []
-        """The alarms that were on at each turn."""
+        """The alarms that were on in each turn."""
         self.told: list[tuple[int, int]] = []
         self.sampler = Sampler(
             settings=AlarmSettings.model_validate(settings),
@@ -100,7 +100,7 @@ class Bench:
         raise structlog.DropEvent
 
     async def run(self, seconds: float = 0.0) -> None:
-        """Let the time go by, in steps."""
+        """Let time pass in steps."""
         await wait_all_tasks_blocked()
         for _ in range(round(seconds / STEP_S)):
             self.machine.clock.jump(STEP_S)
@@ -158,7 +158,7 @@ async def test_memory_is_given_back_before_the_alarm_is_raised(mock_clock, start
 
 
 async def test_the_alarm_ends_within_five_seconds_after_its_backlog_is_consumed(mock_clock, start):
-    """Only giving back shows that the memory is not used any more."""
+    """Memory that is freed counts as used until it is given back to the system."""
     bench = start(used=4 * GIB, giving_back_takes_s=0.04)
     await bench.run(10)
     assert bench.registry.on == {"memory"}
@@ -379,7 +379,7 @@ async def test_a_disk_that_hangs_has_failed(nursery, mock_clock):
     assert line["reason"] == "the disk has not told its free space within 5 s"
 
 
-# --- what is told ----------------------------------------------------------------------------------------------------
+# --- reports ---------------------------------------------------------------------------------------------------------
 
 
 async def test_one_line_when_an_alarm_begins_and_one_when_it_ends(mock_clock, start):

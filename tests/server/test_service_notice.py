@@ -1,4 +1,4 @@
-"""Notices to a service manager: what it hears, when, and that nobody minds when there is none."""
+"""Notices to a service manager: what it is told and when, and that a broker without one works."""
 
 import socket
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def manager(tmp_path: Path) -> Iterator[socket.socket]:
 
 
 def heard(manager: socket.socket) -> list[bytes]:
-    """Every notice that has come."""
+    """All notices that have come."""
     notices = []
     while True:
         try:
@@ -31,7 +31,7 @@ def heard(manager: socket.socket) -> list[bytes]:
 
 
 async def run_for(seconds: float, **environment: str) -> None:
-    """A broker's life of this length, started with this environment."""
+    """Run the notices of a broker that lives this long, started with this environment."""
     with trio.move_on_after(seconds):
         await ServiceNotice(environment).run(lambda: None)
 
@@ -51,7 +51,7 @@ async def test_signs_of_life_come_twice_as_often_as_wanted(manager: socket.socke
 
 async def test_an_abstract_name_begins_with_an_at_sign(autojump_clock: MockClock):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
-        listening.bind("")  # the kernel chooses an abstract name
+        listening.bind("")  # the kernel chooses an abstract address
         listening.setblocking(False)
         name = listening.getsockname().decode()
         await run_for(1, NOTIFY_SOCKET=f"@{name[1:]}")

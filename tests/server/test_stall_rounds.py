@@ -1,4 +1,4 @@
-"""The task behind the ledger of stalls: when it looks and when it tells, on a clock that the test moves."""
+"""The task behind the ledger of stalls: when it looks and when it reports, on a clock that the test moves."""
 
 from collections.abc import Iterator
 
@@ -21,12 +21,12 @@ READER = StallSubject(
 
 
 def no_log() -> StallLog:
-    """Lines that go nowhere."""
+    """A logger whose lines are thrown away."""
     return StallLog(structlog.wrap_logger(None, processors=[LogCapture()]), LogSettings(), read_clocks)
 
 
 class Heard:
-    """A listener that notes when."""
+    """A listener that notes the times of its calls."""
 
     def __init__(self) -> None:
         self.started: list[float] = []

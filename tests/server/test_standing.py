@@ -1,4 +1,4 @@
-"""Time that things stand still, against a sum over each of them."""
+"""How long links and connections were stalled, compared with a sum over each stall."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,5 @@
-"""The two loops of a lane: they wake, group, retry without space, end after a failure; cancelling loses nothing."""
+"""The two loops of a lane: they wake, group, retry without space, and end after a failure. Cancelling them loses
+nothing."""
 
 import errno
 import threading
@@ -37,7 +38,7 @@ def read_clock() -> Now:
 
 
 class Gates:
-    """Runs blocking work in the loop, each call when it is let through; at once while ``open``."""
+    """A runner of blocking work that lets each call through when the test says so, or at once while ``open``."""
 
     def __init__(self) -> None:
         self.open = True
@@ -58,7 +59,7 @@ class Gates:
 
 
 class Storage:
-    """A lane, a disk that fails as it is told, and a diary."""
+    """A lane, a disk that fails when a test says so, and a list of what happened."""
 
     def __init__(self) -> None:
         self.memory = MemoryDisk()
@@ -70,7 +71,7 @@ class Storage:
         self.pauses: list[float] = []
         self.clock = read_clock
         self.then: Callable[[], None] = lambda: None
-        """Called with each progress."""
+        """Called at each progress."""
 
     def append(self, path: str = "log") -> None:
         offset = self.sizes.get(path, 0)
@@ -242,7 +243,7 @@ async def test_a_lane_works_with_real_threads(storage: Storage, autojump_clock: 
 
 
 def busy_clock() -> Callable[[], Now]:
-    """Whoever looks twice finds that others took their time in between."""
+    """A clock that goes on between two readings, as if other tasks had taken that time."""
     readings = count()
     return lambda: Now(trio.current_time() + 2 * IDLE_TURN_SECONDS * next(readings), 0.0)
 
@@ -259,7 +260,7 @@ async def test_the_loop_pauses_between_two_syncs(
     storage: Storage, nursery: trio.Nursery, mock_clock: MockClock, *, more: bool, busy: bool, pauses: list[float]
 ):
     def publish() -> None:
-        """As somebody who was not waiting for the first sync."""
+        """Publish as a publisher that was not waiting for the first sync."""
         if more and storage.lane.synced == storage.lane.staged == 1:
             storage.append()
             storage.lane.want_sync()

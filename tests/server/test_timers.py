@@ -1,4 +1,4 @@
-"""Deadlines: one entry each, fired in order, never late and never twice."""
+"""Deadlines: one entry each, called in order, never late and never twice."""
 
 from math import inf
 

@@ -1,4 +1,4 @@
-"""Threads for the blocking calls of lanes: what is raised, who waits for whom, and when they end."""
+"""Threads for the blocking calls of lanes: what they raise, in which order they run, and when they end."""
 
 import sys
 import threading
@@ -10,7 +10,7 @@ import trio
 from core.server.worker_threads import WorkerThreads
 
 WAIT_S = 5.0
-"""For other threads, which need microseconds."""
+"""A pause for other threads, which need microseconds."""
 
 
 def lane_threads() -> set[threading.Thread]:
@@ -19,7 +19,7 @@ def lane_threads() -> set[threading.Thread]:
 
 @pytest.fixture
 def long_turns() -> Iterator[None]:
-    """Nobody takes the interpreter from who has it: only who waits for something gives it away."""
+    """Make the interpreter's switch interval so long that a thread gives way only when it waits."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(WAIT_S)
     yield
@@ -39,7 +39,7 @@ async def test_it_runs_elsewhere_and_raises_here():
 
 
 class Steps(trio.abc.Instrument):
-    """Looks at something after each step of a task."""
+    """Runs a callback after each step of a task."""
 
     def __init__(self, look: Callable[[], object]) -> None:
         self.seen: list[object] = []
@@ -51,7 +51,7 @@ class Steps(trio.abc.Instrument):
 
 async def test_the_work_has_begun_when_the_loop_goes_on(long_turns: None):
     run, began = WorkerThreads(begin_s=WAIT_S), []
-    await run(lambda: None)  # the thread is there
+    await run(lambda: None)  # the thread exists
     steps = Steps(lambda: len(began))
     trio.lowlevel.add_instrument(steps)
     await run(lambda: began.append(True))

@@ -1,4 +1,4 @@
-"""How a connection is made, kept, refused and closed."""
+"""How a connection is opened, kept alive, refused and closed."""
 
 import pytest
 import trio
@@ -71,7 +71,7 @@ async def test_something_else_listens_there(autojump_clock):
 
 
 async def test_a_broker_that_refuses_with_a_reason_is_never_connected_to(autojump_clock):
-    """The whole refusal comes in one piece, open and close together: the client must not look connected between."""
+    """The refusal comes in one piece, open and close together. The client must never take itself for connected."""
 
     async def full_broker(host: str, port: int) -> trio.abc.Stream:
         near, far = trio.testing.memory_stream_pair()
@@ -142,7 +142,7 @@ async def test_the_reason_of_the_broker_reaches_every_task_that_waits(autojump_c
 
 
 async def test_an_idle_connection_is_kept_alive(autojump_clock):
-    """Both sides announce 30 s, so a peer that is silent for a minute is gone: neither is."""
+    """Both sides announce 30 s and are idle for more than a minute. Empty frames keep the connection."""
     async with connected() as (_, connection):
         await trio.sleep(600)
         assert connection.standing.up

@@ -56,7 +56,7 @@ async def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one(autoj
 
 
 async def test_an_alarm_does_not_keep_an_operator_out(autojump_clock):
-    """It closes the windows of sessions that publish; requests have a session of their own."""
+    """The alarm closes the windows of sessions that publish; requests have a session of their own."""
     async with connected() as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         assert (await connection.request("PUT", "/headgate/alarms/memory")).status == 204

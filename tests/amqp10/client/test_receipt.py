@@ -1,4 +1,5 @@
-"""The book of outcomes: whatever ranges come in whatever order, every message has exactly the fate that came for it."""
+"""The client's record of outcomes: ranges come in any order, and every message has exactly the outcome that came for
+it."""
 
 from itertools import pairwise
 
@@ -15,7 +16,7 @@ FATES = [Accepted(), Released(), Rejected()]
 
 @st.composite
 def posts_and_outcomes(draw):
-    """The sizes of some posts, and outcomes for all of their messages, in pieces and in any order."""
+    """The sizes of some posts, and outcomes for all of their messages, as ranges in any order."""
     sizes = draw(st.lists(st.integers(0, 30), min_size=1, max_size=8))
     total = sum(sizes)
     cuts = sorted(draw(st.sets(st.integers(1, max(1, total - 1)), max_size=12))) if total > 1 else []
@@ -25,7 +26,7 @@ def posts_and_outcomes(draw):
 
 
 def open_posts(sizes: list[int]) -> tuple[OpenReceipts, list[Receipt]]:
-    """A sender's book after posts of these sizes."""
+    """A sender's record after posts of these sizes."""
     book, receipts, following = OpenReceipts(), [], 0
     for size in sizes:
         receipt = Receipt(following)

@@ -1,4 +1,4 @@
-"""Receiving: link credit in the user's hands, drain, pause, and outcomes for ranges of deliveries."""
+"""Receiving: link credit set by the user, drain, pause, and outcomes for ranges of deliveries."""
 
 import pytest
 import trio
@@ -15,12 +15,12 @@ BY_HAND = ReceiverOptions(automatic=False)
 
 
 def bodies(deliveries: list[Delivery]) -> list[object]:
-    """Their bodies."""
+    """The bodies of these deliveries."""
     return [delivery.message.body for delivery in deliveries]
 
 
 def seen_by_the_broker(broker: StreamBroker) -> int:
-    """The link credit that the broker believes the (only) consumer to have."""
+    """The link credit of the only consumer, as the broker counts it."""
     (link,) = [
         row
         for served in broker.served
@@ -64,13 +64,13 @@ async def test_a_grant_sets_and_does_not_add(autojump_clock):
 
 
 async def test_link_credit_lowered_while_messages_are_on_their_way(autojump_clock):
-    """The messages that crossed our flow are taken; none comes after it."""
+    """Messages that crossed our flow are taken, and no message comes after it."""
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q", options=BY_HAND)
         receiver.grant(10)
         await settle()
         broker.broker.fill(numbered(20))
-        receiver.grant(2)  # before the client has looked at the ten that have left
+        receiver.grant(2)  # before the client has read the ten messages that have left
         broker.pump()
         await settle()
         assert bodies(receiver.receive_nowait(100)) == numbered(10)
@@ -100,7 +100,7 @@ async def test_an_echo_tells_what_is_available(autojump_clock):
         assert receiver.available == 6
 
 
-# --- automatic -------------------------------------------------------------------------------------------------------
+# --- automatic link credit --------------------------------------------------------------------------------------------
 
 
 async def test_automatic_link_credit_is_200_and_again_below_100(autojump_clock):
@@ -119,7 +119,7 @@ async def test_automatic_link_credit_is_200_and_again_below_100(autojump_clock):
 
 
 async def test_automatic_link_credit_is_not_given_for_what_nobody_takes(autojump_clock):
-    """So what waits for a slow user is bounded: what was granted when 199 waited comes on top."""
+    """The number of messages that wait for a slow user is bounded: 200 at most, and what was granted before."""
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q")
         await fill(broker, 2000)
@@ -179,7 +179,7 @@ async def test_pause_waits_until_nothing_is_on_its_way(autojump_clock):
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q")
         await settle()
-        broker.broker.fill(numbered(50))  # on its way when the pause begins
+        broker.broker.fill(numbered(50))  # was on its way when the pause began
         await receiver.pause()
         assert (receiver.waiting, receiver.link_credit, seen_by_the_broker(broker)) == (50, 0, 0)
         await fill(broker, 50, first=50)
@@ -249,7 +249,7 @@ async def test_waiting_for_one_delivery_after_another(autojump_clock):
 
 
 async def receive_all(broker: StreamBroker, receiver: Receiver, n: int) -> list[Delivery]:
-    """Fill the queue and take everything."""
+    """Fill the queue, and receive everything."""
     await fill(broker, n)
     return receiver.receive_nowait(n)
 
@@ -268,7 +268,7 @@ async def test_a_range_is_accepted_at_once_and_only_once(autojump_clock):
 
 
 async def test_a_range_never_reaches_over_to_other_links_of_the_session(autojump_clock):
-    """Delivery-ids are the session's, numbers are the receiver's own."""
+    """Delivery-ids belong to the session, numbers to the receiver."""
     async with connected() as (broker, connection):
         broker.broker.queue("other")
         mine = await connection.open_receiver("/queues/q")
@@ -331,7 +331,8 @@ async def test_single_deliveries_can_be_given_any_outcome(autojump_clock):
 @given(st.permutations(range(30)), st.data())
 @settings(max_examples=15)  # each has a connection of its own
 def test_deliveries_accepted_one_by_one_are_settled_in_ranges(order, data):
-    """In any order, some of them twice; before anything is sent, in as few dispositions as there are ranges."""
+    """The user accepts in any order, and some deliveries twice, before anything is sent. The client sends as few
+    dispositions as there are ranges."""
     taken = order[: data.draw(st.integers(0, 30))]
 
     async def accept() -> None:
@@ -352,7 +353,8 @@ def test_deliveries_accepted_one_by_one_are_settled_in_ranges(order, data):
 
 
 async def test_what_is_accepted_is_so_at_once_for_whoever_asks(autojump_clock):
-    """Nothing has been sent yet; no other outcome can be given, and closing anything takes it along."""
+    """The outcome is fixed before anything is sent: no other outcome can be given, and closing anything sends it
+    first."""
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q")
         session = await connection.begin_session()
@@ -389,7 +391,8 @@ async def test_what_was_accepted_and_not_sent_before_the_connection_broke_comes_
 
 
 async def test_what_came_settled_on_a_former_link_gives_the_present_one_no_link_credit(autojump_clock):
-    """They are kept, since nobody sends them again; taking them later is no reason to ask for more."""
+    """The deliveries are kept, because they are not sent again. When the user takes them later, the client asks for no
+    more."""
     options = ReceiverOptions(settled=True)
     async with connected(reconnect=Backoff(first_s=0.1)) as (broker, connection):
         receiver = await connection.open_receiver("/queues/q", options=options)
@@ -462,7 +465,7 @@ async def test_what_is_refused_or_deleted_ends_the_receiver(autojump_clock):
 
 @pytest.mark.parametrize("limits", [{"buffered_messages_max": 100}, {"buffered_bytes_max": 100 * 1000}])
 async def test_the_window_closes_while_too_much_waits_for_the_user(limits, autojump_clock):
-    """Whatever link credit the user gives: the limit and one window are the most that waits."""
+    """Whatever link credit the user gives, no more messages wait than the limit and one window."""
     async with connected(incoming_window=50, **limits) as (broker, connection):
         receiver = await connection.open_receiver("/queues/q", options=BY_HAND)
         receiver.grant(100_000)

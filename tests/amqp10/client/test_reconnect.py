@@ -1,4 +1,5 @@
-"""What a client does when its connection breaks: connect again, attach again, and tell what cannot be carried over."""
+"""What a client does when its connection breaks: it connects again, attaches again, and reports what it cannot carry
+over."""
 
 import pytest
 import trio
@@ -88,7 +89,7 @@ async def test_open_outcomes_are_uncertain_and_the_sender_goes_on(autojump_clock
 
 
 async def test_a_post_under_way_goes_on_with_the_rest(autojump_clock):
-    """255 are handed over before the connection breaks; the others follow on the new one, each once."""
+    """255 messages are sent before the connection breaks. The others follow on the new one, each once."""
     async with connected(reconnect=PATIENT) as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         await settle()
@@ -121,12 +122,12 @@ async def test_a_receiver_gets_again_what_had_no_outcome_and_its_link_credit(aut
         broker.cut()
         await settle()
         assert (receiver.waiting, receiver.unsettled) == (0, 0)
-        second.accept()  # of a connection that is gone: without effect
+        second.accept()  # of a connection that is closed: no effect
         await trio.sleep(2)
         again = receiver.receive_nowait(10)
         assert [delivery.message.body for delivery in again] == numbered(3, 1)
         assert [delivery.number for delivery in again] == [4, 5, 6]
-        # Of the 10, 6 were not used and 2 were dropped here untaken; 3 of these 8 are used again.
+        # Of the 10, 6 were not used and 2 were dropped here before the user took them; 3 of these 8 are used again.
         assert receiver.link_credit == 5
         assert receiver.accept(4, 6) == 3
         await settle()
@@ -206,7 +207,7 @@ async def test_requests_work_again(autojump_clock):
     async with connected(reconnect=PATIENT) as (broker, connection):
         assert (await connection.request("GET", "/queues/q")).status == 200
         broker.cut()
-        await settle()  # the loss is noticed: what follows waits for the next connection
+        await settle()  # the client notices the loss, and what follows waits for the next connection
         assert (await connection.request("GET", "/queues/q")).status == 200
 
 

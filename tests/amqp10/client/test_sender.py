@@ -1,4 +1,4 @@
-"""Sending: confirms in ranges, link credit, and what becomes of messages when something ends."""
+"""Sending: confirms in ranges, link credit, and what becomes of messages when a link, session or connection ends."""
 
 import pytest
 import trio
@@ -32,7 +32,7 @@ async def test_one_message(autojump_clock):
 
 
 async def test_many_messages_have_one_range_when_all_are_accepted(autojump_clock):
-    """Far more than the broker's link credit of 170: it is topped up on the way."""
+    """There are far more messages than the broker's link credit of 170, which is topped up on the way."""
     async with connected() as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         assert await sender.send_many(Message(body) for body in numbered(5000)) == [FateRange(0, 4999, ACCEPTED)]
@@ -171,7 +171,7 @@ async def test_the_user_bounds_what_is_unsettled(autojump_clock):
 
 
 async def test_the_reason_why_the_broker_makes_us_wait(autojump_clock):
-    """The broker tells after 50 ms, once, and once that it is over."""
+    """The broker gives the reason once, after 50 ms, and says once that it has ended."""
     async with connected() as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         assert sender.waiting_reason is None
@@ -274,7 +274,7 @@ async def test_closing_with_open_outcomes_leaves_them_uncertain(autojump_clock):
 
 
 async def test_messages_that_never_left_are_unsent_not_uncertain(autojump_clock):
-    """The window is closed by an alarm: the client has link credit, and nothing goes out."""
+    """An alarm has closed the window: the client has link credit and cannot send."""
     async with connected() as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         await settle()
@@ -313,7 +313,8 @@ async def test_giving_up_while_attaching_gives_up_the_link(autojump_clock):
 
 
 async def test_a_drain_of_ours_is_answered(autojump_clock):
-    """The broker never drains its publishers; a receiver that does gets its answer behind what was sent."""
+    """The broker never drains its publishers. A receiver that does gets its answer behind the messages that were
+    sent."""
     async with connected() as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         await settle()

@@ -1,4 +1,4 @@
-"""A view tells what the decoded message tells, and accepts no more and no less."""
+"""A view shows the same as the decoded message, and refuses the same bytes."""
 
 import pytest
 from hypothesis import example, given
@@ -25,7 +25,7 @@ MESSAGES = st.builds(
 
 
 def seen(encoded: bytes) -> tuple[object, ...] | None:
-    """What a view tells; None when some of it cannot be decoded."""
+    """Everything that a view shows; None when a part of it cannot be decoded."""
     try:
         view = MessageView(encoded)
         properties = Properties(**view.properties._asdict())
@@ -35,7 +35,7 @@ def seen(encoded: bytes) -> tuple[object, ...] | None:
 
 
 def decoded(encoded: bytes) -> tuple[object, ...] | None:
-    """The same of the whole message, delivery annotations and footer aside, which a view does not have."""
+    """The same of the decoded message, without delivery annotations and footer, which a view does not have."""
     try:
         message = Message.decode(encoded)
     except DecodeError:

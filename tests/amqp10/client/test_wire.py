@@ -1,4 +1,4 @@
-"""The network connection itself: a peer that stops taking, ends, or does what only a client may do."""
+"""The network connection itself: a peer that stops reading, closes, or sends what only a client may send."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,7 +23,7 @@ from tests.kit.stream_broker import connected, settle
 
 
 def wire_on(stream: trio.abc.Stream, events: list[Event]) -> Wire:
-    """A client's side that has just been connected."""
+    """The client's side of a connection that has just been made."""
     engine = Connection(ConnectionSettings(container_id="test"), ClientHandshake([], hostname=None, frame_size_max=512))
     return Wire(
         stream,
@@ -64,7 +64,7 @@ async def test_a_peer_that_is_gone_is_told_once(politely, autojump_clock):
 
 
 class Puppet:
-    """A broker that answers an open and a begin, and otherwise does what a test has its engine do."""
+    """A broker that answers open and begin. The test controls its engine for everything else."""
 
     def __init__(self) -> None:
         handshake = ServerHandshake(
@@ -94,7 +94,7 @@ class Puppet:
             await self.say()
 
     async def say(self) -> None:
-        """Send what the engine has to say, and let the client hear it."""
+        """Send the output of the engine, and let the client read it."""
         await self.far.send_all(self.engine.data_to_send(trio.current_time()))
 
 

@@ -1,4 +1,4 @@
-"""Annotations that were kept come back equal, in type as well."""
+"""Annotations that were stored are read back equal, also in their type."""
 
 from amqp10.conversion.annotation_codec import SectionCodec
 from amqp10.wire.types import Symbol, UInt

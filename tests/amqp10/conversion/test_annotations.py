@@ -95,7 +95,7 @@ def annotations_of(message):
 
 
 def rest_of(message):
-    """Everything but header and annotations."""
+    """Everything behind header and annotations."""
     bounds = scan(message)
     return message[max((part[1] for part in (bounds.header, bounds.message_annotations) if part), default=0) :]
 

@@ -1,4 +1,5 @@
-"""Messages of one protocol as the other's: the table of docs/protocol/conversion.md, line by line and at random."""
+"""Messages of one protocol read as the other's: the table of docs/protocol/conversion.md line by line, and at
+random."""
 
 import uuid
 from decimal import Decimal
@@ -234,7 +235,7 @@ def test_bodies(sent, type_, body):
 
 
 def test_neighbours_with_the_same_sections_before_their_bodies():
-    """What is remembered of the last message is used for those that are like it, and for no others."""
+    """The sections remembered from the last message are used for messages with the same bytes, and for no others."""
     red, blue = (message(application={"colour": colour}, body=b"") for colour in ("red", "blue"))
     bodies = [encode_section(DATA, text) for text in (b"", b"1", b"22", b"3" * 255, b"4" * 256)]
     bodies += [BODY + BODY, VALUE, encode_section(DATA, b"\x00\x53\x75\xa0\x01a")]
@@ -392,7 +393,8 @@ def died(entry: bytes, origin: Origin, deaths=CYCLES) -> bytes:
 
 
 def test_deaths_are_told_alike_to_both():
-    """A 0.9.1 consumer finds the same headers wherever the message came from; one of 1.0 all but the last time."""
+    """A 0.9.1 consumer finds the same headers whichever protocol the message came from. A 1.0 consumer finds all but
+    the time of the last death."""
     of_10 = died(BODY, Origin.AMQP10)
     of_091 = died(entry_of(basic.encode_properties(BasicProperties(delivery_mode=1)), b"body"), Origin.AMQP091)
     told_091 = basic.decode_properties(of_091, PROPERTIES_AT, header_length(of_091))
@@ -437,7 +439,7 @@ def test_deaths_that_a_publisher_made_up():
     assert as_091(message(made_up))[0].headers is None
 
 
-# --- at random: there and back
+# --- at random: to the other protocol and back
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 NAMES = TEXTS.map(lambda text: f"n{text}")

@@ -1,4 +1,4 @@
-"""What the engine may ask about the inside of a message."""
+"""The engine's questions about the inside of a message."""
 
 import pytest
 
@@ -129,7 +129,7 @@ def test_a_message_without_annotations_has_no_filter_value():
     assert CONVERTER.filter_value(basic_message(), Origin.AMQP091) is None
 
 
-# --- what consumers have added
+# --- annotations that consumers have added
 
 HISTORY = {Symbol("x-list"): ["l1"], Symbol("x-map"): {"m": 1}, Symbol("x-array"): Array(code.STRING_8, ("a1",))}
 DEATH = Death(queue="q", reason=DeathReason.REJECTED, at=1.0, exchange="", routing_keys=("q",))
@@ -150,7 +150,7 @@ def test_what_consumers_added_is_merged_and_nothing_else_changes(own):
 
 
 def test_modified_dead_letter_history():
-    """A list, a map and an array outlive two deaths, and what is added later stands beside them."""
+    """A list, a map and an array survive two deaths, and annotations added later stand beside them."""
     entry = BODY
     for number in range(2):
         entry = CONVERTER.annotated(entry, Origin.AMQP10, {**HISTORY, Symbol(f"x-round-{number}"): UInt(number)})
@@ -171,7 +171,7 @@ def test_what_cannot_be_decoded_stays_as_it_is(entry, origin, body):
     assert CONVERTER.describe(entry, origin) == {"message_id": None, "deaths": [], "body": body}
 
 
-# --- what people see
+# --- what operators see
 
 
 @pytest.mark.parametrize(

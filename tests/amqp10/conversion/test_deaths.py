@@ -1,4 +1,5 @@
-"""The annotations of dead-lettered messages: what RabbitMQ's clients look for, and what anybody may have put there."""
+"""The annotations of dead-lettered messages: those that RabbitMQ's clients read, and those that a publisher may
+forge."""
 
 import hypothesis.strategies as st
 import pytest

@@ -54,7 +54,7 @@ def test_messages_on_their_way_are_taken_off_and_never_below_zero(initial, link_
 
 @pytest.mark.parametrize("initial", INITIAL_COUNTS)
 def test_without_delivery_count_the_receiver_has_seen_the_initial_one(initial):
-    """A late flow without the field grants less than meant: 3 behind ten messages is nothing."""
+    """A late flow without the field grants less than was meant: 3, counted from before ten messages, are none."""
     credit = sender(initial=initial, link_credit=10, sent=10)
     credit.flow_received(delivery_count=None, link_credit=3, drain=False)
     assert credit.link_credit == 0
@@ -130,7 +130,7 @@ def test_a_run_gets_no_less_than_its_messages_would_get_one_by_one(run):
 
 
 def test_a_publisher_has_at_most_255_messages_under_way():
-    """85 + 170: below the 256 of a queue grant."""
+    """85 + 170 = 255: fewer than the 256 of a queue grant."""
     credit = ReceiverCredit(maximum=170, top_up_at=85, unconfirmed_limit=170)
     assert credit.refill()
     while credit.link_credit:
@@ -193,7 +193,8 @@ def test_messages_beyond_the_link_credit_are_a_fault(excess):
 
 
 def test_what_was_granted_before_may_be_on_its_way():
-    """Of ten granted four have come; the user lowers the link credit to 2. Six may still come, and no seventh."""
+    """Four of ten granted messages have come when the user lowers the link credit to 2. Six may still come, and no
+    seventh."""
     credit = ReceiverCredit()
     credit.grant(10)
     credit.received(4)
@@ -231,7 +232,8 @@ def test_a_sender_that_advances_its_count_uses_up_link_credit(initial, advanced,
 
 
 def test_a_drain_that_crosses_a_lowered_link_credit_is_taken():
-    """Ten were to be drained, then the user lowered the link credit to 5, and then the sender's answer comes."""
+    """A flow asks to drain ten. Then the user lowers the link credit to 5, and then the sender's answer to the first
+    flow comes."""
     credit = ReceiverCredit()
     credit.grant(10, drain=True)
     credit.grant(5)

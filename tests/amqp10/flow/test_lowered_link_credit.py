@@ -1,4 +1,4 @@
-"""A receiver lowers its link credit while messages are on their way: both ledgers stay in step [2.6.7]."""
+"""A receiver lowers its link credit while messages are on their way: both ends keep the same count [2.6.7]."""
 
 from collections import deque
 
@@ -12,7 +12,7 @@ from amqp10.flow.link_credit import ReceiverCredit, SenderCredit
 
 
 class TwoLedgers(RuleBasedStateMachine):
-    """A sender and a receiver with messages and flows on their way between them, each direction in order."""
+    """A sender and a receiver, with messages and flows on their way between them. Each direction keeps its order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,13 +23,13 @@ class TwoLedgers(RuleBasedStateMachine):
 
     @rule(n=st.integers(0, 20), drain=st.booleans())
     def grant(self, n, drain):
-        """The user sets the link credit, higher or lower."""
+        """Let the user set the link credit, higher or lower."""
         self.receiver.grant(n, drain=drain)
         self.to_sender.append((self.receiver.delivery_count, n, drain))
 
     @rule()
     def flow_arrives(self):
-        """The sender learns of one, and uses up what is left when it is to drain."""
+        """Let the next flow reach the sender. A flow with drain makes it use up the rest of its link credit."""
         if self.to_sender:
             delivery_count, link_credit, drain = self.to_sender.popleft()
             self.sender.flow_received(delivery_count=delivery_count, link_credit=link_credit, drain=drain)
@@ -39,7 +39,7 @@ class TwoLedgers(RuleBasedStateMachine):
 
     @rule(n=st.integers(1, 10))
     def send(self, n):
-        """As much as the sender believes to be allowed."""
+        """Send as many messages as the sender may, by its own count."""
         n = min(n, self.sender.link_credit)
         if n:
             self.sender.sent(n)
@@ -47,7 +47,7 @@ class TwoLedgers(RuleBasedStateMachine):
 
     @rule()
     def arrive(self):
-        """Whatever is next on its way is taken, never refused."""
+        """Let the next message reach the receiver, which must take it."""
         if self.to_receiver:
             kind, n = self.to_receiver.popleft()
             if kind == "messages":

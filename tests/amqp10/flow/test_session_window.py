@@ -1,4 +1,4 @@
-"""The session's flow state, situation by situation; ``tests/machines`` holds it against an unbounded model."""
+"""The session's flow state, situation by situation; ``tests/machines`` compares it with an unbounded model."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def window(*, maximum=400, top_up_at=200, initial_outgoing_id=0, closed=False, *
 
 
 def flow(session: SessionWindow, **changed) -> None:
-    """A flow that agrees with everything the session knows, but for what is changed."""
+    """A flow that agrees with everything that the session knows, but for the fields given."""
     fields = {
         "next_incoming_id": session.next_outgoing_id,
         "incoming_window": 100,

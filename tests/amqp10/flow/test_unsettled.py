@@ -6,7 +6,7 @@ from amqp10.flow.unsettled import DispositionBatch, PendingDisposition, Settled,
 
 
 def ten_of_each() -> UnsettledMap[str]:
-    """Ids 100 to 109 are a's numbers from 0, 110 to 119 b's from 50, 120 to 129 a's from 10."""
+    """Ids 100 to 109 are link a's numbers from 0, 110 to 119 b's from 50, 120 to 129 a's from 10."""
     unsettled: UnsettledMap[str] = UnsettledMap()
     unsettled.add(100, 10, "a", 0)
     unsettled.add(110, 10, "b", 50)

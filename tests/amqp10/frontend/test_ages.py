@@ -1,4 +1,4 @@
-"""How long consumers hold what they have not settled, from notes that are made now and then."""
+"""How long consumers hold unsettled deliveries, known from notes that are made at intervals."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.kit.wire import InProcessBroker, WirePeer, numbered
 
 @pytest.fixture
 def peer() -> WirePeer:
-    """With two consumers that have granted enough."""
+    """A client with two consumers that have enough link credit."""
     broker = InProcessBroker()
     peer = broker.connect()
     peer.begin()

@@ -1,4 +1,5 @@
-"""A broker that is being drained, as clients of AMQP 1.0 see it: nothing new, and what is under way is settled."""
+"""A broker in maintenance mode, as clients of AMQP 1.0 see it: nothing new is begun, and what is under way is
+settled."""
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.kit.wire import InProcessBroker, WirePeer, numbered
 
 @pytest.fixture
 def peer():
-    """Publishes at handle 0, and consumes at handle 1."""
+    """A client that publishes at handle 0 and consumes at handle 1."""
     broker = InProcessBroker()
     peer = broker.connect()
     peer.begin()

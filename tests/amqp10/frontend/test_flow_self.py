@@ -1,4 +1,5 @@
-"""``/flow/self``: a client sees its own connection's flow, within its link credit, and at no cost for anybody else."""
+"""``/flow/self``: a client sees its own connection's flow, within its link credit, and other clients pay nothing for
+it."""
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.kit.stall_scenarios import LINKS, Cause
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 
 CHANNEL, HANDLE = 9, 0
-"""A session of its own: in some scenarios the other one's window is closed."""
+"""The channel of a session of its own, because some scenarios close the window of the other session."""
 
 
 def follow(peer: WirePeer, link_credit: int = 1000) -> None:
@@ -25,7 +26,7 @@ def follow(peer: WirePeer, link_credit: int = 1000) -> None:
 
 
 def packets(peer: WirePeer) -> list[Packet]:
-    """Those that have come since the last look."""
+    """The packets that came since the last call."""
     found = [(number, frame) for number, frame in enumerate(peer.frames) if frame[0] == CHANNEL]
     transfers = [frame for frame in found if isinstance(frame[1][1], Transfer)]
     for number, _ in reversed(transfers):
@@ -58,7 +59,7 @@ def stalls(peer: WirePeer) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize("late", [False, True], ids=["attached before", "attached amid the stall"])
 @pytest.mark.parametrize("cause", [pytest.param(cause, id=cause.name) for cause in LINKS if cause.reason != "socket"])
 def test_it_names_what_the_ledger_names_within_a_second(cause: Cause[WirePeer], late: bool):
-    """Not of a socket that is not read: who does not read is told nothing."""
+    """The stall of a socket that is not read is not shown, because a client that does not read cannot be told."""
     scenario = cause.begin()
     broker, peer = scenario.broker, scenario.peer
     if late:
@@ -274,7 +275,7 @@ def test_alarms_and_clients_close_windows():
 
 
 class Forbidding:
-    """A recorder that nobody wants: nothing but the question may be asked."""
+    """A recorder that records nothing: any call but that of ``connection`` fails the test."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -285,7 +286,7 @@ class Forbidding:
 
 
 def test_off_means_that_nothing_is_called():
-    """Who gets no recorder can call none: links hold None, and windows are not looked at."""
+    """Without a recorder, links hold None and windows are not looked at."""
     broker = InProcessBroker()
     forbidding = broker.flow = Forbidding()  # type: ignore[assignment]
     peer = broker.connect()

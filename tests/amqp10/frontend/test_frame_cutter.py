@@ -1,4 +1,5 @@
-"""Cutting AMQP 1.0 bytes into frames: the same frames however the bytes come, and never a byte of a message or SASL."""
+"""Cutting AMQP 1.0 bytes into frames: the cuts do not depend on how bytes come, and no byte of a message or SASL is
+kept."""
 
 import struct
 from itertools import pairwise

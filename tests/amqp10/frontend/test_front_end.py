@@ -1,4 +1,4 @@
-"""The front end of one connection: who is who in the engine, and what ends with what."""
+"""The front end of one connection: its publishers and consumers in the engine, and what ends with what."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def consumers(broker: InProcessBroker) -> int:
 
 
 def test_actions_that_wait_are_taken_before_new_bytes():
-    """What the engine has handed out is accounted for before a flow changes the link credit for it."""
+    """Actions of the engine are applied before a new flow changes the link credit."""
     broker, peer = linked()
     broker.stall()
     peer.grant(5)
@@ -123,7 +123,7 @@ def test_deadlines_of_the_connection_and_of_reasons():
     assert peer.front_end.finished
 
 
-# --- who is who
+# --- publishers and consumers in the engine
 
 
 def test_a_hostname_selects_a_virtual_host_only_with_its_prefix():
@@ -243,7 +243,7 @@ def test_annotations_that_are_too_large_to_keep_detach_the_consumer():
 
 
 def test_what_tells_the_broker_nothing():
-    """A publisher's flows, its settling, and outcomes of links that are no consumers'."""
+    """Three things without effect: a publisher's flows, its settling, and outcomes on links that are not consumers'."""
     broker, peer = linked()
     broker.stall()
     peer.transfer()
@@ -275,7 +275,7 @@ def test_a_policy_bounds_the_link_credit_of_a_publisher():
     link = peer.link(0)
     publisher = link.reference.publisher
     publisher.link_credit_max = 10
-    peer.transfer(b"x", handle=0)  # its confirm is when the link looks at the policy
+    peer.transfer(b"x", handle=0)  # the link looks at the policy when its confirm comes
     assert (link.credit.maximum, link.credit.top_up_at) == (10, 5)
     link.credit.link_credit = 0
     assert link.reference.blocked_by(frozenset()) == "policy"

@@ -1,4 +1,4 @@
-"""Header sections to attributes and back: what they mean, and caches that are exact and bounded [3.2.1]."""
+"""Header sections to attributes and back: their meaning, and caches that are exact and bounded [3.2.1]."""
 
 import hypothesis.strategies as st
 import pytest
@@ -30,7 +30,7 @@ def test_a_message_without_header_has_the_defaults():
 
 
 def test_a_header_that_says_nothing_is_the_same_object_as_none():
-    """So runs can be compared by identity, however clients spell what they mean."""
+    """Runs can be compared by identity, however clients encode the same header."""
     cache = AttributesByHeader()
     spellings = [b"", b"\x00\x53\x70\x45", b"\x00\x53\x70\xc0\x02\x01\x42", b"\x00\x53\x70\xd0\0\0\0\x05\0\0\0\x01\x40"]
     assert len({id(cache.of(spelling)) for spelling in spellings}) == 1

@@ -1,4 +1,5 @@
-"""Publishing through the front end: how runs are gathered, what is looked at, what is told to the publisher."""
+"""Publishing through the front end: how runs are gathered, what is read of a message, and what its publisher is
+told."""
 
 import pytest
 
@@ -22,7 +23,7 @@ BAD_ANNOTATIONS = encode_section(MESSAGE_ANNOTATIONS, {Symbol("reserved"): 1})
 
 
 def publisher(address: str | None = "/queues/q", **attach_fields: object) -> tuple[InProcessBroker, WirePeer]:
-    """A client that publishes at handle 0; there is a queue q."""
+    """A client that publishes at handle 0, and a queue q."""
     broker = InProcessBroker()
     broker.queue()
     peer = broker.connect()
@@ -41,7 +42,7 @@ def copies(*keys: object) -> bytes:
 
 
 def kept(broker: InProcessBroker, name: str = "q") -> list[bytes]:
-    """What the queue holds, as the engine keeps it."""
+    """The entries of the queue, as the engine keeps them."""
     reader = broker.connect()
     reader.begin()
     reader.attach_receiver(f"/queues/{name}")
@@ -52,7 +53,7 @@ def kept(broker: InProcessBroker, name: str = "q") -> list[bytes]:
 
 
 def outcomes(peer: WirePeer) -> list[object]:
-    """The state of each delivery that was answered, in order."""
+    """The state of each delivery that was settled, in order."""
     return [
         disposition.state
         for disposition in peer.take(Disposition)
@@ -61,7 +62,7 @@ def outcomes(peer: WirePeer) -> list[object]:
 
 
 def conditions(peer: WirePeer) -> list[str | None]:
-    """Why deliveries were rejected; None for those that were not."""
+    """The condition of each delivery that was rejected, and None for the others."""
     return [
         state.error.condition if isinstance(state, Rejected) and state.error is not None else None
         for state in outcomes(peer)
@@ -78,7 +79,7 @@ def test_what_is_for_this_hop_only_does_not_go_on():
 
 
 def test_neighbours_that_are_alike_are_published_as_one_run():
-    """And confirmed with one disposition; what differs in header or keys is another run."""
+    """They are also confirmed with one disposition. Messages with another header or other keys are another run."""
     broker, peer = publisher()
     body = HOP + data_message(b"x")
     peer.send_all(
@@ -131,7 +132,7 @@ def test_copies_that_cannot_be(keys):
     ],
 )
 def test_messages_that_cost_the_link(payload, condition):
-    """Those before it in the same run are published all the same."""
+    """Messages before it in the same run are published."""
     broker, peer = publisher()
     peer.send_all([peer.transfer_frame(payload=HOP + data_message(b"x")), peer.transfer_frame(payload=payload)])
     assert peer.detached_with(condition)
@@ -195,7 +196,7 @@ def test_why_a_message_of_the_anonymous_terminus_is_rejected():
     ],
 )
 def test_what_cannot_be_rejected_takes_the_link_with_it(source, settled, detaches):
-    """The publisher could not hear of it otherwise; the error names the delivery."""
+    """There is no other way to tell the publisher. The error of the detach names the delivery."""
     _, peer = publisher(None, source=source)
     peer.transfer(payload=to("/queues/none") + data_message(b"x"), settled=settled)
     if not detaches:

@@ -1,4 +1,5 @@
-"""The link pair of the management node: halves, requests that cannot be answered, and what is held for a client."""
+"""The link pair of the management node: its two links, requests that cannot be answered, and what is kept for a
+client."""
 
 import pytest
 
@@ -20,7 +21,7 @@ def session(settings: FrontEndSettings | None = None) -> WirePeer:
 
 
 def detached(peer: WirePeer, condition: str, text: str) -> bool:
-    """The broker detached one link, with this error."""
+    """Check that the broker detached one link with this condition."""
     (detach,) = peer.take(Detach)
     assert detach.error is not None
     return detach.error.condition == condition and text in (detach.error.description or "")
@@ -40,7 +41,7 @@ def test_a_link_that_is_no_half_of_a_pair_is_refused(properties):
 
 
 def test_a_pair_moves_to_another_session():
-    """The names are stolen half by half; then the whole pair is there."""
+    """The names are stolen one link at a time. Then the whole pair is on the new session."""
     peer = session()
     LinkPair(peer).attach()
     peer.begin(channel=1)
@@ -51,7 +52,7 @@ def test_a_pair_moves_to_another_session():
 
 
 def test_the_same_half_twice_on_one_session():
-    """The name is stolen first, so the pair never has two of a kind; asked directly, it refuses."""
+    """The name is stolen first, so the pair never has two links of one direction. Asked directly, it refuses."""
     peer = session()
     pair = LinkPair(peer).attach()
     links = peer.session().reference
@@ -105,7 +106,7 @@ def test_unsettled_requests_are_accepted():
 
 
 def test_answers_that_wait_hold_back_link_credit_for_requests():
-    """A client that asks and does not read is soon not listened to."""
+    """A client that sends requests and does not read soon gets no link credit for more."""
     settings = FrontEndSettings(management_link_credit=4, management_top_up=2)
     peer = session(settings)
     pair = LinkPair(peer).attach()
@@ -120,7 +121,7 @@ def test_answers_that_wait_hold_back_link_credit_for_requests():
 
 
 def test_answers_that_are_taken_back_free_their_requests():
-    """The client lowers the link credit for answers that wait for its window: they are dropped."""
+    """The client lowers the link credit while answers wait for its window. These answers are dropped."""
     peer = session()
     pair = LinkPair(peer).attach()
     pair.grant(5, incoming_window=0)
@@ -159,7 +160,7 @@ def test_without_the_half_for_answers_what_waited_is_free():
 
 
 def test_outcomes_of_answers_mean_nothing():
-    """They come settled; a client that settles them all the same does no harm."""
+    """Answers are sent settled. A client may settle them all the same."""
     peer = session()
     pair = LinkPair(peer).attach()
     pair.ask("GET", "/queues/none")

@@ -1,4 +1,5 @@
-"""Answers that take long: a bounded part in each turn, in the order of the requests, and dropped with their link."""
+"""Answers that take long: a bounded part of the work in each turn, answers in the order of the requests, and dropped
+with their link."""
 
 from collections.abc import Callable
 
@@ -19,16 +20,16 @@ from tests.kit.wire import InProcessBroker
 WORK = 10 * STEP_WORK
 STEPS = 100
 QUICK = 6
-"""Requests behind a slow one, which is not done yet when they have come."""
+"""Requests behind a slow one, which is still running when they have come."""
 PATH = "/slow"
 
 
 class SlowNode:
-    """A management node that takes a hundred steps for ``/slow``, and one for everything else."""
+    """A management node that takes a hundred steps for ``/slow``, and one step for everything else."""
 
     def __init__(self) -> None:
         self.steps: list[object] = []
-        """The message-id of the request that each step was for."""
+        """The message-id of the request of each step."""
         self.ended: list[object] = []
 
     def respond(self, request: bytes, owner: object) -> Walk[bytes]:
@@ -43,7 +44,7 @@ class SlowNode:
 
 
 class Slow:
-    """A client of it, and a broker that goes round once for each thing that the client sends."""
+    """A client of the slow node, and a broker that runs one round for each thing that the client sends."""
 
     def __init__(self, **settings: int) -> None:
         self.node = SlowNode()
@@ -57,13 +58,13 @@ class Slow:
         self.broker.rounds_max = 1
 
     def finish(self) -> None:
-        """Let the broker come to rest."""
+        """Run the broker until nothing is left to do."""
         self.broker.rounds_max = None
         self.broker.run()
 
     @property
     def requests(self) -> ReceiverLink:
-        """The broker's end of the half for requests."""
+        """The broker's end of the link for requests."""
         link = self.peer.link(self.pair.requests)
         assert isinstance(link, ReceiverLink)
         return link
@@ -118,7 +119,7 @@ def test_two_pairs_take_turns():
     other.send("GET", "/quick")
     while not slow.node.ended:
         slow.broker.run()
-    assert len(slow.node.steps) < STEPS  # the quick one did not wait for the slow one
+    assert len(slow.node.steps) < STEPS  # the quick answer did not wait for the slow one
 
 
 def test_a_request_holds_its_link_credit_until_its_answer_has_gone():
@@ -170,12 +171,12 @@ def test_the_pair_can_be_used_again(leave: Callable[[Slow], None]):
 
 
 def unsettled(slow: Slow, path: str) -> int:
-    """A request that the client wants to hear the outcome of."""
+    """A request that is sent unsettled."""
     return slow.peer.transfer(handle=slow.pair.requests, payload=encode_request("GET", path, message_id=ULong(7)))
 
 
 def mixed() -> Slow:
-    """Its half for requests takes unsettled ones."""
+    """A client whose link for requests may carry unsettled ones."""
     slow = Slow()
     slow.broker.rounds_max = None
     slow.peer.detach(slow.pair.requests)
@@ -222,7 +223,7 @@ def test_an_answer_for_which_the_link_credit_was_taken_back_is_not_sent():
 
 
 def test_a_request_without_link_credit_waits_to_be_refused():
-    """What came before it is answered first, whether that takes long or not."""
+    """The requests before it are answered first, whether that takes long or not."""
     slow = Slow()
     slow.pair.grant(1)
     slow.pair.send("GET", PATH)

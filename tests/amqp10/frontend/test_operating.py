@@ -1,4 +1,5 @@
-"""An operator's orders on links: pause, resume, a bound, and the ends; at any moment, and nothing is lost by them."""
+"""An operator's orders on links: pause, resume, a bound, detach and end. They work at any moment, and no message is
+lost."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ SETTINGS = FrontEndSettings(max_link_credit=10, link_credit_top_up=5, unconfirme
 
 
 def order(peer: WirePeer, given_: Order) -> None:
-    """What the server does with an order."""
+    """Give an order to a front end, as the server does."""
     peer.front_end.check(given_)
     peer.front_end.obey(given_, peer.broker.now)
     peer.broker.touch(peer)
@@ -153,7 +154,7 @@ def test_a_pause_and_a_bound_are_two_things():
 
 
 class CarefulPublisher:
-    """A client that hears the broker only when it listens, and sends no more than it may."""
+    """A client that reads from the broker only when the test says so, and sends no more than it may."""
 
     def __init__(self, peer: WirePeer) -> None:
         self.peer = peer
@@ -212,7 +213,7 @@ def test_whatever_is_ordered_and_when_no_message_and_no_link_credit_is_lost(step
     order(peer, BoundLink(IN, None))
     client.listen()
     assert not peer.take(Detach)
-    assert client.link_credit == peer.link(0).credit.link_credit > 5  # as if nothing had been ordered
+    assert client.link_credit == peer.link(0).credit.link_credit > 5  # as without any order
     consumer = broker.connect()
     consumer.begin()
     consumer.attach_receiver("/queues/q", snd_settle_mode=1)
@@ -327,7 +328,7 @@ def test_whenever_it_is_paused_a_consumer_gets_every_message_once_in_order(steps
     peer.grant(1000, incoming_window=1000)
     last = peer.bodies()
     assert got + last == numbered(filled)
-    assert peer.link(1).credit.link_credit == 1000 - len(last)  # nothing but messages uses it up
+    assert peer.link(1).credit.link_credit == 1000 - len(last)  # only messages use it up
 
 
 def test_a_message_that_is_partly_sent_is_sent_whole():
@@ -341,7 +342,8 @@ def test_a_message_that_is_partly_sent_is_sent_whole():
     assert peer.bodies() == [b"b"]
 
 
-# --- ends, and what makes no sense -----------------------------------------------------------------------------------
+# --- ends, and orders that make no sense
+# ---------------------------------------------------------------------------------
 
 
 def test_a_link_is_closed_with_a_reason_and_its_messages_go_back():
@@ -371,7 +373,7 @@ def test_what_there_is_not(wrong):
     peer = consuming()
     with pytest.raises(NotFound):
         peer.front_end.check(wrong)
-    peer.front_end.obey(wrong, peer.broker.now)  # as when it went between the order and its turn
+    peer.front_end.obey(wrong, peer.broker.now)  # as if it had gone between the order and its turn
     assert len(peer.front_end.snapshot("links", peer.broker.now)) == 1
 
 

@@ -1,4 +1,5 @@
-"""Consuming through the front end: batches, answers to drain and echo, outcomes, what comes back how [2.6.7, 3.4]."""
+"""Consuming through the front end: batches, answers to drain and echo, outcomes, and how messages return [2.6.7,
+3.4]."""
 
 import pytest
 
@@ -16,7 +17,7 @@ BATCH = 4
 
 
 def consumer(n: int = 0, **attach_fields: object) -> tuple[InProcessBroker, WirePeer]:
-    """A client that consumes at handle 1, in batches of four, from a queue that holds so many messages."""
+    """A client that consumes at handle 1, in batches of four, from a queue that holds this many messages."""
     broker = InProcessBroker(FrontEndSettings(max_queue_credit=BATCH))
     address = broker.queue()
     peer = broker.connect()
@@ -115,7 +116,7 @@ def test_echo_without_link_credit_tells_what_is_there():
 
 
 def test_link_credit_that_is_lowered_while_deliveries_wait():
-    """What waits beyond it goes back, as never sent, before anything else is handed out."""
+    """Deliveries beyond the new link credit go back as never sent, before anything else is handed out."""
     broker, peer = consumer(BATCH)
     peer.grant(BATCH, incoming_window=0)
     assert broker.unacknowledged() == BATCH
@@ -201,7 +202,7 @@ def test_deliveries_that_the_queue_takes_back_are_released_and_the_client_settle
     assert (disposition.role, disposition.first, disposition.last) == (False, 1, 2)
     assert (disposition.state, disposition.settled) == (RELEASED, False)
     peer.flow(incoming_window=100)
-    assert peer.bodies() == numbered(1, 4)  # the fourth had not been sent, and is not now
+    assert peer.bodies() == numbered(1, 4)  # the fourth had not been sent, and is not sent now
     peer.dispose(1, 2, state=RELEASED)
     assert peer.session().outgoing.count == 2
     assert not peer.take(Disposition)

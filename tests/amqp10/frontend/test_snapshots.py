@@ -1,4 +1,4 @@
-"""What a connection shows of itself, its sessions and links: plain values that agree with what happened."""
+"""The rows of a connection, its sessions and links: plain values that agree with what happened."""
 
 from amqp10.frontend.settings import FrontEndSettings
 from amqp10.protocol.session import SessionLimits
@@ -113,7 +113,7 @@ def test_the_figures_of_links_for_metrics_are_those_of_their_rows():
 
 
 def test_a_link_that_is_attached_on_one_side_only():
-    """And one without a queue behind it."""
+    """Another link has no queue behind it."""
     _, peer = linked()
     session = peer.front_end.connection.sessions[0]
     session.new_receiver("half")

@@ -1,4 +1,4 @@
-"""What a stream's consumer may ask for with the filters of its source, in every form that clients use [3.5.8]."""
+"""The filters of a stream consumer's source, in every form that clients use [3.5.8]."""
 
 import pytest
 
@@ -18,7 +18,7 @@ WALL = 1_700_000_000.0
 
 
 def read(**filters: object) -> StreamOptions:
-    """By the short names of the filters, each described as clients do."""
+    """Read filters by their short names, each described as clients do."""
     names = {"offset": OFFSET_SPEC, "values": FILTER, "unfiltered": MATCH_UNFILTERED}
     given = {names[key]: Described(Symbol(names[key]), value) for key, value in filters.items()}
     found = stream_filters(given, WALL)

@@ -1,4 +1,4 @@
-"""Streams over the wire: where consumers begin, what they filter, the offsets they are told, drain, and the end."""
+"""Streams over the wire: where consumers begin, what they filter, the offsets they get, drain, and the stream's end."""
 
 import pytest
 
@@ -60,7 +60,7 @@ class Stream:
         return answer.source
 
     def received(self) -> list[tuple[int, bytes]]:
-        """Offsets and bodies of all deliveries so far."""
+        """The offsets and bodies of all deliveries so far."""
         found = []
         for _, payload in self.peer.deliveries():
             bounds = scan(payload)

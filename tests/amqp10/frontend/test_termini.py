@@ -1,4 +1,4 @@
-"""Which termini are accepted, what they become, and why the others are refused [3.5.3, 3.5.4]."""
+"""Which termini are accepted, what the engine makes of them, and why others are refused [3.5.3, 3.5.4]."""
 
 import pytest
 

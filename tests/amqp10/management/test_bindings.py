@@ -1,4 +1,5 @@
-"""Bindings over the real engine: made, listed, removed. Cases of the conformance list, C6, have their names."""
+"""Bindings over the real engine: made, listed, removed. Tests that are cases of the conformance list, C6, have its
+names."""
 
 import pytest
 from hypothesis import given

@@ -13,7 +13,7 @@ from core.rows import IDENTITY_FIELDS, KINDS, PAGE_MAX, WHY_KINDS
 from tests.kit.management import Console
 
 PLAIN_KINDS = [kind for kind in KINDS if kind != "policies"]
-"""Those of which one is a row and nothing else; of policies test_control_policies.py tells."""
+"""Kinds of which a single item is shown as its row. Policies are tested in test_control_policies.py."""
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_numbers_are_longs_unless_they_are_too_large(console):
 
 
 def listing(console, limit):
-    """All pages, by following ``next``."""
+    """The rows of all pages, read by following ``next``."""
     pages = []
     path = f"/headgate/connections?limit={limit}"
     while True:

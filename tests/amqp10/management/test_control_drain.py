@@ -1,4 +1,4 @@
-"""Requests about the broker as a whole: drain it, serve as usual again, and the settings in force."""
+"""Requests about the broker as a whole: begin maintenance mode, end it, and show the settings in force."""
 
 from core.slices import at_a_stretch
 from tests.kit.management import decode_answer, encode_request

@@ -1,4 +1,4 @@
-"""Requests about running links and sessions: the orders that they become."""
+"""Requests about running links and sessions, and the orders that are made of them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Requests for memory and disk space: what is asked for, in which words, and what is refused."""
+"""Requests for memory and disk space: the orders to the sampler, the words of the answers, and refusals."""
 
 from dataclasses import dataclass, field
 
@@ -18,7 +18,7 @@ from tests.kit.management import Answer, decode_answer, encode_request
 
 @dataclass
 class Scales:
-    """Stands for the sampler."""
+    """A stand-in for the sampler."""
 
     asked: list[str] = field(default_factory=list)
 
@@ -38,7 +38,7 @@ class Scales:
 
 
 class Desk:
-    """An operator's, in front of a whole control plane."""
+    """A management node over a whole control plane."""
 
     def __init__(self, scales: Scales | None) -> None:
         broker = Broker(EngineSettings())

@@ -14,7 +14,7 @@ BODY = {"pattern": "^q", "definition": {"max-length": 5}}
 
 
 class Plant:
-    """Policies, and every queue whose name begins with q."""
+    """A control plane of policies. Every queue whose name begins with q exists."""
 
     def __init__(self):
         self.policies = Policies()

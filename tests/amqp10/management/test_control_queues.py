@@ -11,7 +11,7 @@ SOURCE = "/headgate/queues/q%2F1"
 
 @pytest.fixture
 def console() -> Console:
-    """Three messages in q/1, and another queue."""
+    """A broker with three messages in queue q/1, and another queue."""
     made = Console()
     for name in ("q/1", "other/2"):
         made.broker.declare_queue(queue(name), "x")

@@ -1,4 +1,4 @@
-"""Messages as requests: what cannot be answered, bodies that are refused, and arguments of any type."""
+"""Messages as requests: requests that cannot be answered, bodies that are refused, and arguments of any type."""
 
 import uuid
 
@@ -48,7 +48,7 @@ def console():
     return Console()
 
 
-# --- what ends the link ---------------------------------------------------------------------------------------
+# --- requests that end the link ---------------------------------------------------------------------------------
 
 ID = Properties(message_id="id", reply_to="$me", to="/queues/q", subject="GET")
 

@@ -1,4 +1,4 @@
-"""The management node over the real engine. Tests that are cases of the conformance list, C6, have their names."""
+"""The management node over the real engine. Tests that are cases of the conformance list, C6, have its names."""
 
 import uuid
 
@@ -362,7 +362,7 @@ def test_an_answer_byte_by_byte(console):
     )
 
 
-# --- what else is refused -------------------------------------------------------------------------------------
+# --- other refusals -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""One connection, frames in and frames out: open, close, channels, time-outs, turns, what is whose fault [2.4, 2.7]."""
+"""One connection, frames in and frames out: open, close, channels, time-outs, turns, and the scope of faults [2.4,
+2.7]."""
 
 import pytest
 
@@ -60,7 +61,7 @@ class Served:
             self.events.clear()
 
     def take(self, data: bytes) -> None:
-        """Bytes come; answer what there is to answer."""
+        """Receive bytes, and answer the events."""
         self.connection.receive_data(data, self.now)
         self.take_events()
 
@@ -71,11 +72,11 @@ class Served:
                 self._answer(event)
 
     def sent(self) -> list[Performative]:
-        """What we said since the last time."""
+        """The frames that we sent since the last call."""
         return [performative for performative, _ in decode_frames(self.connection.data_to_send(self.now))]
 
     def closed_with(self, condition: str, match: str = "") -> bool:
-        """We closed with this condition, and nothing was said behind it."""
+        """Check that we closed with this condition, and sent nothing after it."""
         close = self.sent()[-1]
         assert isinstance(close, Close)
         assert close.error is not None
@@ -113,7 +114,7 @@ def linked(**settings: object) -> Served:
 
 
 def grant(link_credit: int) -> bytes:
-    """The peer gives link credit."""
+    """Receive a flow with link credit from the peer."""
     session = {"next_incoming_id": 0, "incoming_window": 10_000, "next_outgoing_id": 0, "outgoing_window": 100}
     return frame(Flow(**session, handle=1, delivery_count=0, link_credit=link_credit), channel=3)
 
@@ -184,7 +185,7 @@ def test_we_open_and_the_peer_answers():
     ],
 )
 def test_openings_that_are_refused(opening, condition, match):
-    """We open first all the same: a close needs an open before it."""
+    """We send an open first, because a close needs an open before it."""
     served = Served(opened=False, pre_open_frame_size_max=512)
     served.take(opening)
     output = served.connection.data_to_send(served.now)
@@ -425,7 +426,7 @@ def test_dispositions_are_taken_as_runs():
 
 
 def test_a_run_behind_an_unfinished_delivery_is_taken_frame_by_frame():
-    """Its first frame may be the last of that delivery."""
+    """The run's first frame may be the last one of that delivery."""
     served = linked()
     first = Transfer(handle=0, delivery_id=1, delivery_tag=(1).to_bytes(4), message_format=0, more=True)
     served.take(frame(first, b"\x00\x53\x75\xa0\x06abc", channel=3) + transfers(2))
@@ -526,7 +527,7 @@ def test_a_refused_handshake_ends_the_connection():
 
 
 def send_in_pieces(served: Served) -> list[int]:
-    """How much comes out at a time."""
+    """Take all output; returns the size of each piece."""
     sizes = []
     while data := served.connection.data_to_send(served.now):
         sizes.append(len(data))
@@ -578,7 +579,7 @@ def test_unfinished_deliveries_are_counted_over_all_links():
 
 
 def test_link_credit_that_comes_with_the_attach_holds_for_what_is_pipelined_behind():
-    """Parsing is lazy: what an event is answered with holds for the bytes behind it."""
+    """Bytes are parsed lazily, so the answer to an event is in force for the bytes behind it."""
     served = Served()
     attach = Attach(name="out", handle=0, role=SENDER, initial_delivery_count=0)
     served.take(frame(BEGIN, channel=3) + frame(attach, channel=3) + transfers(3) + grant(5)[:4])

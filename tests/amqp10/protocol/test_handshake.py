@@ -1,4 +1,5 @@
-"""Protocol headers and SASL on both sides, cut anywhere: who gets in, who does not, and when it is told [2.2, 5.3]."""
+"""Protocol headers and SASL on both sides, cut anywhere: who is let in, who is refused, and when the refusal is sent
+[2.2, 5.3]."""
 
 import hypothesis.strategies as st
 import pytest
@@ -29,7 +30,7 @@ NOW = 100.0
 
 
 class AsksTwice:
-    """A mechanism PLAIN that lets in whoever says the password, and asks once more first when it is told to."""
+    """A mechanism PLAIN that lets in a client that says the password. When told to, it sends a challenge first."""
 
     name = "PLAIN"
 
@@ -60,7 +61,7 @@ def client(*credentials: Credentials) -> ClientHandshake:
 
 
 class Reader:
-    """A handshake and its receive buffer."""
+    """A handshake, and its receive buffer."""
 
     def __init__(self, handshake: Handshake) -> None:
         self.handshake = handshake
@@ -77,7 +78,7 @@ class Reader:
 
 
 def shake(one: Reader, other: Reader, pieces: tuple[int, ...] = (2**30,)) -> None:
-    """Bytes to and fro until there are none."""
+    """Carry bytes both ways until there are none."""
     while True:
         to_other, to_one = one.handshake.take_output(), other.handshake.take_output()
         if not to_other and not to_one:
@@ -102,7 +103,7 @@ def test_the_right_credentials(pieces, asks):
 
 @given(pieces=st.lists(st.integers(1, 30), min_size=1).map(tuple))
 def test_the_wrong_credentials(pieces):
-    """The server tells late, and takes nothing meanwhile."""
+    """The server answers late, and takes nothing meanwhile."""
     ours, theirs = Reader(client(Plain("ann", "guess"))), Reader(server())
     shake(ours, theirs, pieces)
     assert theirs.handshake.refuse_at == NOW + REFUSAL_DELAY_S
@@ -220,7 +221,7 @@ def test_broken_frames_end_the_client_s_handshake():
     assert ours.handshake.refused == fault.value.description
 
 
-# --- none
+# --- no handshake
 
 
 def test_no_handshake_is_over_at_once():

@@ -1,4 +1,4 @@
-"""The three life cycles: every pair of state and input, every state reached and left [2.4.6, 2.5.5]."""
+"""The three life cycles: every pair of state and input, and every state is reached and left [2.4.6, 2.5.5]."""
 
 from collections.abc import Iterator
 from enum import Enum
@@ -34,7 +34,7 @@ def last(states: type[Enum]) -> Enum:
 
 
 def histories(table, start: Enum, length: int) -> Iterator[tuple[list[Input], Enum]]:
-    """Every legal history of at most this length, and where it leads."""
+    """Every legal history of at most this length, with the state that it leads to."""
     yield [], start
     if length:
         for happened, following in table[start].items():
@@ -65,7 +65,7 @@ def test_every_state_can_be_reached_and_leads_to_the_end(table, states):
 
 @machines
 def test_each_side_opens_once_and_closes_once(table, states):
-    """While one side waits for the answer to its closing, an opening means nothing and is not counted."""
+    """While one side waits for the answer to its close, an open of the other side has no effect and is not counted."""
     for history, _ in histories(table, first(states), 6):
         open_until = next((place for place, happened in enumerate(history) if happened in CLOSING), len(history))
         assert all(history[:open_until].count(happened) <= 1 for happened in OPENING)

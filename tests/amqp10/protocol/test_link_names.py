@@ -1,4 +1,4 @@
-"""Who holds which name: one holder for a name and direction, and only the holder frees it [2.6.1]."""
+"""The table of link names: one link for a name and direction, and only that link frees the name [2.6.1]."""
 
 from amqp10.protocol.connection import Connection, ConnectionSettings
 from amqp10.protocol.handshake import NoHandshake

@@ -1,4 +1,4 @@
-"""A receiving link without a session: assembly of deliveries, what is refused, settling [2.6.7, 2.6.14]."""
+"""A receiving link without a session: assembly of deliveries, refusals, settling [2.6.7, 2.6.14]."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def attached(
     initial_delivery_count: int = 0,
     partial_bytes_max: int = 2**20,
 ) -> tuple[LinkChannelInMemory, ReceiverLink]:
-    """A link on which so many messages may come."""
+    """A link on which this many messages may come."""
     session = LinkChannelInMemory(partial_bytes_max=partial_bytes_max)
     link = ReceiverLink(session, LinkEnd(session, name="orders", role=RECEIVER, handle=OutputHandle(2)))
     peer = Attach(name="orders", handle=0, role=SENDER, initial_delivery_count=initial_delivery_count)
@@ -57,12 +57,12 @@ def transfer(delivery_id: int | None = 0, **fields: object) -> Transfer:
 
 
 def more(delivery_id: int | None = 0, **fields: object) -> Transfer:
-    """A frame behind which others follow."""
+    """A transfer with more=true."""
     return transfer(delivery_id, more=True, **fields)
 
 
 def rest(**fields: object) -> Transfer:
-    """A frame that goes on with a delivery and names nothing but its link."""
+    """A transfer that continues a delivery and has no field but its handle."""
     return Transfer(handle=0, **fields)  # type: ignore[arg-type]
 
 
@@ -85,7 +85,7 @@ def received(session: LinkChannelInMemory) -> list[DeliveriesReceived]:
 
 
 def refused(condition: ErrorCondition, match: str):
-    """What the peer may not do on a link, and what it is told."""
+    """Expect a refusal by the link, with this condition and a description that matches."""
     return pytest.raises(LinkFault, match=f"^{condition}: .*{match}")
 
 

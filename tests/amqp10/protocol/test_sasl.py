@@ -36,7 +36,7 @@ Step = Challenge | Success | Failure
 
 
 class Scripted:
-    """A mechanism that answers what it is told to, and remembers what it was asked."""
+    """A mechanism that gives the answers of a test, and remembers the responses it got."""
 
     def __init__(self, name: str, *steps: Step) -> None:
         self.name = name
@@ -52,7 +52,7 @@ class Scripted:
 
 
 class ScramOnTheServer:
-    """SCRAM-SHA-256 for one user, its last word as a challenge or inside the outcome."""
+    """SCRAM-SHA-256 for one user. Its last message is a challenge, or is inside the outcome."""
 
     name = "SCRAM-SHA-256"
 
@@ -101,7 +101,7 @@ def give(side: SaslServer | SaslClient, performative: SaslPerformative) -> bytes
 
 
 def converse(server: SaslServer, client: SaslClient) -> int:
-    """Let the two speak until both are done or silent; how many frames the client has sent."""
+    """Let both sides speak until both are done or silent; returns how many frames the client has sent."""
     to_client = server.start()
     frames = 0
     while to_client:

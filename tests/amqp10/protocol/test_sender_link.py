@@ -1,4 +1,4 @@
-"""A sending link without a session: what waits, what goes out in how many frames, where answers stand [2.6.7]."""
+"""A sending link without a session: what waits, what is sent in how many frames, and where answers come [2.6.7]."""
 
 import hypothesis.strategies as st
 import pytest
@@ -21,7 +21,7 @@ HEADER = b"\x00\x53\x70\x45"
 def attached(
     *, snd: int = UNSETTLED, link_credit: int = 100, max_message_size: int | None = None, **channel: int
 ) -> tuple[LinkChannelInMemory, SenderLink]:
-    """A link that may send so many messages."""
+    """A link that may send this many messages."""
     session = LinkChannelInMemory(**channel)
     link = SenderLink(session, LinkEnd(session, name="orders", role=SENDER, handle=OutputHandle(2)))
     link.end.attach_received(Attach(name="orders", handle=0, role=RECEIVER, max_message_size=max_message_size))
@@ -99,7 +99,7 @@ def test_no_more_frames_than_allowed(frames, sent):
 
 
 def test_no_more_bytes_than_about_what_is_allowed():
-    """The last frame may go beyond; without room nothing goes."""
+    """The last frame may go over the number of bytes that is allowed. With none allowed, no frame is sent."""
     session, link = attached()
     link.send_run(0, [b"x" * 100] * 10, b"")
     assert link.transmit(100, 0) == 0
@@ -129,7 +129,7 @@ def test_delivery_ids_wrap_on_the_wire():
 
 @given(sizes=st.lists(st.integers(0, 1500), min_size=1, max_size=8), turns=st.lists(st.integers(1, 4), min_size=1))
 def test_any_sizes_in_any_turns_arrive_whole(sizes, turns):
-    """However often the window closes in between, the frames of one delivery follow each other."""
+    """However often the window closes in between, the frames of one delivery are sent one after another."""
     session, link = attached()
     entries = [bytes([number]) * size for number, size in enumerate(sizes)]
     link.send_run(0, list(entries), HEADER)
@@ -268,7 +268,8 @@ def test_its_state_and_properties_in_a_flow():
 
 @pytest.mark.parametrize("window", [0, 1])
 def test_abandoned_in_the_middle(window):
-    """The partly sent one is aborted if a frame may be sent; what waited is told, and never sent."""
+    """The delivery that was partly sent is aborted if a frame may be sent. Those that waited are reported, and never
+    sent."""
     session, link = attached()
     link.send_run(3, [b"x" * 2000, b"y", b"z"], b"")
     link.send_run(6, [b"w"], b"")

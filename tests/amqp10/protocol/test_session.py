@@ -1,4 +1,4 @@
-"""One session without a connection: handles, the dispatch of frames, what is whose fault, what goes out [2.5-2.7]."""
+"""One session without a connection: handles, the dispatch of frames, the scope of faults, and its output [2.5-2.7]."""
 
 import pytest
 
@@ -34,7 +34,7 @@ CLIENT = next(client for client in CLIENTS if client.name == "rabbitmq")
 
 
 class Mapped:
-    """A session that both sides have begun, and what it writes and reports."""
+    """A session that both sides have begun. It keeps what it writes and reports."""
 
     def __init__(self, limits: SessionLimits | None = None, **begin: int) -> None:
         self.connection = ConnectionInMemory()
@@ -46,26 +46,26 @@ class Mapped:
         self.connection.events.clear()
 
     def take(self, performative: Performative, payload: bytes = b"") -> None:
-        """A frame comes."""
+        """Receive a frame."""
         self.session.frame_received(performative, payload)
 
     def events(self, kind: type[Event] | None = None) -> list[Event]:
-        """What was reported since the last time."""
+        """The events since the last call."""
         events, self.connection.events = self.connection.events, []
         return [event for event in events if kind is None or isinstance(event, kind)]
 
     def written(self) -> list[Performative]:
-        """What was written since the last time."""
+        """The frames written since the last call."""
         written, self.connection.written = self.connection.written, []
         return [performative for performative, _ in written]
 
     def flushed(self) -> list[Performative]:
-        """What goes out with the next output."""
+        """The frames of the next output."""
         self.session.flush()
         return self.written()
 
     def sender(self, handle: int = 0, name: str = "in", link_credit: int = 10) -> SenderLink:
-        """A link of the peer's making on which we send."""
+        """A link on which we send, attached by the peer."""
         self.take(Attach(name=name, handle=handle, role=RECEIVER))
         (event,) = self.events(SenderAttached)
         assert isinstance(event, SenderAttached)
@@ -76,7 +76,7 @@ class Mapped:
         return event.link
 
     def receiver(self, handle: int = 1, name: str = "out", *, rcv: int = 0, link_credit: int = 10) -> ReceiverLink:
-        """A link of the peer's making on which we receive."""
+        """A link on which we receive, attached by the peer."""
         self.take(Attach(name=name, handle=handle, role=SENDER, initial_delivery_count=0))
         (event,) = self.events(ReceiverAttached)
         assert isinstance(event, ReceiverAttached)

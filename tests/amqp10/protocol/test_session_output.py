@@ -1,4 +1,4 @@
-"""What a session owes its peer: the order of it, equal shares of the window, nothing said twice [2.7.4, 2.7.6]."""
+"""The output of a session: its order, equal shares of the window, and no frame sent twice [2.7.4, 2.7.6]."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.kit.link_channel import LinkChannelInMemory
 
 
 class Owing:
-    """A session's output, and links that are attached to its session."""
+    """The output of a session, and links that are attached to the session."""
 
     def __init__(self, **channel: int) -> None:
         self.channel = LinkChannelInMemory(**channel)
@@ -41,7 +41,7 @@ class Owing:
         self.output.send_later(link)
 
     def flush(self) -> list[object]:
-        """What went out, in order: dispositions and flows whole, of transfers the handle."""
+        """The frames that were sent, in order: dispositions and flows whole, of transfers the handle."""
         self.output.flush(self.channel)
         return [each.handle if isinstance(each, Transfer) else each for each, _ in self.channel.take()]
 

@@ -19,16 +19,16 @@ pytestmark = pytest.mark.slow
 URL = "amqp://guest:guest@broker"
 CALLS = 1000
 ANSWERED = 50
-"""And so many before, so that answers are on their way too."""
+"""How many calls were made before, so that answers are on their way, too."""
 TIME_OUT_S = 60.0
-"""Nothing needs so long; a call that is lost shows as one that took it."""
+"""A time that no call needs. A call that is lost is found because it took this long."""
 DEADLINE_S = 50.0
-"""For a state of the test to be reached, on a busy machine."""
+"""How long a test waits for a state, on a busy machine."""
 
 
 @dataclass
 class Broker:
-    """One data folder; its process is wherever it listens now."""
+    """A broker's data folder, its process and its address."""
 
     folder: Path
     port: int = 0
@@ -37,12 +37,12 @@ class Broker:
 
     async def start(self) -> None:
         if self.killed.is_set():
-            await trio.to_thread.run_sync(self._process.wait)  # until then it has the folder
+            await trio.to_thread.run_sync(self._process.wait)  # until its end it holds the folder
         url, self._process = await self.stack.enter_async_context(broker(self.folder))
         self.port = urlsplit(url).port or 0
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL."""
         self._process.kill()
         self.killed.set()
 
@@ -64,7 +64,7 @@ async def started(folder: Path) -> AsyncIterator[Broker]:
 
 
 class Held(Commands):
-    """Commands that count what they execute, and end when the test says so."""
+    """Commands that count their executions, and end when the test says so."""
 
     def __init__(self, executed: Counter[object], may_end: trio.Event) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Held(Commands):
 
 
 async def until(reached: Callable[[], bool]) -> None:
-    """Look every 10 ms whether the processes have got so far."""
+    """Check every 10 ms whether the condition holds."""
     with trio.fail_after(DEADLINE_S):
         while not reached():  # noqa: ASYNC110 - the state is another process's
             await trio.sleep(0.01)
@@ -126,7 +126,7 @@ async def test_with_one_host_every_call_ends_and_none_is_executed_twice(tmp_path
 
 
 async def test_of_several_hosts_only_idempotent_calls_are_executed_again(tmp_path):
-    """The broker and one of two hosts are killed; the other host gets all that comes again."""
+    """The broker and one of two hosts are killed. The other host gets all calls that come again."""
     executed: Counter[object] = Counter()
     answers: dict[int, Answer] = {}
     never, may_end = trio.Event(), trio.Event()

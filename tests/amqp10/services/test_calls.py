@@ -1,4 +1,4 @@
-"""The table of what is in flight: each entry ends exactly once, in time, whatever happens in which order."""
+"""The table of calls in flight: each entry ends exactly once, in time, in whatever order things happen."""
 
 import pytest
 from hypothesis import settings
@@ -25,7 +25,7 @@ def entry(number: int, deadline: float = 10.0, *, answered: bool = True, ends: l
 
 
 class Table(RuleBasedStateMachine):
-    """Entries begin, move on, are answered, withdrawn and expire; the model has how each ended."""
+    """Entries begin, move on, are answered, withdrawn and expire. The model knows how each ended."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Table(RuleBasedStateMachine):
         self.next = 0
         self.open: dict[int, tuple[InFlight, list[object]]] = {}
         self.over: list[tuple[list[object], object]] = []
-        """What was noted, and what should have been."""
+        """The ends that entries noted, and those of the model."""
 
     @rule(seconds=st.floats(0.1, 5), answered=st.booleans())
     def begin(self, seconds: float, answered: bool) -> None:

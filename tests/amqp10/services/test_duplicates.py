@@ -1,4 +1,4 @@
-"""The window of duplicates against a list of everything that was done."""
+"""The window of duplicates, compared with a list of everything that happened."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ IDS = st.integers(0, 9).map(lambda number: b"%d" % number)
 
 
 class Windowed(RuleBasedStateMachine):
-    """Ids begin and end while time goes on; the model has every id with its time, and the order."""
+    """Ids begin and end while time goes on. The model has every id with its time, in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Windowed(RuleBasedStateMachine):
     @precondition(lambda self: self.running)
     @rule(data=st.data())
     def end(self, data: st.DataObject) -> None:
-        """One of those that run ends; the oldest leave when there are too many."""
+        """A running message ends. The oldest leave the window when there are too many."""
         identity = data.draw(st.sampled_from(sorted(self.running)))
         self.window.end(identity, self.now)
         self.running.discard(identity)

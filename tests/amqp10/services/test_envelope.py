@@ -1,4 +1,4 @@
-"""The form of messages: what the templates write is what any decoder reads, and the quick reader agrees with it."""
+"""The form of messages: any decoder reads what the templates write, and the quick reader agrees with it."""
 
 import pytest
 from hypothesis import given
@@ -27,7 +27,7 @@ WORDS = st.text(max_size=300)
 
 
 def delivered(encoded: bytes, *, first: bool, annotations: bool) -> bytes:
-    """As the broker hands it out: its own header, and where it came by."""
+    """The message as the broker delivers it: with its own header, and with annotations of its route."""
     message = Message.decode(encoded)
     header = message.header or Header()
     own = encode_header(Header(durable=header.durable, ttl=header.ttl, first_acquirer=first))
@@ -36,7 +36,7 @@ def delivered(encoded: bytes, *, first: bool, annotations: bool) -> bytes:
 
 
 def differences(encoded: bytes) -> list[object]:
-    """Between the quick reader and the generic one, which has never seen the form."""
+    """The differences between the quick reader and the generic one, which does not know the form."""
     quick = EnvelopeReader()
     quick.read(encoded)
     one, other = quick.read(encoded), EnvelopeReader().read(b"\x00\x53\x70\xd0\0\0\0\4\0\0\0\0" + bare(encoded))
@@ -48,7 +48,7 @@ def differences(encoded: bytes) -> list[object]:
 
 
 def bare(encoded: bytes) -> bytes:
-    """Without the header."""
+    """The message without its header."""
     return encoded[encoded.index(b"\x00\x53\x73") :]
 
 
@@ -99,7 +99,7 @@ def test_what_is_sent_again_carries_a_mark_and_is_else_the_same(idempotent, body
 
 @given(st.binary(max_size=60), st.integers(0, 200))
 def test_nothing_makes_the_reader_stumble(noise, cut):
-    """What the generic decoder refuses is refused, and nothing else is raised."""
+    """The reader refuses what the generic decoder refuses, and raises no other error."""
     good = delivered(
         request_template("do", reply_to=None, idempotent=True, durable=True, ttl_s=1.0).encode(IDENTITY, b"x" * 20),
         first=True,
@@ -132,7 +132,7 @@ FORMS = st.tuples(
 
 
 def of_form(kind: str, idempotent: bool, resent: bool, first: bool, cut: bool, body: object, identity: bytes) -> bytes:
-    """A message as it comes, perhaps without the last byte."""
+    """A message of this form, perhaps without its last byte."""
     if kind in ("request", "cast"):
         reply_to = "/queues/a" if kind == "request" else None
         template = request_template("do", reply_to=reply_to, idempotent=idempotent, durable=True, ttl_s=1.0)
@@ -144,7 +144,7 @@ def of_form(kind: str, idempotent: bool, resent: bool, first: bool, cut: bool, b
 
 
 def whole(reader: EnvelopeReader, encoded: bytes) -> tuple[object, ...]:
-    """All that a reader says of a message."""
+    """All fields that a reader finds in a message."""
     try:
         envelope = reader.read(encoded)
         return (*envelope, envelope.body)

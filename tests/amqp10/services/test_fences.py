@@ -1,4 +1,4 @@
-"""What a process does with requests that the one before it may have executed."""
+"""What a process does with requests that the process before it may have executed."""
 
 import pytest
 import trio
@@ -33,7 +33,7 @@ def test_a_fence_that_somebody_else_may_have_had_is_put_up_again():
 
 
 async def die_with_two_requests_in_hand(kit: Together, host: str | None) -> tuple[list[Answer], Executed]:
-    """A process of REPO.host1 has a "note" and a "safe" in hand and dies; another of the same name begins."""
+    """A process of REPO.host1 that has a "note" and a "safe" in hand dies; another one of the same name begins."""
     first, second = Slow(), Executed("host1")
     dying = await kit.open("REPO", "host1", first)
     web = await kit.open("WEB", "host1")
@@ -59,7 +59,7 @@ async def test_what_the_process_before_has_had_in_hand_is_uncertain(autojump_clo
 
 @pytest.mark.slow
 async def test_a_process_that_waited_does_not_trust_its_window(autojump_clock):
-    """It had its fence put up while another one consumed the queue."""
+    """Its fence was sent while another process consumed the queue."""
     async with together() as kit:
         first, second = Slow(), Executed("host1")
         dying = await kit.open("REPO", "host1", first)
@@ -89,7 +89,7 @@ async def test_a_process_that_waited_trusts_its_window_when_it_has_had_its_turn(
 @pytest.mark.slow
 @pytest.mark.parametrize("sole_host", [True, False])
 async def test_after_a_loss_only_a_sole_host_trusts_its_window(autojump_clock, sole_host):
-    """While the connection was lost, a message came that says that it may be there twice."""
+    """While the connection was lost, a message came that is marked as a possible duplicate."""
     async with together(sole_host=sole_host) as kit:
         (repo,) = await kit.hosts("REPO", 1)
         kit.broker.cut()

@@ -1,4 +1,4 @@
-"""What leaves: links for destinations, what is sent again, what never can be."""
+"""Sending: links for destinations, messages that are sent again, and messages that can never be sent."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ async def test_a_destination_that_stands_still_holds_up_no_other(autojump_clock)
 
 @pytest.mark.parametrize("host", ["host1", None])
 async def test_what_was_lost_on_the_way_is_sent_again(autojump_clock, host):
-    """The broker has not read the call when the connection breaks; nobody knows that."""
+    """The broker has not read the call when the connection breaks, and the client cannot know that."""
     async with together(sole_host=True) as kit:
         (repo,) = await kit.hosts("REPO", 1)
         web = await kit.open("WEB", "host1")
@@ -149,7 +149,7 @@ async def test_a_service_that_ends_tells_its_calls(autojump_clock):
         web.call_back("REPO", "note", callback=answers.append)
         await settle()
         kit.broker.make_deaf()
-        web.call_back("REPO", "note", host="host1", callback=answers.append)  # no link yet, and none will be
+        web.call_back("REPO", "note", host="host1", callback=answers.append)  # there is no link, and there will be none
         await settle()
         await kit.close(web)
         assert sorted(type(answer.error).__name__ for answer in answers) == ["NotSent", "Uncertain"]

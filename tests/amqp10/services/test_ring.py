@@ -1,4 +1,4 @@
-"""Which host has a key: the same everywhere, evenly, and stable when hosts come and go."""
+"""Which host gets a key: the same for every caller, evenly spread, and stable when hosts come and go."""
 
 import pytest
 from hypothesis import given
@@ -40,7 +40,7 @@ def test_shares_are_even_within_a_tenth():
 
 
 def test_the_answer_is_the_same_in_every_version():
-    """Hosts of two versions must agree: these were computed by the first one."""
+    """Hosts of two versions must agree. The first version computed these values."""
     ring = Ring(["host1", "host2", "host3"])
     assert [ring.host_of(f"user{number}") for number in range(6)] == [
         "host2", "host3", "host1", "host1", "host2", "host1",

@@ -1,4 +1,5 @@
-"""Who gets what, and who answers whom: the rows of the documents, on a real broker behind memory streams."""
+"""Which service gets a message, and which answer goes to which caller: the rows of the documents, on a real broker
+behind memory streams."""
 
 from dataclasses import replace
 

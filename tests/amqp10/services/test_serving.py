@@ -1,4 +1,4 @@
-"""Requests in hand: what is executed once, again, elsewhere or not at all."""
+"""Requests in hand: which of them are executed once, again, on another host, or not at all."""
 
 from functools import partial
 
@@ -15,7 +15,8 @@ pytestmark = pytest.mark.slow
 
 
 async def lose_a_host_with_a_request_in_hand(kit: Together, command: str, **chosen: object) -> tuple[Answer, Executed]:
-    """The first of two hosts has taken a call and dies; what the caller gets, and what the second host executes."""
+    """The first of two hosts has taken a call and dies. Returns what the caller gets, and what the second host
+    executes."""
     first, second = Slow(), Executed("host2")
     answers: list[Answer] = []
     dying = await kit.open("REPO", "host1", first)
@@ -50,7 +51,7 @@ async def test_a_call_that_is_idempotent_is_executed_by_the_next_host(autojump_c
 
 @pytest.mark.parametrize(("host", "sole_host"), [("host1", False), (None, True), (None, False)])
 async def test_row_0_12_a_duplicate_is_known_by_its_id(autojump_clock, host, sole_host):
-    """The connection is cut while a request is executed; it comes again, to the same process."""
+    """The connection is cut while a request is executed. The request comes again, to the same process."""
     async with together(sole_host=sole_host) as kit:
         slow = Slow()
         await kit.open("REPO", "host1", slow)
@@ -226,7 +227,7 @@ async def test_an_answer_that_comes_too_late_is_dropped(autojump_clock):
 
 
 async def test_handed_over_the_next_process_goes_on_in_order(autojump_clock):
-    """Nothing is lost, executed twice or overtaken while a caller keeps calling."""
+    """No call is lost, executed twice or overtaken while a caller keeps calling."""
     async with together() as kit:
         first, second = Executed("first"), Executed("second")
         web = await kit.open("WEB", "host1")

@@ -1,4 +1,4 @@
-"""What services declare, and what of it the broker shows."""
+"""What services declare, and how the broker shows it."""
 
 import pytest
 from hypothesis import given

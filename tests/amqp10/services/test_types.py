@@ -1,4 +1,4 @@
-"""Programs that use the kit are checked strictly: the example passes, and what it would do wrong is found."""
+"""Type checks of programs that use the kit: the example passes, and mistakes in it are found."""
 
 import subprocess
 import sys

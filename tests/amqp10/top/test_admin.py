@@ -1,4 +1,4 @@
-"""How ``headgate top`` asks: against an HTTP server that answers what a test wants."""
+"""The requests of ``headgate top``, against an HTTP server that gives the answers of a test."""
 
 import json
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ from amqp10.top.admin import Admin, AdminError
 
 
 class Asked(StreamRequestHandler):
-    """Answers from the server's ``answers`` and notes what was asked."""
+    """A server that answers from ``answers`` and notes what was asked."""
 
     def handle(self) -> None:
-        """One request on a connection."""
+        """Serve one request on a connection."""
         path = self.rfile.readline().split()[1].decode()
         fields = dict(line.decode().rstrip().lower().split(": ", 1) for line in iter(self.rfile.readline, b"\r\n"))
         self.server.asked.append((path, fields.get("authorization")))
@@ -26,7 +26,7 @@ class Asked(StreamRequestHandler):
 
 @contextmanager
 def answering(answers: dict[str, tuple[int, object]]) -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
-    """A server's URL, and what it has been asked."""
+    """Serve until the block ends; yields the server's URL and what it has been asked."""
     with TCPServer(("127.0.0.1", 0), Asked) as server:
         server.answers, server.asked = answers, []
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

@@ -1,4 +1,4 @@
-"""The screen of ``headgate top`` as somebody at the keyboard sees it, over made-up answers.
+"""The screen of ``headgate top`` as a user at the keyboard sees it, over made-up answers.
 
 textual demands asyncio, so these tests are no Trio tests: each runs a loop of its own.
 """
@@ -14,7 +14,7 @@ from amqp10.top.admin import AdminError, Row
 from amqp10.top.app import TopApp
 
 NAME = "[bold]shop[/bold]\x1b"
-"""Markup, and what a terminal would obey."""
+"""A name with markup, and with control sequences that a terminal obeys."""
 
 
 def link(identity: str, **facts: object) -> Row:
@@ -32,7 +32,7 @@ def link(identity: str, **facts: object) -> Row:
 
 @dataclass
 class MadeUp:
-    """Answers as the admin server does."""
+    """A stand-in for the admin server's answers."""
 
     silent: bool = False
     asked_why: list[tuple[str, str]] = field(default_factory=list)
@@ -61,7 +61,7 @@ class MadeUp:
 
 
 def played(admin: MadeUp, play: Callable[[Pilot[None]], Awaitable[None]]) -> None:
-    """Start it in a terminal of 120 by 30, let somebody play, and end it."""
+    """Start the program in a terminal of 120 by 30, let the test press keys, and end it."""
 
     async def main() -> None:
         async with TopApp(admin).run_test(size=(120, 30)) as pilot:
@@ -78,7 +78,7 @@ def first_cells(pilot: Pilot[None], column: int = 1) -> list[str]:
 
 
 def words(pilot: Pilot[None], where: str) -> str:
-    """What a part of the screen says."""
+    """The text in a part of the screen."""
     return str(pilot.app.query_one(where, Static).render())
 
 
@@ -108,7 +108,7 @@ def test_from_a_connection_to_its_session_to_its_links_and_back():
 
     async def play(pilot: Pilot[None]) -> None:
         await pilot.press("n")
-        assert first_cells(pilot) == ["c2", "c1"]  # who waits is first
+        assert first_cells(pilot) == ["c2", "c1"]  # links that wait come first
         await pilot.press("enter")
         assert first_cells(pilot, 0) == ["c2/0"]
         await pilot.press("enter")

@@ -1,4 +1,4 @@
-"""What ``headgate top`` makes of the rows of the HTTP API."""
+"""What ``headgate top`` shows of the rows of the HTTP API."""
 
 from dataclasses import replace
 

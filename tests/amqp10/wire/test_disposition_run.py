@@ -52,7 +52,7 @@ def ranges(*bounds: tuple[int, int]) -> list[bytes]:
     ]
 
 
-# --- what is taken -----------------------------------------------------------------------------
+# --- frames that it takes -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -173,7 +173,7 @@ def test_a_run_ends_before_a_frame_that_differs(before, odd):
     different = odd(kit.uint(1000 + before, fixed=True))
     data = b"".join([*one_each(before), different, *one_each(3, first=1001 + before)])
     runs = parser()
-    for _ in range(3):  # learned, known, and known with a long look ahead
+    for _ in range(3):  # a new shape, a known one, and a known one with a long look ahead
         run = runs.parse(data, 0, limit=1000)
         assert run is not None
         assert (run.first, run.last) == (1000, 999 + before)
@@ -188,7 +188,7 @@ def test_more_shapes_than_are_remembered():
         assert (run.channel, run.first, run.last) == (channel, 1000, 1001)
 
 
-# --- what is declined -----------------------------------------------------------------------------
+# --- frames that it declines -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_a_frame_above_the_maximum_is_declined():
 
 
 def generic(data: bytes, position: int) -> tuple[int, int, Disposition | None]:
-    """The frame at ``position`` as the generic codec reads it: end, channel, the disposition if it is one."""
+    """The frame at ``position`` as the generic codec reads it: its end, its channel, and a disposition if it is one."""
     buffer = ReceiveBuffer()
     buffer.feed(data[position:])
     bounds = buffer.next_frame(512)
@@ -276,7 +276,8 @@ def check_against_generic(run: DispositionRun, data: bytes, position: int) -> No
 
 
 def read_through(data: bytes, runs: DispositionRunParser, limit: int) -> Iterator[DispositionRun]:
-    """Every run of a stream. What is declined is stepped over, as the generic path would; it may give up."""
+    """Every run of a stream. A frame that is declined is skipped, as the generic path reads it. The fast path may give
+    up."""
     position = 0
     while True:
         run = runs.parse(data, position, limit=limit)
@@ -300,7 +301,7 @@ optional_fields = st.tuples(st.sampled_from([kit.TRUE, kit.FALSE, kit.NULL]), st
 
 @st.composite
 def like_frames(draw):
-    """A few dispositions of one client: mostly the same frame, with ids that mostly adjoin."""
+    """A few dispositions of one client. Most have the same fields, and most ids adjoin."""
     fixed, wide, ranged = draw(st.booleans()), draw(st.booleans()), draw(st.booleans())
     channel = draw(st.sampled_from([0, 65535]))
     role = draw(st.sampled_from([kit.TRUE, kit.FALSE, b"\x56\x01"]))

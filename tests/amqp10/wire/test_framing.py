@@ -1,4 +1,4 @@
-"""Frames are found in whatever pieces they come, at the cost of their size, and bad headers end the
+"""Frames are found however the bytes come, at a cost that grows with their size only, and bad headers end the
 connection."""
 
 import tracemalloc
@@ -155,7 +155,7 @@ def test_bounds_stay_good_until_the_next_feed():
 
 
 def test_a_frame_that_trickles_in_is_copied_once():
-    """Bytes one at a time: the buffer in use keeps its identity until the frame is whole."""
+    """The bytes come one at a time. The buffer in use stays the same object until the frame is whole."""
     size = 50_000
     stream = encode_frame(0, b"x" * (size - 8))
     buffer = ReceiveBuffer()

@@ -1,4 +1,4 @@
-"""Percent-encoding: there is one encoded form of a text, and what is not encoded as it should be is refused."""
+"""Percent-encoding: each text has one encoded form, and every other form is refused."""
 
 import pytest
 from hypothesis import given

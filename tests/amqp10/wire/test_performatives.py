@@ -1,4 +1,4 @@
-"""Performatives and what they carry: the specification's encodings, defaults, and typed fields without mercy."""
+"""Performatives and the types in them: the specification's encodings, defaults, and fields whose types are checked."""
 
 import dataclasses
 
@@ -219,7 +219,7 @@ def test_nested_descriptors_fail_fast():
 
 
 def test_no_field_is_read_from_behind_the_end():
-    """The count promises three fields, the frame ends after one, and the buffer goes on with the next frame."""
+    """The frame says that it has three fields and ends after one. The buffer goes on with the next frame."""
     buffer = b"\x00\x53\x16\xc0\x02\x03\x43" + b"\x41\x40" + b"\x00" * 20
     with pytest.raises(DecodeError):
         decode_performative(buffer, 0, 7)

@@ -1,4 +1,5 @@
-"""Sections are found by their edges alone; what the broker reads decodes, and what is reserved is refused."""
+"""Sections are found by their sizes alone. The sections that the broker reads decode, and reserved values are
+refused."""
 
 import struct
 import uuid
@@ -74,7 +75,7 @@ def test_cut_inside_a_section(message, data):
     except DecodeError:
         assert 0 < end < len(payload)
     else:
-        # Only whole sections: the rest is empty or begins with the next one.
+        # Only whole sections are found: the rest is empty, or begins with the next section.
         assert payload[end : end + 2] in (b"", b"\x00\x53")
 
 
@@ -115,7 +116,7 @@ def test_one_wrong_byte_raises_nothing_but_decode_error(message, data):
 @given(properties.map(encode_properties), st.data())
 @settings(max_examples=150)
 def test_properties_decode_to_the_same_fields_either_way(encoded, data):
-    """Whole, cut, and with a wrong byte; the rest of the message behind them makes no difference."""
+    """The section is whole, cut, or has a wrong byte. The rest of the message behind it makes no difference."""
     end = data.draw(st.just(len(encoded)) | st.integers(1, len(encoded)))
     changed = bytearray(encoded + b"\x00\x53\x75\xa0\x01x")
     if data.draw(st.booleans()):
@@ -140,7 +141,7 @@ plain_values = st.none() | st.booleans() | ulongs.map(ULong) | names | st.intege
 @given(st.dictionaries(own_keys | names.map(Symbol) | st.just(Symbol("x-cc")), scalars, max_size=4), st.data())
 @settings(max_examples=300)
 def test_what_passes_as_plain_annotations_decodes_and_is_allowed(items, data):
-    """Whole, cut, and with a wrong byte; the rest of the message behind them makes no difference."""
+    """The section is whole, cut, or has a wrong byte. The rest of the message behind it makes no difference."""
     encoded = encode_section(MESSAGE_ANNOTATIONS, items)
     end = data.draw(st.just(len(encoded)) | st.integers(1, len(encoded)))
     changed = bytearray(encoded + b"\x00\x53\x75\xa0\x01x")
@@ -187,7 +188,7 @@ def test_a_key_that_is_there_twice_is_not_plain():
 @given(parts.map(lambda message: next(part for part in (*message, HEADER) if part)), st.data())
 @settings(max_examples=150)
 def test_a_section_ends_in_the_same_place_whatever_the_form_of_its_descriptor(section, data):
-    """The short form is read at once; the long form, of eight bytes more, takes the way of everything else."""
+    """The short form is read at once. The long form, which is eight bytes longer, is read by the generic decoder."""
     value = bytearray(section[3:])
     value[data.draw(st.integers(0, min(4, len(value) - 1)))] = data.draw(st.integers(0, 255))
     end = data.draw(st.just(len(value)) | st.integers(0, len(value)))
@@ -329,7 +330,7 @@ def test_malformed_messages(payload, text):
 
 
 def test_scanning_a_large_body_looks_at_its_edges_only():
-    """A body of 16 MiB whose inside makes no sense: its size is right, so its edges are."""
+    """The body has 16 MiB. Its content is not valid and its size is right, so the scan finds its end."""
     inside = b"\xff" * (1 << 24)
     payload = HEADER + b"\x00\x53\x77\xd0" + struct.pack(">II", len(inside) + 4, 5) + inside + ONE_FOOTER
     assert scan(payload).body == (4, len(payload) - len(ONE_FOOTER))

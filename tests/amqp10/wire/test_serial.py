@@ -1,4 +1,4 @@
-"""Serial numbers against unbounded integers, everywhere on the circle."""
+"""Serial numbers compared with unbounded integers, everywhere on the circle."""
 
 import pytest
 from hypothesis import example, given

@@ -34,7 +34,7 @@ def frames(client: Client, n: int, *, first: int = 1000, payload: bytes = BODY, 
     return [client.transfer(payload, delivery_id=(first + i) % 2**32, **fields) for i in range(n)]
 
 
-# --- what is taken -----------------------------------------------------------------------------
+# --- frames that it takes -------------------------------------------------------------------------
 
 
 @every_client
@@ -122,7 +122,7 @@ def test_opaque_bodies_are_checked(body, header):
     ids=lambda payload: payload.hex()[:40],
 )
 def test_other_payloads_are_whole_and_unchecked(payload):
-    """Also those that the section scanner will refuse: they are the message's fault, not the frame's."""
+    """Payloads that the section scanner will refuse are taken, too: the frame is right, and the message is not."""
     run = parse(b"".join(frames(GO, 3, payload=payload)))
     assert run is not None
     assert not run.checked
@@ -191,7 +191,7 @@ def test_a_run_ends_before_a_frame_that_differs(before, odd):
     fields = {"payload": BODY, "delivery_id": 1000 + before} | odd
     data = b"".join([*like, client.transfer(**fields), *frames(client, 3, first=1001 + before)])
     runs = parser()
-    for _ in range(3):  # learned, known, and known with a long look ahead
+    for _ in range(3):  # a new shape, a known one, and a known one with a long look ahead
         run = runs.parse(data, 0, limit=1000)
         assert run is not None
         assert run.entries == [BODY] * before
@@ -250,7 +250,7 @@ def test_what_is_remembered_is_bounded(what):
     assert growth < 20_000, "800 layouts are above 200 kB, 800 shapes above 2 MB"
 
 
-# --- what is declined -----------------------------------------------------------------------------
+# --- frames that it declines -----------------------------------------------------------------------
 
 
 def custom(*fields: bytes, body: bytes = BODY, wide: bool = False) -> bytes:
@@ -364,7 +364,8 @@ def check_opaque(run: TransferRun, entry: bytes, payload: bytes) -> None:
 
 
 def read_through(data: bytes, runs: TransferRunParser, limit: int) -> Iterator[TransferRun]:
-    """Every run of a stream. What is declined is stepped over, as the generic path would; it may give up."""
+    """Every run of a stream. A frame that is declined is skipped, as the generic path reads it. The fast path may give
+    up."""
     position = 0
     while position < len(data):
         run = runs.parse(data, position, limit=limit)
@@ -410,7 +411,7 @@ ids = st.sampled_from([0, 1, 250, 254, 255, 256, 1000, 2**31 - 1, 2**32 - 2, 2**
 
 @st.composite
 def like_frames(draw):
-    """A few frames that a client would send in a row: ids count up, and mostly nothing else changes."""
+    """A few frames that a client would send one after another: ids count up, and most other fields do not change."""
     client = draw(st.sampled_from(CLIENTS))
     first = draw(ids)
     fields = {
@@ -478,7 +479,8 @@ def test_broken_input_is_declined_or_read_as_the_generic_codec_reads_it(stream, 
 @every_client
 @pytest.mark.parametrize("payload", [DURABLE + BODY, EMPTY_PROPERTIES + BODY])
 def test_every_byte_of_a_frame_in_many_wrong_ways(client, payload):
-    """Each byte of one frame among others, up to its body, by every bit and as many a format code.
+    """Each byte of one frame among others, up to its body, with each bit flipped and with every format code in its
+    place.
 
     The second frame is compared by itself, the fifth together with its neighbours.
     """

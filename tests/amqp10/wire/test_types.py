@@ -1,4 +1,4 @@
-"""The wrappers keep apart what Python would mix up, and ``plain`` takes them off."""
+"""The wrappers keep apart values that are equal in Python, and ``plain`` unwraps them."""
 
 import uuid
 

@@ -1,7 +1,7 @@
-"""What another project's codec writes we read, and the other way round.
+"""We read what another project's codec writes, and it reads what ours writes.
 
 Proton normalises what passes through it: arrays get the widest constructor of their type, so they are compared without
-their types. Descriptors that are described themselves, or several of them on one array, it does not know.
+their types. It does not know descriptors that are described themselves, nor arrays with several descriptors.
 """
 
 import uuid

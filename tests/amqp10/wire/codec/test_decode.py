@@ -1,4 +1,4 @@
-"""The decoder: the specification's encodings, every bound, and nothing but DecodeError for whatever bytes."""
+"""The decoder: the specification's encodings, every bound, and no error but DecodeError for any bytes."""
 
 import struct
 import tracemalloc
@@ -54,7 +54,7 @@ def test_round_trip(value):
     encoded = encode_value(value)
     decoded = decode_whole(encoded)
     assert decoded == value
-    # Equality is not enough: True == 1 == 1.0.
+    # Equality is not enough, because True == 1 == 1.0.
     assert repr(decoded) == repr(value)
 
 
@@ -72,7 +72,7 @@ def test_a_value_is_found_inside_a_longer_buffer(value, before, after):
 def test_cut_anywhere(value, data):
     encoded = encode_value(value)
     end = data.draw(st.integers(0, len(encoded) - 1))
-    # Cut by the end of the buffer, and by an end inside it.
+    # The value is cut by the end of the buffer, and by an end inside it.
     for buffer in (encoded[:end], encoded):
         with pytest.raises(DecodeError):
             decode_value(buffer, 0, end, DEPTH_MAX)
@@ -128,7 +128,7 @@ def nested_maps(levels: int) -> bytes:
 
 
 def nested_arrays(levels: int) -> bytes:
-    """An array of arrays of arrays: only the outermost has a constructor of its own in front."""
+    """An array of arrays of arrays. Only the outermost array has a constructor in front."""
     contents = struct.pack(">II", 5, 1) + b"\x40"
     for _ in range(levels - 1):
         contents = struct.pack(">IIB", len(contents) + 5, 1, code.ARRAY_32) + contents

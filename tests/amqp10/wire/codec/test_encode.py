@@ -1,4 +1,4 @@
-"""The encoder: the smallest encoding of each value, and EncodeError for what has none."""
+"""The encoder: the smallest encoding of each value, and EncodeError for values that have none."""
 
 import uuid
 from enum import StrEnum
