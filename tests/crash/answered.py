@@ -4,10 +4,10 @@ For example:
 
     python -m tests.crash.answered --cycles 100
 
-What was answered must not come undone: after the next start a purged queue is empty, and a deleted one that is declared
-again is empty too. In each life every case has a queue of its own, all requests go out together, and the kill follows
-the first answer in one life, the second in the next, and so on: the last answer is now of one case, now of another.
-A start costs seconds of processor time, so the start that audits one life begins the next.
+What was answered must not come undone: after the next start a purged queue is empty, and a deleted queue that is
+declared again is empty, too. In each life every case has a queue of its own, and all requests are sent together. The
+kill follows the first answer in one life, the second in the next, and so on. So the last answer belongs to one case now
+and to another later. A start costs seconds of processor time, so the start that audits one life begins the next.
 """
 
 import argparse
@@ -32,14 +32,14 @@ CASES = (
     ("classic", DELETE), ("lazy", DELETE), ("quorum", DELETE), ("stream", DELETE),
 )  # fmt: skip
 MESSAGES = 50
-"""In each queue, when it is purged or deleted."""
+"""How many messages each queue has when it is purged or deleted."""
 LIFE_MAX_S = 120
 """A life that takes longer hangs, however busy the machine is."""
 
 
 @dataclass(slots=True)
 class Figures:
-    """What a run has counted, by case."""
+    """The counts of a run, by case."""
 
     kills: int = 0
     answered: Counter[str] = field(default_factory=Counter)
@@ -49,7 +49,7 @@ class Figures:
 
 
 async def run(cycles: int, folder: Path, say: Callable[[str], None] = lambda line: None) -> Figures:
-    """So many kills. Raises TooSlowError for a life that hangs."""
+    """Kill the broker this many times. Raises TooSlowError for a life that hangs."""
     figures = Figures()
     answered: list[tuple[str, str]] = []
     for cycle in range(cycles + 1):
@@ -71,7 +71,7 @@ async def run(cycles: int, folder: Path, say: Callable[[str], None] = lambda lin
 
 
 async def _audit(connection: ClientConnection, case: tuple[str, str]) -> int:
-    """How many messages the queue of a case holds. Then it is gone."""
+    """Count the messages in the queue of a case, and delete the queue."""
     await _declare(connection, case)
     found = await read_all(connection, _subject(case), settle=False)
     answer = await connection.request("DELETE", f"/queues/{_name(case)}", None)
@@ -80,8 +80,8 @@ async def _audit(connection: ClientConnection, case: tuple[str, str]) -> int:
 
 
 async def _answered_until_killed(url: str, process: Popen[str], last: int) -> list[tuple[str, str]]:
-    """Fill the queues, purge or delete them, and kill the broker when it has given so many answers: the cases that it
-    has answered."""
+    """Fill the queues, purge or delete them, and kill the broker when it has given this many answers. Returns the cases
+    that it has answered."""
     answered: list[tuple[str, str]] = []
 
     async def ask(connection: ClientConnection, case: tuple[str, str]) -> None:

@@ -1,7 +1,7 @@
 """One life of a broker: it starts on a data folder, is audited, works, and is killed at a random moment.
 
 The audit of a life demands what the lives before it promised. Publishers send numbers in bursts of random size and
-never wait for more than the outcome of the last but one; consumers take some, settle some, and let others go.
+never wait for more than the outcome of the last burst but one; consumers take some, settle some, and release others.
 """
 
 import random
@@ -39,11 +39,11 @@ READY = re.compile(r"amqp://guest:guest@[^:]+:(?P<port>\d+)")
 KINDS = ("classic", "quorum", "stream")
 BURST_MAX = 40
 CONFIRMED_MIN = 200
-"""A life is not ended before it has confirmed so many, all queues together."""
+"""The number of confirms, of all queues together, before a life may end."""
 LIFE_EXTRA_S = 0.06
-"""The kill comes up to so long after that, while everything goes on."""
+"""The longest time from then until the kill, while everything goes on."""
 READ_CREDIT = 1000
-"""Link credit of one drain. A queue that uses none of it has nothing more."""
+"""The link credit of one drain. A queue that uses none of it has no more messages."""
 Work = Callable[[ClientConnection, "Subject", random.Random], Awaitable[None]]
 CLIENT = ClientSettings(reconnect=None, idle_time_out_ms=60_000)
 
@@ -57,17 +57,17 @@ class Subject:
     ledger: Ledger = field(default_factory=Ledger)
     next_number: int = 0
     next_barrier: int = BARRIERS
-    """Barriers come on connections of their own, so they have an order of their own."""
+    """The queue's barriers come on connections of their own, so they have an order of their own."""
 
     @property
     def settles(self) -> bool:
-        """False for a stream."""
+        """True when consumers settle messages; False for a stream."""
         return self.kind != "stream"
 
 
 @asynccontextmanager
 async def broker(folder: Path, *arguments: str) -> AsyncIterator[tuple[str, subprocess.Popen[str]]]:
-    """A broker on this data folder; killed at the end of the block if it still lives."""
+    """A broker on this data folder. It is killed at the end of the block if it still lives."""
     process = _spawned(folder, arguments)
     assert process.stdout is not None
     try:
@@ -90,12 +90,12 @@ def _spawned(folder: Path, arguments: tuple[str, ...]) -> subprocess.Popen[str]:
 
 
 def log_of(folder: Path) -> Path:
-    """What the brokers on a data folder said."""
+    """The log of the brokers on a data folder."""
     return folder.with_name("broker.log")
 
 
 async def declare(connection: ClientConnection, subject: Subject) -> None:
-    """Make the queue, if it is not there."""
+    """Declare the queue, if it does not exist."""
     kind, _, _ = subject.kind.partition(" ")
     body = {"durable": True, "arguments": {"x-queue-type": kind}}
     answer = await connection.request("PUT", f"/queues/{subject.name}", body)
@@ -130,7 +130,7 @@ async def read_all(connection: ClientConnection, subject: Subject, *, settle: bo
 
 
 async def barrier(connection: ClientConnection, subject: Subject) -> None:
-    """Have something confirmed that was sent after every settlement so far: they are written now."""
+    """Publish a message and wait for its confirm. Every settlement that was sent before is written then."""
     going = set(subject.ledger.going)
     sender = await connection.open_sender(f"/queues/{subject.name}")
     number = subject.next_barrier
@@ -148,18 +148,18 @@ async def barrier(connection: ClientConnection, subject: Subject) -> None:
 
 
 def number_of(message: Message) -> int:
-    """The number that a message is."""
+    """The number in a message."""
     assert isinstance(message.body, bytes)
     return int(message.body)
 
 
 def encoded(number: int) -> Message:
-    """A durable message that is this number."""
+    """A durable message with this number."""
     return Message(body=str(number).encode(), header=Header(durable=True))
 
 
 async def publish(connection: ClientConnection, subject: Subject, rng: random.Random) -> None:
-    """Send numbers until the broker dies, and write down what it says."""
+    """Publish numbers until the broker dies, and note the outcomes."""
     sender = await connection.open_sender(f"/queues/{subject.name}")
     posted: list[tuple[Receipt, int]] = []
     try:
@@ -181,7 +181,7 @@ async def publish(connection: ClientConnection, subject: Subject, rng: random.Ra
 
 
 def note(subject: Subject, receipt: Receipt, base: int) -> None:
-    """Enter the outcomes that are known."""
+    """Note the outcomes that are known."""
     for first, last, fate in receipt.so_far():
         numbers = set(range(base + first - receipt.first, base + last - receipt.first + 1))
         if isinstance(fate, Accepted):
@@ -192,7 +192,7 @@ def note(subject: Subject, receipt: Receipt, base: int) -> None:
 
 
 async def consume(connection: ClientConnection, subject: Subject, rng: random.Random) -> None:
-    """Take what comes; settle some of it, with a barrier from time to time, and let some go."""
+    """Take deliveries. Settle some, with a barrier from time to time, and release some."""
     receiver = await connection.open_receiver(f"/queues/{subject.name}")
     while True:
         batch = await receiver.receive_batch(rng.randint(1, 60))
@@ -214,7 +214,7 @@ async def consume(connection: ClientConnection, subject: Subject, rng: random.Ra
 async def live(
     folder: Path, subjects: list[Subject], rng: random.Random, *, arguments: tuple[str, ...] = (), kill: bool = True
 ) -> dict[str, Verdict]:
-    """One life. Returns what the audit at its beginning said, by kind of queue."""
+    """One life. Returns the verdict of the audit at its beginning, by kind of queue."""
     verdicts: dict[str, Verdict] = {}
     async with broker(folder, *arguments) as (url, process):
         async with connect(url, CLIENT) as connection:
@@ -233,7 +233,7 @@ async def live(
 
 
 async def audit(connection: ClientConnection, subject: Subject, verdicts: dict[str, Verdict], *, settle: bool) -> None:
-    """Compare what the queue holds with what was promised, and enter the verdict. Raises AssertionError."""
+    """Compare the content of the queue with the promises, and add the verdict. Raises AssertionError."""
     audited = Ledger(
         set(subject.ledger.confirmed),
         set(subject.ledger.uncertain),
@@ -251,7 +251,7 @@ async def audit(connection: ClientConnection, subject: Subject, verdicts: dict[s
 
 
 def describe(subject: Subject, ledger: Ledger, found: list[Found], verdict: Verdict) -> str:
-    """What is wrong, with the first numbers concerned."""
+    """The broken promise, with the first numbers concerned."""
     present = {one.number for one in found}
     demanded = ledger.confirmed - ledger.gone - ledger.going if subject.settles else ledger.confirmed
     return (
@@ -269,7 +269,7 @@ async def _work_until_killed(
 
     async def kill_later() -> None:
         while sum(len(subject.ledger.confirmed) for subject in subjects) < before + CONFIRMED_MIN:  # noqa: ASYNC110
-            await trio.sleep(0.002)  # nobody tells of outcomes, they are looked up
+            await trio.sleep(0.002)  # no event reports outcomes
         await trio.sleep(rng.random() * LIFE_EXTRA_S)
         process.kill()
 
@@ -282,7 +282,7 @@ async def _work_until_killed(
 
 
 async def work_while_it_lives(url: str, work: Work, subject: Subject, rng: random.Random) -> None:
-    """Work on a connection of its own, until the broker has gone."""
+    """Work on a connection of its own, until the broker has ended."""
     try:
         async with connect(url, CLIENT) as connection:
             await work(connection, subject, rng)

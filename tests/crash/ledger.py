@@ -1,9 +1,9 @@
-"""What a queue promised before its broker was killed, and whether what it holds afterwards keeps the promise.
+"""The promises of a queue before its broker was killed, and whether the queue's content afterwards keeps them.
 
-Messages are numbers. A number is *confirmed* when the broker said accepted, *uncertain* when it was sent and nothing
-was heard. It is *gone* when it was settled and something that was sent after the settlement was confirmed: the lane
-writes in order, so the settlement was written before. It is *going* when it was settled and nothing after it was
-confirmed. Only what is confirmed may be demanded, and only what is gone must not come back.
+Messages are numbers. A number is *confirmed* when the broker said accepted, and *uncertain* when it was sent and no
+outcome came. It is *gone* when it was settled and a message that was sent after the settlement was confirmed: the lane
+writes in order, so the settlement was written before. It is *going* when it was settled and no later message was
+confirmed. Only confirmed numbers may be demanded, and only gone numbers must not come back.
 """
 
 import itertools
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 BARRIERS = 10**9
-"""Numbers from here on are of another publisher than those below: each has its own order."""
+"""Numbers from here on belong to another publisher than those below. Each publisher has its own order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,24 +24,24 @@ class Found:
 
 @dataclass(slots=True)
 class Verdict:
-    """The sum over audits. Each of the first five must stay 0."""
+    """The sum over audits. Each of the first five counts must stay 0."""
 
     lost: int = 0
     unexpected: int = 0
     came_back: int = 0
     unflagged: int = 0
-    """Delivered before the kill and again after it, without saying so; or twice in one go."""
+    """Messages delivered before the kill and again after it without the flag, or twice in one reading."""
     reordered: int = 0
     confirmed: int = 0
     uncertain: int = 0
     recovered: int = 0
-    """Uncertain ones that were there."""
+    """Uncertain messages that were there."""
     duplicated: int = 0
-    """Delivered again, and flagged: allowed."""
+    """Messages delivered again with the flag, which is allowed."""
     settled: int = 0
 
     def add(self, other: "Verdict") -> None:
-        """Sum up."""
+        """Add another verdict to this one."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
@@ -56,17 +56,18 @@ class Verdict:
 
 @dataclass(slots=True)
 class Ledger:
-    """The numbers of one queue since it was last empty and sure."""
+    """The numbers of one queue since it was last known to be empty."""
 
     confirmed: set[int] = field(default_factory=set)
     uncertain: set[int] = field(default_factory=set)
     seen: set[int] = field(default_factory=set)
-    """Delivered to a consumer at least once."""
+    """Numbers that were delivered to a consumer at least once."""
     gone: set[int] = field(default_factory=set)
     going: set[int] = field(default_factory=set)
 
     def audit(self, found: Sequence[Found], *, settles: bool = True) -> Verdict:
-        """Compare with what the queue delivered, in its order. ``settles`` is False for a stream: it keeps all."""
+        """Compare with what the queue delivered, in its order. ``settles`` is False for a stream, which keeps all
+        messages."""
         numbers = [one.number for one in found]
         present = set(numbers)
         demanded = self.confirmed - self.gone - self.going if settles else self.confirmed
@@ -89,7 +90,7 @@ class Ledger:
         return verdict
 
     def begin_again(self, found: Iterable[Found]) -> None:
-        """What was found is the truth from now on: it is there, and it was seen."""
+        """Begin again with the messages that were found. All of them were delivered once."""
         present = {one.number for one in found}
         self.gone |= self.going - present
         self.confirmed = present
@@ -99,5 +100,5 @@ class Ledger:
 
 
 def _falls(numbers: Sequence[int]) -> int:
-    """How often a number is lower than the one before it."""
+    """How often a number is lower than the number before it."""
     return sum(later < earlier for earlier, later in itertools.pairwise(numbers))

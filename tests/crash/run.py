@@ -20,13 +20,14 @@ from tests.crash.cycle import KINDS, Subject, live
 from tests.crash.ledger import Verdict
 
 LIVES_PER_QUEUE = 20
-"""Then the queues get new names: a stream that keeps everything would be read longer each time."""
+"""After this many lives the queues get new names, because a stream that keeps everything takes longer to read each
+time."""
 CLEAN_SHARE = 0.1
-"""Of the lives that end orderly instead, so that both ways to start are audited."""
+"""The share of lives that end with an orderly stop, so that both kinds of start are audited."""
 
 
 async def run(cycles: int, seed: int, kinds: tuple[str, ...], folder: Path, *, say: bool) -> dict[str, Verdict]:
-    """So many lives. Raises AssertionError for the first promise that was not kept."""
+    """Run this many lives. Raises AssertionError for the first promise that was not kept."""
     rng = random.Random(seed)
     totals = {kind: Verdict() for kind in kinds}
     subjects: list[Subject] = []

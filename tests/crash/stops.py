@@ -1,10 +1,10 @@
-"""``python -m tests.crash.stops --runs N``: stop a broker N times while everything goes on, and look at how it ended.
+"""``python -m tests.crash.stops --runs N``: stop a broker N times while its clients go on, and check how it ended.
 
-Each run starts a broker on the same data folder, audits what the runs before it were promised, and stops it at a random
+Each run starts a broker on the same data folder, audits the promises of the runs before it, and stops it at a random
 moment with SIGTERM and SIGINT in turns. Meanwhile publishers of both protocols wait for confirms, consumers settle,
-clients of both protocols come and go, others say nothing or garbage, and one scrapes the metrics. A stop is in order
-when the exit code is 0, the log has neither an error nor a stack, the next start is a clean one, and nothing that was
-confirmed is missing.
+clients of both protocols come and go, others send nothing or garbage, and one scrapes the metrics. A stop is in order
+when the exit code is 0, the log has neither an error nor a stack, the next start is a clean one, and no confirmed
+message is missing.
 
 For example:
 
@@ -55,15 +55,16 @@ stop_grace = "1s"
 BY_091 = "classic 0-9-1"
 """The kind of the queue whose publisher speaks AMQP 0.9.1."""
 RUNS_PER_QUEUE = 20
-"""Then the queues get new names: a stream that keeps everything would be read longer each time."""
+"""After this many runs the queues get new names, because a stream that keeps everything takes longer to read
+each time."""
 LIFE_S = 0.4
-"""The signal comes up to so long after each publisher has had something confirmed."""
+"""The longest time from the first confirm of each publisher until the signal."""
 RUN_SECONDS_MAX = 120.0
-"""On a machine with nothing to spare. Otherwise a run takes a second or two."""
+"""The longest time of a run on a busy machine. Otherwise a run takes a second or two."""
 CHURNERS = 3
 """Tasks of each kind that open connections, one after the other."""
 BURST = 8
-"""Connections that one of them opens at once when it has nothing sensible to say."""
+"""How many connections a task of garbage opens at once."""
 GARBAGE = (
     b"",
     b"AMQP",
@@ -72,18 +73,18 @@ GARBAGE = (
     b"\x16\x03\x01\x02\x00\x01\x00\x01",
     bytes(64),
 )
-"""Said by those: nothing, half a header, a header, HTTP, the beginning of TLS, zeros."""
+"""What those connections send: nothing, half a header, a header, HTTP, the beginning of TLS, zeros."""
 Churn = Callable[[], Awaitable[None]]
 
 
 @dataclass(slots=True)
 class Counted:
-    """What a number of runs has shown."""
+    """The counts of a number of runs."""
 
     stops: int = 0
     slowest_s: float = 0.0
     connections: int = 0
-    """That were opened and went away again."""
+    """Connections that were opened and closed again."""
     verdicts: dict[str, Verdict] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -94,7 +95,7 @@ class Counted:
 
 
 class Stops:
-    """Broker after broker on one data folder."""
+    """Brokers that run one after another on one data folder."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.counted = Counted()
@@ -106,7 +107,8 @@ class Stops:
         self._log_seen = 0
 
     async def run(self, runs: int, *, say: bool = False) -> None:
-        """So many stops, and a last start that is audited. Raises AssertionError for one that was not in order."""
+        """Stop a broker this many times, and audit a last start. Raises AssertionError for a stop that was not in
+        order."""
         began = time.monotonic()
         for number in range(runs):
             if number % RUNS_PER_QUEUE == 0:
@@ -164,7 +166,7 @@ class Stops:
         nursery.start_soon(self._again, partial(scrape, self._admin_port()))
 
     async def _something_confirmed(self) -> None:
-        """Of each publisher."""
+        """Wait until each publisher has had a confirm."""
         before = [len(subject.ledger.confirmed) for subject in self._subjects]
         while any(  # noqa: ASYNC110 - nothing tells of outcomes, they are looked up
             len(subject.ledger.confirmed) <= count for subject, count in zip(self._subjects, before, strict=True)
@@ -172,7 +174,8 @@ class Stops:
             await trio.sleep(0.005)
 
     async def _again(self, work: Churn) -> None:
-        """Until the block is left: also when the broker has gone, or does not let it in any more."""
+        """Call something again and again until the block is left, also when the broker has ended or lets no
+        client in."""
         while True:
             try:
                 await work()
@@ -183,7 +186,7 @@ class Stops:
     # --- the log
 
     def _lines(self) -> Iterator[dict[str, object]]:
-        """Of the broker that runs now, or ran last. Raises AssertionError for one that is no event."""
+        """The log of the present or last broker. Raises AssertionError for a line that is no event."""
         for line in log_of(self._folder).read_text()[self._log_seen :].splitlines():
             assert line.startswith("{"), f"in the log: {line}"
             yield json.loads(line)
@@ -202,7 +205,7 @@ class Stops:
 
 
 async def publish_091(port: int, subject: Subject) -> None:
-    """Send numbers in bursts, each after the one before it was confirmed."""
+    """Publish numbers in bursts, each after the burst before it was confirmed."""
     async with Amqp091Socket(await trio.open_tcp_stream("127.0.0.1", port)) as client:
         await client.log_in()
         while True:
@@ -216,19 +219,19 @@ async def publish_091(port: int, subject: Subject) -> None:
 
 
 async def come_and_go(url: str) -> None:
-    """A client of AMQP 1.0 that logs in, opens a link to a queue that goes with it, and leaves."""
+    """A client of AMQP 1.0 that logs in, opens a link to a dynamic node, and leaves."""
     async with connect(url, CLIENT) as connection:
         await connection.open_receiver(None)
 
 
 async def come_and_go_091(port: int) -> None:
-    """The same with AMQP 0.9.1; it leaves without a word."""
+    """The same with AMQP 0.9.1. It leaves without a closing method."""
     async with Amqp091Socket(await trio.open_tcp_stream("127.0.0.1", port)) as client:
         await client.log_in()
 
 
 async def talk_nonsense(port: int, rng: random.Random) -> None:
-    """Several connections at once that never log in."""
+    """Open several connections at once that never log in."""
     with ExitStack() as stack:
         for _ in range(BURST):
             stream = await trio.open_tcp_stream("127.0.0.1", port)
@@ -238,7 +241,7 @@ async def talk_nonsense(port: int, rng: random.Random) -> None:
 
 
 async def scrape(port: int) -> None:
-    """The metrics, once."""
+    """Scrape the metrics once."""
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         await stream.send_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         while await stream.receive_some():
@@ -247,7 +250,7 @@ async def scrape(port: int) -> None:
 
 @contextmanager
 def busy(processes: int) -> Iterator[None]:
-    """So many processes that do nothing but compute."""
+    """Run this many processes that only compute."""
     running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
     try:
         yield

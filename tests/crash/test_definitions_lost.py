@@ -1,5 +1,7 @@
-"""Definitions that are damaged, and data that no definition knows, against a broker in a process of its own: nothing is
-silent, and a start deletes nothing that was not deleted by a client."""
+"""Definitions that are damaged, and data that no definition knows, against a broker in a process of its own.
+
+Every loss is reported, and a start deletes only what a client has deleted.
+"""
 
 import json
 import shutil
@@ -29,7 +31,7 @@ BOTH = (DEFINITIONS_FILE, COPY_FILE)
 
 
 async def fill(url: str) -> None:
-    """A queue of each kind, with messages of which every second has a large body."""
+    """Declare a queue of each type, and publish messages of which every second has a large body."""
     async with connect(url, CLIENT) as connection:
         for kind in KINDS:
             await declare(connection, Subject(kind, kind))
@@ -48,7 +50,7 @@ async def stop(process: subprocess.Popen[str]) -> None:
 
 
 async def check_all_is_there(folder: Path, *, kinds: tuple[str, ...] = KINDS) -> None:
-    """A broker starts on the folder and has all messages of these queues. It is killed."""
+    """Start a broker on the folder, check that it has all messages of these queues, and kill it."""
     async with broker(folder) as (url, _), connect(url, CLIENT) as connection:
         for kind in kinds:
             found = [one.number for one in await read_all(connection, Subject(kind, kind), settle=False)]
@@ -56,7 +58,7 @@ async def check_all_is_there(folder: Path, *, kinds: tuple[str, ...] = KINDS) ->
 
 
 def refused(folder: Path) -> str:
-    """What a broker says that does not start on the folder, which stays as it is."""
+    """The error of a broker that does not start on the folder. The folder stays as it is."""
     before = {path: path.read_bytes() for path in folder.glob("*.db")}
     command = [
         sys.executable,
@@ -78,7 +80,8 @@ def refused(folder: Path) -> str:
 
 
 def store(folder: Path, *words: str) -> str:
-    """What the command says, in this process: a process of its own takes as long as a start of a broker."""
+    """The output of the command ``store``, in this process, because a process of its own takes as long as a broker's
+    start."""
     said, told = StringIO(), StringIO()
     with redirect_stdout(said), redirect_stderr(told):
         code = headgate(["store", *words, "--data", str(folder)])
@@ -87,7 +90,7 @@ def store(folder: Path, *words: str) -> str:
 
 
 def forget_queues(folder: Path) -> None:
-    """Definitions that never knew the queues, and prove themselves."""
+    """Change the definitions as if they had never had the queues. Their seal still proves them."""
     with closing(open_definitions(folder, new_identity=numbered_identities())) as database:
         database._change_all("nothing", [("DELETE FROM queues", ())])
         database._change_all("nothing", [("DELETE FROM deleted", ())])

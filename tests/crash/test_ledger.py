@@ -1,4 +1,4 @@
-"""The audit finds what it is for: each broken promise is counted as what it is."""
+"""The audit finds every kind of broken promise, and counts it as that kind."""
 
 from tests.crash.ledger import Found, Ledger, Verdict
 

@@ -1,4 +1,4 @@
-"""The identity of a queue's declaration: it stays over every stop and start, and a declaration anew has another."""
+"""The identity of a queue's declaration stays the same over every stop and start. A new declaration has another."""
 
 import signal
 from pathlib import Path

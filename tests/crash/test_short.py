@@ -1,6 +1,6 @@
 """Thirty kills of a real broker, each followed by an audit; ``make crash`` does it a thousand times.
 
-What was counted is printed, so that a run shows what it has covered.
+The test prints its counts, so that a run shows what it has covered.
 """
 
 from pathlib import Path
@@ -14,15 +14,15 @@ from tests.crash.ledger import Verdict
 from tests.crash.run import run
 
 PARTS = range(5)
-"""Each with a seed and a data folder of its own."""
+"""The parts of the test, each with a seed and a data folder of its own."""
 CYCLES = 6
 AT_ONCE = 3
-"""Parts that run at the same time: one mostly waits for its broker to start. More would wait for processors."""
+"""Parts that run at the same time: a part mostly waits for its broker to start. More would wait for processors."""
 
 
 @pytest.fixture(scope="module")
 def totals(tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, Verdict] | AssertionError]:
-    """What each part has counted, or the promise that was not kept."""
+    """The counts of each part, or the promise that was not kept."""
     found: dict[int, dict[str, Verdict] | AssertionError] = {}
     limit = trio.CapacityLimiter(AT_ONCE)
 

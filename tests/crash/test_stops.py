@@ -1,4 +1,4 @@
-"""Some stops of a real broker in the midst of everything; ``python -m tests.crash.stops`` does it two hundred times."""
+"""Some stops of a real broker under load; ``python -m tests.crash.stops`` does two hundred."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A data folder that goes away, or that may not be written any more, while the broker serves."""
+"""A data folder that goes away, or becomes read-only, while the broker serves."""
 
 import shutil
 from functools import partial
@@ -14,7 +14,8 @@ from tests.crash.cycle import CLIENT, KINDS, Subject, broker, declare, encoded, 
 
 
 async def lose(folder: Path, kind: str) -> None:
-    """Publish, let the folder go away, publish again: no confirm; the broker ends. Put it back: all is there."""
+    """Publish, let the folder go away, publish again: no confirm comes, and the broker ends. Put the folder back: every
+    message is there."""
     subject = Subject(kind, "q")
     elsewhere = folder.with_name("elsewhere")
     async with broker(folder) as (url, process):
@@ -33,7 +34,7 @@ async def lose(folder: Path, kind: str) -> None:
     assert "Traceback" not in log_of(folder).read_text()
     shutil.move(elsewhere, folder)
     async with broker(folder) as (url, _), connect(url, CLIENT) as connection:
-        await declare(connection, subject)  # the definitions stayed: equal, or this would be refused
+        await declare(connection, subject)  # the definitions stayed the same, or this would be refused
         found = [one.number for one in await read_all(connection, subject, settle=False)]
     assert found[:50] == list(range(50))
 

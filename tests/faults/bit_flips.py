@@ -1,17 +1,19 @@
-"""One bit of a store is wrong: it is detected, nothing wrong is delivered, and salvaging loses one record at most.
+"""One bit of a store is wrong: the error is detected, no wrong message is delivered, and salvaging loses one record at
+most.
 
-The store is one where everything is synced, after an orderly stop or after a kill. Files are hit equally often by their
-kinds, since the small ones matter most, and within a kind by their sizes. What becomes of a flip:
+Everything in the store is synced, after an orderly stop or after a kill. The kinds of files are hit equally often,
+because the small ones matter most, and the files of a kind in proportion to their size. A flip has one of these
+results:
 
 - *refused*: the start raises StoreDamaged, which names the file and the record.
-- *refused when read*: the start does not read everything after an orderly stop; whoever reads the record does.
+- *refused when read*: the start after an orderly stop does not read everything; a later read of the record raises.
 - *passed over*: a stream goes on without the record, and counts it.
-- *rebuilt*: what the file says is found out in another way. So it is with the checkpoint and the snapshot.
-- *found by check*: nothing that is delivered depends on it, as on the marks of the lanes, on bodies that were only
+- *rebuilt*: the content of the file is found out in another way, as with the checkpoint and the snapshot.
+- *found by check*: nothing that is delivered depends on the bit, as on the marks of the lanes, on bodies that were only
   paged out, on the head of a stream's segment, and on what an orderly stop knows to be settled; ``headgate store
   check`` names it.
 
-The last three leave what is delivered as it was, but for the messages of the record that a stream has passed over.
+With the last three the same messages are delivered, but for those of the record that a stream has passed over.
 """
 
 from collections import Counter
@@ -41,16 +43,16 @@ SALVAGE = SETTINGS.model_copy(update={"salvage": True})
 SNAPSHOT = "quorum/snapshot"
 
 Content = Mapping[str, Sequence[int]]
-"""What each queue delivers."""
+"""The messages that each queue delivers."""
 
 
 class Hit(NamedTuple):
-    """A bit, and the record that it is in."""
+    """A bit, and the record that holds it."""
 
     path: str
     bit: int
     record: Found | None
-    """None in a file that has no records."""
+    """The record; None in a file without records."""
 
     def __str__(self) -> str:
         record = "no record" if self.record is None else f"{self.record.kind.name} at {self.record.offset}"
@@ -78,7 +80,7 @@ class FlippedStore:
         self._numbers_of_ids = self._stored()
 
     def _by_kind(self) -> dict[str, list[str]]:
-        """The files that have any bytes."""
+        """The files that have any bytes, by kind."""
         kinds: dict[str, list[str]] = {}
         for path in self.disk.paths:
             if self.disk.size(path):
@@ -87,7 +89,7 @@ class FlippedStore:
         return kinds
 
     def _stored(self) -> dict[int, int]:
-        """Which message is under which id in the message store."""
+        """Which message the message store has under each id."""
         numbers = {}
         for path in self._files.get("msg_store_persistent", ()):
             for record in self._records(path):
@@ -98,7 +100,7 @@ class FlippedStore:
     # --- one flip
 
     def choose(self) -> Hit:
-        """A bit anywhere."""
+        """Choose any bit."""
         paths = self._files[self.rng.choice(sorted(self._files))]
         path = self.rng.choices(paths, [self.disk.size(path) for path in paths])[0]
         records = [] if path == CHECKPOINT else self._records(path)
@@ -108,7 +110,7 @@ class FlippedStore:
         return Hit(path, bit, record)
 
     def flip(self, hit: Hit) -> str:
-        """What becomes of it; see above. Raises AssertionError for what should not be."""
+        """Flip the bit; returns the result, as listed above. Raises AssertionError for any other."""
         if hit.record is not None:
             self._check_tells(hit)
         became = self._start_without_salvage(hit)
@@ -126,7 +128,7 @@ class FlippedStore:
         assert hit.record is not None
         ends = {hit.record.end}
         if hit.path.endswith(MARKS) and hit.record == self._records(hit.path)[-1]:
-            ends.add(disk.size(hit.path))  # without its header, nothing tells the last mark from the room behind it
+            ends.add(disk.size(hit.path))  # without its header, the last mark cannot be told from the room behind it
         (entry,) = damaged
         assert entry.offset == hit.record.offset, entry
         assert entry.end in ends, entry
@@ -162,7 +164,8 @@ class FlippedStore:
         return bool(row["damaged_records"])
 
     def _compare(self, hit: Hit, content: Content) -> None:
-        """Nothing is missing but what the record said, and nothing is back but what it had settled."""
+        """Check that no message is missing but those of the record, and that none is back but those that the record
+        settled."""
         about = self._messages(hit.record) if hit.record is not None else set()
         settles = hit.record is not None and hit.record.kind in (Kind.SETTLE, Kind.COMMAND)
         for subject in self._world.subjects:
@@ -187,7 +190,7 @@ class FlippedStore:
         return [record for record in records if isinstance(record, Found)]
 
     def _copy(self) -> MemoryDisk:
-        return self.disk.power_cut(self.rng)  # everything is synced, so nothing is lost
+        return self.disk.power_cut(self.rng)  # everything is synced, so no message is lost
 
     def _flipped(self, hit: Hit) -> MemoryDisk:
         disk = self._copy()
@@ -205,13 +208,13 @@ class FlippedStore:
 
 
 def _may_stay_unread(path: str, record: Found) -> bool:
-    """Whether a start that reads everything that matters may pass the record by."""
+    """True when a start that reads everything that matters may skip the record."""
     is_head = record.kind is Kind.STREAM_CHUNK and record.payload[0] == HEAD_TAG
     return is_head or record.kind is Kind.MARK or path.startswith(TRANSIENT)
 
 
 def flip_many(flips: int, seed: int) -> Counter[str]:
-    """So many flips in several stores, and what became of them. Raises AssertionError, naming the flip."""
+    """Flip bits in several stores; returns the results. Raises AssertionError, which names the flip."""
     became: Counter[str] = Counter()
     done = 0
     while done < flips:

@@ -1,4 +1,4 @@
-"""The n-th sync fails: nothing of its lane is confirmed any more, and the next start finds all that was accepted."""
+"""The n-th sync fails: its lane confirms no more messages, and the next start finds every message that was accepted."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,12 +9,12 @@ from tests.crash.ledger import Verdict
 from tests.faults.simulation import STANDING_STEPS, World
 
 STEPS_AFTER = 40
-"""In these the clients go on as if nothing had happened."""
+"""The number of steps in which the clients go on as if the sync had not failed."""
 STEPS_MAX = 100_000
 
 
 def fail_each(numbers: Iterable[int], seed: int) -> tuple[dict[str, Verdict], Counter[str]]:
-    """A world for each n, whose n-th sync fails. Raises AssertionError, naming the world."""
+    """Make a world for each n, in which the n-th sync fails. Raises AssertionError, which names the world."""
     totals: dict[str, Verdict] = {}
     did: Counter[str] = Counter()
     for nth in numbers:
@@ -33,7 +33,7 @@ def fail_each(numbers: Iterable[int], seed: int) -> tuple[dict[str, Verdict], Co
 
 def fail_once(world: World, nth: int) -> dict[str, Verdict]:
     """Work until the sync has failed, go on for a while, start again and audit. Half of the worlds lose their power,
-    too: then it is as if the failed sync had written nothing."""
+    too. Then nothing of the failed sync is on the disk."""
     world.disk.fail("sync", nth=nth)
     lane = _lane_that_failed(world)
     of_lane = [subject for subject in world.subjects if world.lanes[subject.lane].failed is not None]
@@ -43,7 +43,9 @@ def fail_once(world: World, nth: int) -> dict[str, Verdict]:
     assert (lane.written, lane.synced) == position
     world.did[f"failures of {lane.name}"] += 1
     for subject, confirmed in zip(of_lane, before, strict=True):
-        new = subject.ledger.confirmed - confirmed - world.fanned  # those may have waited for another lane alone
+        new = (
+            subject.ledger.confirmed - confirmed - world.fanned
+        )  # these confirms may have waited for another lane only
         assert not new, f"{subject.name}: {sorted(new)[:20]} were confirmed after the failure"
     power_cut = world.rng.random() < 0.5
     if power_cut:

@@ -1,15 +1,15 @@
 """``python -m tests.faults.files``: one file of a data folder is damaged, and a broker starts on what is left.
 
 Every file of a folder is deleted, emptied, cut short at five places, has one bit changed, has a block of zeros in it or
-is swapped with an older copy of itself: once after a kill, once after an orderly stop. Whole folders are deleted too.
-What becomes of it:
+is swapped with an older copy of itself: once after a kill, once after an orderly stop. Whole folders are deleted too. A
+damage has one of these results:
 
-- *whole*: every message is there, in its order, and nothing is back that was settled.
+- *whole*: every message is there, in its order, and no settled message is back.
 - *whole, told*: the same, and a line of the log names the file.
-- *refused*: the start, or whoever reads the record, is told what is damaged, and what to do.
-- *lost, told*: something is gone, and a line of the log says so.
-- *silent*: something is gone, is back or is out of order, and nothing said so. There must be none.
-- *deleted*: a start that lost something, or refused, removed files of messages. There must be none.
+- *refused*: the start, or a later read of the record, fails with an error that says what is damaged and what to do.
+- *lost, told*: messages are missing, and a line of the log says so.
+- *silent*: messages are missing, back or out of order, and no line says so. This must not happen.
+- *deleted*: a start that lost messages, or refused, removed files of messages. This must not happen.
 """
 
 import argparse
@@ -30,16 +30,16 @@ from tests.faults.folders import Life, Template, make_template
 BLOCKS = (512, 4096)
 CUTS = 5
 REMEDIES = ("put back", "store.salvage", "headgate store", "name another", "write ")
-"""A refusal says one of these."""
+"""The words of which a refusal has one."""
 LEFT_ALONE = ("reserve", "headgate.lock")
-"""Files whose content means nothing."""
+"""Files whose content has no meaning."""
 BAD = ("silent", "deleted")
 WHOLE_FOLDERS = ("classic", "quorum", "streams", "queues", "msg_store_persistent")
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What is done to one file. ``act`` returns False where there is nothing to be done."""
+    """One kind of damage to a file. ``act`` returns False when it does not change the file."""
 
     kind: str
     path: str
@@ -51,7 +51,7 @@ class Damage:
 
 
 def kind_of(path: str) -> str:
-    """Which kind of file it is, for the table."""
+    """The kind of the file, for the table."""
     name = path.rpartition("/")[2]
     ends = {
         ".marks": "marks", ".idx": "queue index", ".rdq": "message store", ".seg": "stream segment",
@@ -64,7 +64,7 @@ def kind_of(path: str) -> str:
 
 
 def damages(template: Template, rng: Random) -> Iterator[Damage]:
-    """Everything that is done to the files of a folder."""
+    """All damages to the files of a folder."""
     for file in sorted(template.folder.rglob("*")):
         path = str(file.relative_to(template.folder))
         if file.is_dir():
@@ -98,7 +98,7 @@ def _to_one(template: Template, path: str, data: bytes, rng: Random) -> Iterator
 
 
 def _places_to_cut(data: bytes, rng: Random) -> list[int]:
-    """Some where a record begins, since nothing looks torn there; others anywhere."""
+    """Places to cut a file: the beginnings of records, where no record is torn, and others at random."""
     bounds = [
         found.offset
         for found in scan(lambda offset, length: data[offset : offset + length], len(data))
@@ -133,11 +133,12 @@ def _flip(file: Path, data: bytes, bit: int) -> bool:
     return _put(file, bytes(changed))
 
 
-# --- judging -----------------------------------------------------------------------------------------------------
+# --- results -----------------------------------------------------------------------------------------------------
 
 
 def judged(template: Template, damage: Damage, folder: Path) -> tuple[str, str]:
-    """What becomes of it, and what was said; the damage is done to ``folder``, a copy of the template's."""
+    """Damage ``folder``, a copy of the template's, and start on it; returns the result, and the lines that were
+    logged."""
     before = _files(folder)
     try:
         life = Life(folder)
@@ -176,7 +177,7 @@ def _compared(template: Template, life: Life, vanished: list[str]) -> tuple[str,
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    """What messages are in."""
+    """The files that hold messages."""
     suffixes = (".idx", ".rdq", ".seg", ".log")
     return {
         str(file.relative_to(folder)): file.read_bytes()
@@ -192,13 +193,13 @@ def _content(file: Path) -> bytes | None:
 # --- many --------------------------------------------------------------------------------------------------------
 
 Table = Counter[tuple[str, str, str]]
-"""How often: outcome, kind of file, kind of damage."""
+"""Counts by result, kind of file and kind of damage."""
 
 
 def run(
     cases: int | None, seed: int, where: Path, *, long: bool, say: Callable[[str], None]
 ) -> tuple[Table, list[str]]:
-    """So many damages, or all of them. Returns the table, and the cases that should not be."""
+    """Do this many damages, or all of them. Returns the table, and the cases that must not happen."""
     rng = Random(seed)
     table: Table = Counter()
     bad: list[str] = []
@@ -230,7 +231,7 @@ def _copied(template: Template, where: Path) -> Path:
 
 
 def show(table: Table) -> list[str]:
-    """The table, by kind of file and damage; last, the totals."""
+    """Write the table by kind of file and damage, with the totals at the end."""
     return list(_shown(table))
 
 

@@ -1,7 +1,7 @@
-"""Data folders with one queue of each kind in them, made by the store itself, and what each queue must deliver.
+"""Data folders with one queue of each type, made by the store itself, and the messages that each queue must deliver.
 
-A folder has three lives: two end with the process killed, the third in one of two ways. Each life publishes to all
-queues, and takes some of what is there. ``older`` is a copy of the folder from the end of the second life.
+A folder has three lives. Two end with the process killed, the third with a kill or an orderly stop. Each life publishes
+to all queues and takes some of their messages. ``older`` is a copy of the folder from the end of the second life.
 """
 
 import shutil
@@ -38,7 +38,7 @@ from tests.kit.engine import binding, exchange
 from tests.kit.storage import drain, leave_in_order, work
 
 SETTINGS = StoreSettings(msg_store_file_size_limit=65_536, command_log_file_size_limit=65_536, space_reserve=0)
-"""Files as small as they may be, and no file that only takes up space."""
+"""Files as small as they may be, and no reserve."""
 STREAM_SEGMENT_BYTES = 8_000
 QUEUES: Mapping[str, Mapping[str, object]] = {
     "classic": {},
@@ -49,34 +49,34 @@ QUEUES: Mapping[str, Mapping[str, object]] = {
 }
 FAN = "fan"
 LONG_MESSAGES = 17_000
-"""More than a file of the queue index takes."""
+"""More messages than a file of the queue index takes."""
 TURNS_MAX = 10_000
 
 
 class Lines:
-    """Takes the place of the log, and keeps what is not mere information."""
+    """A log that keeps the lines of levels above info."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
         self.opened: dict[str, object] = {}
 
     def info(self, event: str, **facts: object) -> None:
-        """A line about what is as it should be."""
+        """Drop a line that reports a normal event."""
         if event == "store-opened":
             self.opened = facts
 
     def warning(self, event: str, **facts: object) -> None:
-        """A line that an operator should see."""
+        """Keep a line that an operator should see."""
         self.told.append(f"{event} {facts}")
 
     error = warning
 
 
 class Life:
-    """A broker on a data folder, in this process, its lanes moved by hand."""
+    """A broker on a data folder, in this process. Its lanes are moved by hand."""
 
     def __init__(self, folder: Path, settings: StoreSettings = SETTINGS) -> None:
-        """Raises StoreRefused, StoreDamaged, StoreFailure."""
+        """Start. Raises StoreRefused, StoreDamaged, StoreFailure."""
         self.lines = Lines()
         self.now = Now(1000.0, 1_700_000_000.0)
         identities = count(1)
@@ -96,7 +96,7 @@ class Life:
         self.mailbox = Mailbox(lambda: None)
 
     def declare(self, queues: Mapping[str, Mapping[str, object]]) -> None:
-        """These queues, and an exchange that copies to all but the stream."""
+        """Declare these queues, and an exchange that copies to all of them but the stream."""
         self.broker.declare_exchange(exchange(FAN, ExchangeType.FANOUT))
         for name, arguments in queues.items():
             self.broker.declare_queue(QueueDeclaration(name=name, arguments=dict(arguments)), self)
@@ -104,14 +104,14 @@ class Life:
                 self.broker.bind(binding(FAN, name), self)
 
     def publish(self, target: Target, entries: list[bytes], *, priority: int = 4) -> None:
-        """Durable messages, synced when this returns."""
+        """Publish durable messages. They are synced when this returns."""
         publisher = self.broker.publisher(self.mailbox, self, target, None)
         self.broker.publish(publisher, target, Run(0, entries, Attributes(durable=True, priority=priority)), self.now)
         self.settle_down()
         self.mailbox.take()
 
     def take(self, queue: str, numbers: int) -> list[int]:
-        """Take the first messages of a queue for good; which they were."""
+        """Take the first messages of a queue, and settle them; returns which."""
         consumer = self.broker.consume(queue, self.mailbox, self, ConsumeOptions(), None)
         self.broker.grant(consumer, numbers, False)
         self.settle_down()
@@ -125,7 +125,7 @@ class Life:
         return taken
 
     def settle_down(self) -> None:
-        """Turns, writes and syncs until nothing is left, and the marks say so."""
+        """Run turns, writes and syncs until nothing is left, and let the marks say so."""
         for _ in range(TURNS_MAX):
             self.now = Now(self.now.monotonic + 1, self.now.wall + 1)
             if not self.broker.turn(self.now) and not work(self.data.storage, self.now.monotonic):
@@ -134,11 +134,11 @@ class Life:
         raise AssertionError("the broker does not come to rest")
 
     def content(self, queue: str) -> list[int]:
-        """What a consumer gets."""
+        """What a consumer of the queue gets."""
         return [number_of(entry) for entry, _ in read_all(self.broker, queue, self.now)]
 
     def stop(self) -> None:
-        """An orderly stop."""
+        """Stop in order."""
         self.broker.conclude()
         leave_in_order(self.data.storage, self.now.monotonic)
         self.data.close()
@@ -161,7 +161,7 @@ class Template:
 
 
 def make_template(where: Path, seed: int, *, orderly: bool, long: bool) -> Template:
-    """``long`` adds a queue with more messages than one file of an index takes."""
+    """Make a template. ``long`` adds a queue with more messages than one file of an index takes."""
     rng = Random(seed)
     working = where / "working"
     older = where / "older"
@@ -203,7 +203,7 @@ def _work(
     *,
     most: bool,
 ) -> None:
-    """One life's messages: some to each queue alone, some to all, and then some are taken."""
+    """Do the work of one life: publish to each queue alone and to all of them, and then take some messages."""
 
     def made(many: int) -> tuple[list[int], list[bytes]]:
         known = [next(numbers) for _ in range(many)]

@@ -1,7 +1,8 @@
-"""The disk is full, again and again: publishers wait and are told why, consumers go on, and nothing accepted is lost.
+"""The disk is full, again and again: publishers wait and are told why, consumers go on, and no accepted message is
+lost.
 
-The broker's front end and engine are as the server has them, and the lanes are driven by the server's own loops; time
-is virtual. In each cycle the space runs out while three links publish, stays out for a while, and returns.
+The broker's front end and engine are the server's, and the lanes are driven by the server's own loops; time is virtual.
+In each cycle the space runs out while three links publish, stays out for a while, and returns.
 """
 
 from collections import Counter
@@ -34,17 +35,17 @@ TICK_S = 0.01
 PATIENCE_S = 10.0
 RETURNS_WITHIN_S = 1.0
 TOLD_WITHIN_S = 0.2
-"""A reason is told when it has lasted for 50 ms."""
+"""How long a reason lasts before the peer is told: 50 ms."""
 WALL = 1_700_000_000.0
 SPACE_MAX = 4000
-"""Bytes that are still free when the disk begins to be full."""
+"""How many bytes are free when the disk begins to be full."""
 PADDING = (0, 100, 1000, 5000)
 DURABLE_HEADER = bytes.fromhex("005370c0020141")
-"""A header section that says durable, and nothing else [3.2.1]."""
+"""A header section with durable = true and no other field [3.2.1]."""
 
 
 class FullDisk:
-    """A broker, a client that publishes on three links, and one that consumes from two queues."""
+    """A broker, a client that publishes on three links, and a client that consumes from two queues."""
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
@@ -57,7 +58,7 @@ class FullDisk:
         self._next = 0
 
     async def live(self, cycles: int) -> None:
-        """So many cycles, and a kill while the disk is full."""
+        """Run this many cycles, and kill the broker while the disk is full."""
         self._start()
         async with trio.open_nursery() as nursery:
             for lane in lanes(self._storage):
@@ -73,7 +74,7 @@ class FullDisk:
         self.disk.set_space(None)
 
     def audit(self) -> dict[str, Verdict]:
-        """Start again, and compare. Raises AssertionError."""
+        """Start again, and compare the queues with the ledger. Raises AssertionError."""
         self._generation += 1
         broker = Broker(EngineSettings(), storage=open_storage(self.disk, self.definitions, self._generation))
         verdicts = {}
@@ -96,9 +97,9 @@ class FullDisk:
         self._window = self._sender.begin().incoming_window
         self._receiver.begin()
         self._sent: dict[int, tuple[str, int]] = {}
-        """What was sent and not answered: delivery-id to queue and number."""
+        """Deliveries that were sent and not answered: delivery-id to queue and number."""
         self._reasons: dict[str, object] = {}
-        """Of each publishing link, while it is told one."""
+        """The reason that each publishing link has been told, while it lasts."""
         for handle, kind in enumerate(KINDS):
             address = self.broker.queue(kind, x_queue_type=kind)
             self._sender.attach_sender(address, handle=handle)
@@ -106,7 +107,7 @@ class FullDisk:
                 self._receiver.attach_receiver(address, handle=handle)
 
     async def _drive(self, lane: Lane) -> None:
-        """As the server does it (core/server/data.py)."""
+        """Drive a lane as the server does (core/server/data.py)."""
         alarms = self.broker.engine.alarms
         source = f"{NO_SPACE} ({lane.name})"
 
@@ -141,7 +142,7 @@ class FullDisk:
     # --- a cycle ----------------------------------------------------------------------------------------------------
 
     async def _have_space(self) -> None:
-        """Something gathers that consumers can go on with."""
+        """Publish for a while, so that the consumers have messages to go on with."""
         for _ in range(self.rng.randint(5, 20)):
             self._publish()
             await self._tick()
@@ -180,7 +181,7 @@ class FullDisk:
             while self._sent:
                 await self._tick()
         await trio.sleep(2 * StoreSettings().sync_interval)
-        for ledger in self.ledgers.values():  # every settlement so far has been synced
+        for ledger in self.ledgers.values():  # every settlement so far is synced
             ledger.gone |= ledger.going
             ledger.going = set()
 
@@ -190,7 +191,7 @@ class FullDisk:
         return self._sender.link(handle).credit.link_credit
 
     def _publish(self) -> None:
-        """Some messages on each link, as far as window and link credit allow."""
+        """Publish messages on each link, as far as window and link credit allow."""
         for handle, kind in enumerate(KINDS):
             for _ in range(min(self.rng.randint(0, 10), self._link_credit(handle), self._window)):
                 number, self._next = self._next, self._next + 1
@@ -204,7 +205,7 @@ class FullDisk:
         self._look()
 
     def _look(self) -> None:
-        """What the publisher was told."""
+        """Read the frames that the publisher got."""
         for flow in self._sender.take(Flow):
             self._window = flow.incoming_window
             if flow.handle is not None and flow.properties and REASON_KEY in flow.properties:
@@ -225,7 +226,7 @@ class FullDisk:
             self._reasons[kind] = reason
 
     def _consume(self) -> None:
-        """Accept what has come."""
+        """Accept the messages that have come."""
         for transfer, payload in self._receiver.deliveries():
             assert transfer.delivery_id is not None
             ledger = self.ledgers[KINDS[transfer.handle]]
@@ -246,8 +247,8 @@ def _clock() -> Now:
 
 
 def fill_often(cycles: int, seed: int) -> tuple[dict[str, Verdict], Counter[str], float]:
-    """So many cycles, with a restart after each few. Returns the audits' sums, counts, and the longest time in seconds
-    between space and link credit. Raises AssertionError."""
+    """Run this many cycles, with a restart after every few. Returns the sums of the audits, counts, and the longest
+    time in seconds between space and link credit. Raises AssertionError."""
     world = FullDisk(seed)
     totals = {kind: Verdict() for kind in KINDS}
 

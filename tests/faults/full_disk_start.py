@@ -45,21 +45,21 @@ queue_index_embed_msgs_below = 0
 disk_free_limit = "4MiB"
 """
 FILLER = "filler"
-"""A file beside the broker's that takes all the space."""
+"""The name of a file beside the broker's that takes all the space."""
 PUBLISHED = 40
-"""To each queue, while there is space."""
+"""Messages to each queue, published while there is space."""
 TAKEN = 3
-"""From each queue, at a start."""
+"""Messages from each queue, taken at a start."""
 SPACE_EVERY = 10
 NAME_BYTES = 200
 DECLARATIONS_MAX = 200
 STEP_SECONDS_MAX = 60.0
 WAITING_S = 0.1
-"""How long a publisher is watched that must wait."""
+"""How long a publisher that must wait is watched."""
 
 
 class FullDiskStarts:
-    """Broker after broker on one full disk."""
+    """Brokers that start one after another on one full disk."""
 
     def __init__(self, folder: Path, seed: int, *, space_every: int = SPACE_EVERY) -> None:
         self.did: Counter[str] = Counter()
@@ -73,7 +73,7 @@ class FullDiskStarts:
         self._log_seen = 0
 
     async def run(self, runs: int, *, say: bool = False) -> None:
-        """So many starts on a full disk. Raises AssertionError for the first that was not as it should be."""
+        """Start this many brokers on a full disk. Raises AssertionError for the first that breaks a promise."""
         began = time.monotonic()
         await self._live(full=False, end=signal.SIGKILL)
         for number in range(runs):
@@ -110,7 +110,7 @@ class FullDiskStarts:
             return 0
 
     def _fill(self) -> None:
-        """Down to the last byte."""
+        """Fill the disk to the last byte."""
         with (self._folder / FILLER).open("ab", buffering=0) as file:
             for size in (2**20, 4096, 1):
                 try:
@@ -132,12 +132,12 @@ class FullDiskStarts:
         for subject in self._subjects:
             if subject.settles:
                 await self._take(connection, subject)
-        self._fill()  # also what the reserve has left to consumers
+        self._fill()  # also the part of the reserve that is for consumers
         await self._declare_until_refused(connection)
         self.did["starts on a full disk"] += 1
 
     async def _declare_until_refused(self, connection: ClientConnection) -> None:
-        """Some fit into what is half empty."""
+        """Declare queues until the broker refuses. Some of them fit into half of the reserve."""
         for number in range(DECLARATIONS_MAX):
             name = f"new-{self._starts()}-{number}".ljust(NAME_BYTES, "-")
             try:
@@ -190,7 +190,7 @@ class FullDiskStarts:
 
 
 def in_a_namespace(arguments: Sequence[str]) -> list[str]:
-    """The command that runs this with mounts of its own, which end with it."""
+    """The command that runs this program with mounts of its own, which end with it."""
     who = [] if os.geteuid() == 0 else ["--map-root-user"]
     module = [sys.executable, "-m", "tests.faults.full_disk_start", *arguments, "--inside"]
     return ["unshare", "--mount", *who, *module]

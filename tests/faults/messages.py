@@ -1,4 +1,4 @@
-"""Messages that can be told apart, and told from anything else: a number, filler, and a checksum over both."""
+"""Messages that can be told from each other and from any other bytes: a number, filler, and a checksum over both."""
 
 from random import Random
 from zlib import crc32
@@ -10,18 +10,18 @@ _FILLER = bytes(range(256)) * 2
 
 
 class CorruptMessage(AssertionError):
-    """Bytes were delivered that nobody has sent."""
+    """Bytes were delivered that no publisher has sent."""
 
 
 def message(number: int, size: int) -> bytes:
-    """The message of this number; some bytes longer than ``size``."""
+    """The message of this number. It is some bytes longer than ``size``."""
     start = number & 0xFF
     body = _MAGIC + number.to_bytes(8, "little") + _FILLER[start : start + 64] * (size // 64)
     return body + crc32(body).to_bytes(_CHECK_BYTES, "little")
 
 
 def number_of(entry: bytes) -> int:
-    """Which message this is. Raises CorruptMessage."""
+    """The number of a message. Raises CorruptMessage."""
     body, check = entry[:-_CHECK_BYTES], entry[-_CHECK_BYTES:]
     if not body.startswith(_MAGIC) or crc32(body).to_bytes(_CHECK_BYTES, "little") != check:
         raise CorruptMessage(f"{len(entry)} bytes: {entry[:32]!r}…")
@@ -29,7 +29,7 @@ def number_of(entry: bytes) -> int:
 
 
 def numbers_in(payload: bytes) -> set[int]:
-    """The messages whose beginnings are somewhere in these bytes."""
+    """The numbers of all messages whose beginnings are somewhere in these bytes."""
     numbers = set()
     at = payload.find(_MAGIC)
     while at >= 0:
@@ -39,5 +39,5 @@ def numbers_in(payload: bytes) -> set[int]:
 
 
 def size(rng: Random) -> int:
-    """Mostly small, sometimes large enough for the message store."""
+    """A random size: mostly small, sometimes large enough for the message store."""
     return rng.choice((0, 0, 64, 64, 256, 256, 1024, 5000, 9000) if rng.random() < 0.5 else (64,))

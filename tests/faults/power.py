@@ -1,4 +1,4 @@
-"""The power goes: at any moment, in the middle of a write or a sync, while the broker starts or stops."""
+"""Power cuts at any moment: in the middle of a write or a sync, while the broker starts, and while it stops."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -10,17 +10,19 @@ from tests.faults.simulation import World
 from tests.kit.storage import sync, write
 
 POINTS_PER_WORLD = 20
-"""Then a world begins anew: a stream that keeps everything would be read longer each time."""
+"""After this many power cuts a new world begins, because a stream that keeps everything takes longer to read
+each time."""
 LIVES = (5, 30, 100, 100, 300)
-"""How many things happen at most between two power cuts: a choice of."""
+"""The most steps between two power cuts; one of these numbers is chosen."""
 
 
 class PowerCut(Exception):
-    """It happens now."""
+    """The power is cut now."""
 
 
 def cut_often(points: int, seed: int) -> tuple[dict[str, Verdict], Counter[str]]:
-    """So many power cuts, each followed by an audit. Raises AssertionError, naming the seed of the world."""
+    """Cut the power this many times, with an audit after each. Raises AssertionError, which names the seed of the
+    world."""
     totals: dict[str, Verdict] = {}
     did: Counter[str] = Counter()
     seeds = Random(seed)
@@ -41,10 +43,10 @@ def cut_often(points: int, seed: int) -> tuple[dict[str, Verdict], Counter[str]]
 
 
 def cut_once(world: World) -> dict[str, Verdict]:
-    """A life, its sudden end, the next start and the audit."""
+    """One life, its power cut, the next start, and the audit."""
     rng = world.rng
     world.run(rng.randint(1, rng.choice(LIVES)))
-    if rng.random() < 0.1:  # a killed process first: what it had written is there, and is not synced
+    if rng.random() < 0.1:  # a killed process first: its written records are there, and not synced
         world.start()
         world.audit(power_cut=False)
         world.did["kills"] += 1
@@ -71,7 +73,7 @@ def cut_once(world: World) -> dict[str, Verdict]:
 
 
 def _cut_within(world: World, act: Callable[[], object], *, calls_max: int = 8) -> None:
-    """Do something, and let the power go before one of the first calls to the disk; or after all."""
+    """Call something, and cut the power before one of its first calls to the disk, or after all of them."""
     left = world.rng.randint(1, calls_max)
 
     def count(operation: str, path: str) -> None:

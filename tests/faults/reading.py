@@ -1,16 +1,16 @@
-"""Everything that a queue holds, as a consumer gets it who takes whatever comes and keeps nothing."""
+"""Reads everything that a queue holds, as a consumer that takes all messages and gives all of them back."""
 
 from core.clock import Now
 from core.engine.broker import Broker
 from core.interface import ConsumeOptions, Delivered, Mailbox, StreamOptions, StreamPosition
 
 EVERYTHING = 10**9
-"""A queue grant for whatever there is."""
+"""A queue grant for all messages."""
 TURNS_MAX = 10_000
 
 
 def read_all(broker: Broker, queue: str, now: Now) -> list[tuple[bytes, bool]]:
-    """Each entry, in order, and whether it is flagged as redelivered. All of them go back."""
+    """Each entry in order, and whether it is flagged as redelivered. All of them go back to the queue."""
     mailbox = Mailbox(lambda: None)
     options = ConsumeOptions(stream=StreamOptions(position=StreamPosition.FIRST))
     consumer = broker.consume(queue, mailbox, read_all, options, None)

@@ -1,4 +1,4 @@
-"""``python -m tests.faults.run KIND``: faults in great number, each followed by an audit; prints what was counted.
+"""``python -m tests.faults.run KIND``: many faults, each followed by an audit; prints what was counted.
 
 For example:
 
@@ -25,24 +25,24 @@ from tests.faults.power import cut_often
 
 
 def power(points: int, seed: int) -> None:
-    """Power cuts."""
+    """Run power cuts."""
     show(*cut_often(points, seed))
 
 
 def sync(points: int, seed: int) -> None:
-    """Failing syncs."""
+    """Run failing syncs."""
     show(*fail_each(range(1, points + 1), seed))
 
 
 def space(points: int, seed: int) -> None:
-    """Cycles of a full disk."""
+    """Run cycles of a full disk."""
     verdicts, did, longest_s = fill_often(points, seed)
     show(verdicts, did)
     print(f"link credit was back {longest_s:.2f} s after the space at the latest")
 
 
 def bits(points: int, seed: int) -> None:
-    """Flipped bits."""
+    """Run flipped bits."""
     show({}, flip_many(points, seed))
 
 
@@ -52,11 +52,11 @@ KINDS: dict[str, tuple[Callable[[int, int], None], int]] = {
     "space": (space, 100),
     "bits": (bits, 2_000),
 }
-"""What does it, and how often by default."""
+"""The function of each kind, and its default number of points."""
 
 
 def show(verdicts: Mapping[str, Verdict], did: Counter[str]) -> None:
-    """What was audited, and what was done."""
+    """Print what was audited, and what was done."""
     for name, verdict in verdicts.items():
         print(f"  {name}: {verdict}")
     print("  " + ", ".join(f"{name} {count:,}" for name, count in sorted(did.items())))

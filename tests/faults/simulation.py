@@ -1,15 +1,15 @@
-"""A broker with storage on a disk that can lose its power: publishers, consumers, lanes and time move by chance.
+"""A broker with storage on a disk that can lose its power. Publishers, consumers, lanes and time move at random.
 
-One :class:`World` is one data folder over all its lives. Everything in it happens in one thread and in virtual time, by
-one random generator, so a seed repeats it exactly. What the broker has promised stands in a ledger for each queue
+One :class:`World` is one data folder, through all its lives. Everything in it happens in one thread and in virtual
+time, from one random generator, so a seed repeats it exactly. The broker's promises are in a ledger for each queue
 (:mod:`tests.crash.ledger`); :meth:`World.audit` compares it with what the queues deliver after a start.
 
-The promises: a confirmed message of a quorum queue, or of a queue with ``x-sync: always``, is never lost; one of
-another classic queue or a stream only when the power goes within ``sync_interval`` after the confirmation. What was
-settled does not come back once the settlement is synced. Nothing is delivered that was not sent, or not as it was sent,
-or out of order; after an unclean stop every message is flagged as redelivered.
+The promises are these. A confirmed message of a quorum queue, or of a queue with ``x-sync: always``, is never lost. One
+of another classic queue or a stream is lost only when the power is cut within ``sync_interval`` after the confirm. A
+settled message does not come back once its settlement is synced. Every delivered message was sent, is unchanged and in
+order. After an unclean stop every message is flagged as redelivered.
 
-Syncs are never later than the lanes want them, as a disk that answers at once would have it.
+Syncs are never later than the lanes want them, as with a disk that answers at once.
 """
 
 from collections import Counter
@@ -51,7 +51,7 @@ from tests.kit.faulty_disk import FaultyDisk, MemoryDisk
 from tests.kit.storage import KeptDefinitions, lanes, leave_in_order, open_storage, sync, write
 
 SETTINGS = StoreSettings(msg_store_file_size_limit=65_536, command_log_file_size_limit=65_536)
-"""Files as small as they may be, so that they are begun, carried and removed all the time."""
+"""Files as small as they may be, so that they are begun, copied and removed all the time."""
 STREAM_SEGMENT_BYTES = 20_000
 DURABLE, TRANSIENT = Attributes(durable=True), Attributes()
 FAN = "fan"
@@ -59,7 +59,7 @@ FAN = "fan"
 LOOKS_MAX = 10_000
 
 Step = tuple[Callable[["World"], None], float]
-"""Something that can happen, and its weight."""
+"""A step that can happen, and its weight."""
 
 
 @dataclass(eq=False)
@@ -69,29 +69,29 @@ class Subject:
     name: str
     arguments: dict[str, object]
     lane: int
-    """Classic, quorum or streams."""
+    """The lane: classic, quorum or streams."""
     always_synced: bool = False
     ledger: Ledger = field(default_factory=Ledger)
 
     @property
     def settles(self) -> bool:
-        """False for a stream."""
+        """True when consumers settle messages; False for a stream."""
         return self.lane != 2
 
     @property
     def keeps_transient(self) -> bool:
-        """Whether messages that are not durable outlive the broker."""
+        """True when messages that are not durable survive a restart."""
         return self.lane != 0
 
 
 @dataclass(eq=False)
 class Reader:
-    """A consumer, and what it holds."""
+    """A consumer, and the messages that it holds."""
 
     consumer: Consumer
     subject: Subject
     held: dict[int, int] = field(default_factory=dict)
-    """Delivery number to message number."""
+    """Message numbers by delivery number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class _Settling:
 
 
 def subjects() -> list[Subject]:
-    """One queue of each kind."""
+    """One queue of each type."""
     return [
         Subject("classic", {}, 0),
         Subject("lazy", {"x-queue-mode": "lazy"}, 0),
@@ -134,10 +134,10 @@ class World:
         for subject in self.subjects:
             self._declare(subject)
 
-    # --- a life -----------------------------------------------------------------------------------------------------
+    # --- starts and stops -------------------------------------------------------------------------------------------
 
     def start(self, settings: StoreSettings = SETTINGS) -> None:
-        """A broker on the disk as it is."""
+        """Start a broker on the disk as it is."""
         self.generation += 1
         self.storage: Storage = open_storage(self.disk, self.definitions, self.generation, settings)
         self.lanes: Sequence[Lane] = lanes(self.storage)
@@ -146,9 +146,9 @@ class World:
         self.publishers: dict[Target, Publisher] = {}
         self.readers: list[Reader] = []
         self._waiting: dict[int, tuple[Subject, ...]] = {}
-        """Messages that are not confirmed, and where they went."""
+        """Messages that are not confirmed, and the queues that they went to."""
         self._settled: list[tuple[Subject, frozenset[int]]] = []
-        """No batch has been taken since."""
+        """True while no batch has been taken since the start."""
         self._settling: list[_Settling] = []
 
     def _declare(self, subject: Subject) -> None:
@@ -157,17 +157,17 @@ class World:
             self.broker.bind(binding(FAN, subject.name), self)
 
     def step(self, steps: Sequence[Step] | None = None) -> None:
-        """One thing happens, whichever."""
+        """Do one random step."""
         steps = steps or STEPS
         self.rng.choices([act for act, _ in steps], [weight for _, weight in steps])[0](self)
 
     def run(self, count: int, steps: Sequence[Step] | None = None) -> None:
-        """So many things happen."""
+        """Do this many random steps."""
         for _ in range(count):
             self.step(steps)
 
     def settle_down(self) -> None:
-        """Everything that was begun is written, synced and answered. Takes as long as a sync interval."""
+        """Write, sync and answer everything that was begun. This takes as long as a sync interval."""
         for _ in range(LOOKS_MAX):
             self.turn()
             self.pass_time(SETTINGS.sync_interval)
@@ -179,7 +179,7 @@ class World:
         raise AssertionError("the broker does not come to rest")
 
     def conclude(self) -> None:
-        """An orderly stop: consumers and publishers leave, then the broker."""
+        """Stop in order: consumers and publishers leave, then the broker stops."""
         while self.readers:
             self._leave(self.readers[0])
         self.turn()
@@ -189,7 +189,7 @@ class World:
     # --- clients ----------------------------------------------------------------------------------------------------
 
     def publish(self) -> None:
-        """A run to one queue, or to all that are bound."""
+        """Publish a run to one queue, or to all that are bound."""
         rng = self.rng
         chosen = rng.choice([*self.subjects, None])
         subjects = (chosen,) if chosen is not None else tuple(one for one in self.subjects if one.settles)
@@ -211,7 +211,7 @@ class World:
         self.did["published"] += len(entries)
 
     def join(self) -> None:
-        """A consumer comes, if there are not too many."""
+        """Attach a consumer, if there are not too many."""
         subject = self.rng.choice(self.subjects)
         if sum(reader.subject is subject for reader in self.readers) < 2:
             position = self.rng.choice((StreamPosition.FIRST, StreamPosition.NEXT))
@@ -220,12 +220,12 @@ class World:
             self.readers.append(Reader(consumer, subject))
 
     def grant(self) -> None:
-        """A consumer asks for some."""
+        """Give a consumer a larger grant."""
         if self.readers:
             self.broker.grant(self.rng.choice(self.readers).consumer, self.rng.randint(0, 30), False)
 
     def settle(self) -> None:
-        """A consumer disposes of some of what it holds."""
+        """Let a consumer settle some of the messages that it holds."""
         readers = [reader for reader in self.readers if reader.held]
         if not readers:
             return
@@ -243,7 +243,7 @@ class World:
             self.did["settled"] += len(gone)
 
     def leave(self) -> None:
-        """A consumer goes; what it holds returns."""
+        """Let a consumer leave. The messages that it holds go back."""
         if self.readers:
             self._leave(self.rng.choice(self.readers))
 
@@ -252,7 +252,7 @@ class World:
         self.broker.cancel(reader.consumer)
 
     def purge(self) -> None:
-        """A queue is emptied, but for what consumers hold."""
+        """Purge a queue. Consumers keep the messages that they hold."""
         subject = self.rng.choice([subject for subject in self.subjects if subject.settles])
         self.settle_down()
         held = {number for reader in self.readers if reader.subject is subject for number in reader.held.values()}
@@ -264,7 +264,7 @@ class World:
         self.did["purged"] += ready
 
     def recreate(self) -> None:
-        """A queue is deleted and declared again."""
+        """Delete a queue and declare it again."""
         subject = self.rng.choice(self.subjects)
         self.turn()
         self.broker.delete_queue(subject.name, self)
@@ -285,7 +285,7 @@ class World:
     # --- the broker -------------------------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Messages move until nothing is left, and clients look into the mailbox."""
+        """Run turns until nothing moves, and let clients read their mailbox."""
         for _ in range(LOOKS_MAX):
             more = self.broker.turn(self._clock())
             if not self._look() and not more:
@@ -324,17 +324,17 @@ class World:
         self.did["delivered"] += len(delivered.entries)
 
     def page(self) -> None:
-        """Memory is short, or is not any more."""
+        """Make memory short, or make it ample again."""
         self.broker.memory_sampled(self.rng.choice((0, 30, 60, 200)), 100, self._clock())
 
     def compact(self) -> None:
-        """A step of housekeeping in the message stores."""
+        """Do a step of the message stores' compaction."""
         self.storage.store.compact_step()
 
     # --- lanes and time ---------------------------------------------------------------------------------------------
 
     def take_write(self, lane: Lane) -> None:
-        """A batch is taken; it may be written at any later moment."""
+        """Take a batch. It may be written at any later moment."""
         if lane.take_write() is not None:
             taken = [entry for entry in self._settled if self.lanes[entry[0].lane] is lane]
             self._settled = [entry for entry in self._settled if self.lanes[entry[0].lane] is not lane]
@@ -342,25 +342,25 @@ class World:
             self.did["batches"] += 1
 
     def take(self) -> None:
-        """Some lane takes what is staged."""
+        """Take a batch from some lane."""
         self.take_write(self.rng.choice(self.lanes))
 
     def write(self) -> None:
-        """Some lane writes."""
+        """Write the batch of some lane."""
         self.write_lane(self.rng.choice(self.lanes))
 
     def write_lane(self, lane: Lane) -> None:
-        """Write what there is, and let the broker know, as the lane's task does."""
+        """Write what is staged, and report it to the broker as the lane's task does."""
         self.take_write(lane)
         if write(lane, self.disk):
             self.turn()
 
     def sync(self) -> None:
-        """Some lane syncs, if it wants to; it may write meanwhile."""
+        """Sync some lane, if it wants a sync. The lane may write meanwhile."""
         self.sync_lane(self.rng.choice(self.lanes))
 
     def sync_lane(self, lane: Lane) -> None:
-        """One sync, if one is due. Sometimes the lane's other worker writes in the middle of it."""
+        """Do one sync, if one is due. Sometimes the lane's other worker writes in the middle of it."""
         if self.rng.random() < 0.2:
             self._interrupt(self.rng.randint(1, 4), lambda: self.write_lane(lane))
         synced = sync(lane, self.disk, self.now)
@@ -371,7 +371,7 @@ class World:
             self.turn()
 
     def _interrupt(self, calls: int, act: Callable[[], object]) -> None:
-        """Have something done before the so manieth of the disk's coming calls."""
+        """Do something at one of the disk's next calls, given by its number."""
         left = calls
 
         def count(operation: str, path: str) -> None:
@@ -394,11 +394,11 @@ class World:
         self._settling = left
 
     def wait(self) -> None:
-        """A moment passes."""
+        """Let a moment pass."""
         self.pass_time(self.rng.choice((0.001, 0.01, 0.05, 0.2)))
 
     def pass_time(self, seconds: float) -> None:
-        """Time passes, and no sync is late."""
+        """Let time pass. No sync is late."""
         end = self.now + seconds
         while True:
             due = min((due, at) for at, lane in enumerate(self.lanes) for due in [self._due(lane)])
@@ -420,10 +420,10 @@ class World:
     # --- the audit --------------------------------------------------------------------------------------------------
 
     def audit(self, *, power_cut: bool, orderly: bool = False) -> dict[str, Verdict]:
-        """What the queues deliver after a start, against what was promised before it. Raises AssertionError.
+        """Compare what the queues deliver after a start with the promises made before it. Raises AssertionError.
 
-        ``power_cut``: what was not synced may be lost. ``orderly``: the broker had begun to stop by itself, so
-        messages that nobody got need not be flagged.
+        ``power_cut``: what was not synced may be lost. ``orderly``: the broker had begun to stop by itself, so messages
+        that were not delivered need not be flagged.
         """
         verdicts: dict[str, Verdict] = {}
         for subject in self.subjects:
@@ -443,14 +443,14 @@ class World:
         return verdicts
 
     def read_all(self, subject: Subject) -> list[Found]:
-        """Everything that a queue delivers, in order; it goes back."""
+        """Everything that a queue delivers, in order. All of it goes back."""
         read = read_all(self.broker, subject.name, self._clock())
         return [Found(number_of(entry), redelivered=redelivered) for entry, redelivered in read]
 
-    # --- the power --------------------------------------------------------------------------------------------------
+    # --- power cuts --------------------------------------------------------------------------------------------------
 
     def lose_power(self) -> None:
-        """The disk as it can be found afterwards."""
+        """Take a disk as a power cut could leave it."""
         assert isinstance(self.disk.disk, MemoryDisk)
         self.disk = FaultyDisk(self.disk.disk.power_cut(self.rng))
 
@@ -471,9 +471,9 @@ STEPS: Sequence[Step] = (
     (World.sync, 8),
     (World.wait, 4),
 )
-"""What may happen, and how often compared with the rest."""
+"""The steps that can happen, and their weights."""
 STANDING_STEPS = [(act, weight) for act, weight in STEPS if act not in (World.wait, World.purge)]
-"""Without those that take time."""
+"""The steps that take no time."""
 
 
 def _nothing(operation: str, path: str) -> None:
@@ -481,7 +481,7 @@ def _nothing(operation: str, path: str) -> None:
 
 
 def _describe(subject: Subject, found: Sequence[Found], verdict: Verdict) -> str:
-    """What is wrong, with the first numbers concerned."""
+    """The broken promise, with the first numbers concerned."""
     ledger = subject.ledger
     present = {one.number for one in found}
     demanded = ledger.confirmed - ledger.gone - ledger.going if subject.settles else ledger.confirmed

@@ -1,6 +1,6 @@
 """Faults of every kind, in a number that a test run can afford; ``make faults`` runs many more.
 
-What was counted is printed, so that a run shows what it has covered.
+The test prints its counts, so that a run shows what it has covered.
 """
 
 from collections import Counter

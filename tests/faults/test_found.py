@@ -1,4 +1,4 @@
-"""What the faults have found, each in its smallest form."""
+"""Errors that the fault runs have found, each in its smallest form."""
 
 import pytest
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.slow
 def test_a_broker_starts_on_a_full_disk_and_lets_consumers_drain():
-    """In a process of its own, because the disk is mounted where no other process sees it."""
+    """The test is a process of its own, because the disk is mounted where no other process sees it."""
     command = [sys.executable, "-m", "tests.faults.full_disk_start", "--runs", "3", "--space-every", "3"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,5 +1,7 @@
-"""Every attack happens in an arena, and ends with the same proof: the bystander was not disturbed, nothing is lost and
-nothing of the attackers is left."""
+"""Every attack happens in an arena and ends with the same checks.
+
+The bystander was not disturbed, no message is lost, and nothing that the attackers made is left.
+"""
 
 from collections.abc import Iterator
 

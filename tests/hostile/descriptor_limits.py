@@ -1,10 +1,10 @@
 """``python -m tests.hostile.descriptor_limits --runs N``: more clients than a broker has descriptors, N times each way.
 
-A crowd of both protocols, half and half, comes all at once to a whole broker that has too few descriptors for it, while
-a client of each protocol that is already connected goes on publishing and consuming, with a ledger.
+A crowd of both protocols, half and half, connects all at once to a whole broker that has too few descriptors for it.
+Meanwhile a client of each protocol that is already connected goes on publishing and consuming, with a ledger.
 
-*soft*: the broker's own limit on connections is reached first, and it tells why. *hard*: the process has used up
-descriptors elsewhere, so there are none left when connections come; it can only close.
+*soft*: the broker's own limit on connections is reached first, and the broker gives that reason. *hard*: the process
+has used up descriptors elsewhere, so there are none left when connections come, and the broker can only close.
 """
 
 import argparse
@@ -36,25 +36,25 @@ from tests.kit.wire import numbered
 LIMIT = 256
 CLIENTS = 400
 USED_UP = {"soft": 0, "hard": 80}
-"""Descriptors that the process uses up by itself, the second time more than its reserve."""
+"""Descriptors that the process uses up by itself; the second number is more than its reserve."""
 SOCKETS_LIMIT = LIMIT - RESERVED
 REASONS = {"soft": f"the limit of {SOCKETS_LIMIT} connections is reached", "hard": "out of file descriptors"}
 FATES_EXPECTED = {"soft": {"served", "told"}, "hard": {"served", "closed"}}
 FATES = ("served", "told", "closed")
 CLOSED_SECONDS_MAX = {"soft": 1.0, "hard": 0.1}
-"""What is promised to those that are not served, on a machine that does nothing else."""
+"""The longest time until a client is refused, on a machine that does nothing else: the promise."""
 AT_ONCE_SECONDS = 4.0
-"""And what a test suite asks, whose machine is shared: less than the 5 s that a handshake may take, so no deadline has
-answered in the broker's place."""
+"""The longest time until a client is refused in the test suite, whose machine is shared. It is less than the 5 s that a
+handshake may take, so no deadline has answered in the broker's place."""
 CONNECTIONS = 2
-"""Those that are there before the crowd, one of each protocol."""
+"""Clients that are connected before the crowd, one of each protocol."""
 ROUNDS_AMID = 20
-"""Rounds while those of the crowd that are served hold all descriptors."""
+"""Rounds of the ledgers while the served part of the crowd holds all descriptors."""
 PATIENCE_S = 30.0
 ROUND = 10
-"""Messages of one round of a ledger."""
+"""Messages in one round of a ledger."""
 UNDISTURBED_SECONDS = 4.0
-"""A round never takes longer, on however busy a machine: less than the time-out of any deadline."""
+"""A round never takes longer, on however busy a machine. It is less than the time-out of any deadline."""
 GUEST = b"\0guest\0guest"
 OPENINGS = {
     "amqp-1.0": OPENING
@@ -66,26 +66,27 @@ OPENINGS = {
 
 @dataclass(slots=True)
 class Visit:
-    """What a client of the crowd met with."""
+    """What one client of the crowd met with."""
 
     protocol: str
     answer: bytes = b""
     seconds: float = 0.0
-    """From before the connect to the handshake's end, or to the broker's close."""
+    """The time from before the connect to the handshake's end, or to the broker's close."""
     late: bool = False
-    """It may have said its protocol later than the broker waits for that: then it is answered in the first one."""
+    """True when the client may have sent its protocol header later than the broker waits for it. Then the broker
+    answers in AMQP 1.0."""
     fate: str = ""
     """"served", "told" or "closed"."""
 
     def fate_so_far(self) -> str:
-        """ "" while nothing is decided."""
+        """The fate of the client; "" while it is not decided."""
         if self.late and self.answer.startswith(PROTOCOL_HEADER_SASL):
             return fate10(self.answer)
         return FATE_OF[self.protocol](self.answer)
 
 
 def fate10(answer: bytes) -> str:
-    """Of what the broker said in AMQP 1.0, so far."""
+    """The fate of a client of AMQP 1.0, from the bytes so far."""
     _, header, frames = answer.partition(PROTOCOL_HEADER_AMQP)
     buffer = ReceiveBuffer()
     buffer.feed(frames)
@@ -102,7 +103,7 @@ def fate10(answer: bytes) -> str:
 
 
 def fate091(answer: bytes) -> str:
-    """Of what the broker said in AMQP 0.9.1, so far."""
+    """The fate of a client of AMQP 0.9.1, from the bytes so far."""
     methods = [method for _, method in methods_in(answer)]
     if any(isinstance(method, ConnectionOpenOk) for method in methods):
         return "served"
@@ -117,20 +118,22 @@ FATE_OF = {"amqp-1.0": fate10, "amqp-0-9-1": fate091}
 
 
 Play = Callable[[list[bytes]], Awaitable[list[bytes]]]
-"""A round of a ledger: gets the bodies to send, and returns those that came."""
+"""One round of a ledger: it gets the bodies to send, and returns those that came."""
 
 
 @dataclass(slots=True)
 class Ledger:
-    """A client that publishes, has it confirmed, consumes and acknowledges, round after round, each message once and in
-    order. It is undisturbed if its connection lives and no round takes long."""
+    """A client that publishes, waits for confirms, consumes and acknowledges in rounds, each message once and in order.
+
+    It is undisturbed if its connection stays open and no round takes long.
+    """
 
     rounds: int = 0
     longest_round: float = 0.0
-    """Seconds."""
+    """The duration of the longest round, in seconds."""
 
     async def round(self, play: Play) -> None:
-        """Play one."""
+        """Do one round."""
         began = trio.current_time()
         sent = numbered(ROUND, ROUND * self.rounds)
         with trio.fail_after(PATIENCE_S):
@@ -139,13 +142,13 @@ class Ledger:
         self.longest_round = max(self.longest_round, trio.current_time() - began)
 
     async def keep(self, play: Play, stop: trio.Event) -> None:
-        """Rounds, until told to stop."""
+        """Do rounds until told to stop."""
         while not stop.is_set():
             await self.round(play)
 
 
 async def play10(connection: ClientConnection, queue: str) -> Play:
-    """Rounds on a connection of AMQP 1.0, through a new durable queue."""
+    """Do rounds on a connection of AMQP 1.0, through a new durable queue."""
     answer = await connection.request("PUT", f"/queues/{queue}", {"durable": True})
     assert answer.status == 201
     sender = await connection.open_sender(f"/queues/{queue}")
@@ -162,7 +165,7 @@ async def play10(connection: ClientConnection, queue: str) -> Play:
 
 
 async def play091(peer: Amqp091Socket, queue: str) -> Play:
-    """The same of AMQP 0.9.1."""
+    """Do rounds on a connection of AMQP 0.9.1, through a new durable queue."""
     await peer.log_in()
     await peer.consume_own(queue)
 
@@ -174,7 +177,7 @@ async def play091(peer: Amqp091Socket, queue: str) -> Play:
 
 
 async def visit(port: int, visit: Visit, parting: trio.Event) -> None:
-    """Come, and stay until the crowd leaves if the broker serves us."""
+    """Connect, and if the broker serves the client, stay until the crowd leaves."""
     began = trio.current_time()
     with trio.socket.socket() as socket:
         try:
@@ -186,7 +189,7 @@ async def visit(port: int, visit: Visit, parting: trio.Event) -> None:
                 if visit.fate_so_far() == "served":
                     break
         except ConnectionError:
-            pass  # a close of a socket with something unread: only the hard limit may do that
+            pass  # a socket was closed with unread bytes: only at the hard limit may that happen
         visit.seconds = trio.current_time() - began
         visit.fate = visit.fate_so_far() or "closed"
         if visit.fate == "served":
@@ -194,7 +197,7 @@ async def visit(port: int, visit: Visit, parting: trio.Event) -> None:
 
 
 async def crowd(port: int, *, everybody_knows: Callable[[], Awaitable[None]]) -> Sequence[Visit]:
-    """All at once; those that are served stay until the call that follows has returned."""
+    """Let all clients connect at once. Those that are served stay until the call that follows has returned."""
     visits = [Visit(protocol) for _ in range(CLIENTS // 2) for protocol in OPENINGS]
     parting = trio.Event()
     async with trio.open_nursery() as nursery:
@@ -210,17 +213,17 @@ async def crowd(port: int, *, everybody_knows: Callable[[], Awaitable[None]]) ->
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What was seen in one run."""
+    """What one run has shown."""
 
     visits: Sequence[Visit]
     ledgers: Sequence[Ledger]
 
     def count(self, fate: str, protocol: str | None = None) -> int:
-        """So many of the crowd, of one protocol or of both."""
+        """How many clients of the crowd had this fate, of one protocol or of both."""
         return sum(one.fate == fate and protocol in (one.protocol, None) for one in self.visits)
 
     def seconds(self, fate: str) -> list[float]:
-        """How long it took those."""
+        """The times that these clients waited."""
         return [one.seconds for one in self.visits if one.fate == fate]
 
     def __str__(self) -> str:
@@ -234,8 +237,8 @@ class Run:
 
 
 async def together(port: int) -> Run:
-    """The crowd, and the ledgers from before it until after it. One is opened while no descriptor is left: its queue
-    needs files."""
+    """The crowd, and the ledgers from before it until after it. One ledger opens its queue, which needs files, while no
+    descriptor is left."""
     before = [Ledger() for _ in range(CONNECTIONS)]
     amid = Ledger()
     stop = trio.Event()
@@ -261,8 +264,8 @@ async def together(port: int) -> Run:
 
 
 def run(way: str, folder: Path, *, closed_seconds_max: float | None = None) -> Run:
-    """One broker, one crowd. Raises AssertionError for whatever was promised and not kept. ``closed_seconds_max`` takes
-    the place of :data:`CLOSED_SECONDS_MAX`."""
+    """Run one broker with one crowd. Raises AssertionError for each promise that was not kept. ``closed_seconds_max``
+    takes the place of :data:`CLOSED_SECONDS_MAX`."""
     with limited_broker(folder, limit=LIMIT, used_up=USED_UP[way]) as broker:
         seen = trio.run(together, broker.port)
     check(way, seen, broker, closed_seconds_max=closed_seconds_max or CLOSED_SECONDS_MAX[way])
@@ -270,7 +273,8 @@ def run(way: str, folder: Path, *, closed_seconds_max: float | None = None) -> R
 
 
 def check(way: str, seen: Run, broker: LimitedBroker, *, closed_seconds_max: float) -> None:
-    """Each client had the right answer in time; all is counted, little is logged, and no other was disturbed."""
+    """Check that each client had the right answer in time, that everything is counted and little is logged, and that no
+    other client was disturbed."""
     refused = CLIENTS - seen.count("served")
     assert {one.fate for one in seen.visits} == FATES_EXPECTED[way], str(seen)
     if way == "soft":

@@ -1,4 +1,4 @@
-"""Attacks on the event loop with AMQP 0.9.1: everything that a client may multiply."""
+"""Attacks on the event loop with AMQP 0.9.1: large numbers of everything that a client may send or make."""
 
 import time
 
@@ -42,7 +42,7 @@ def to(target: str, key: str, body: bytes = b"x", properties: BasicProperties | 
 
 
 def _filled(field: Field, count: int, **arguments: object) -> Client091:
-    """Who has put so many messages into queue q."""
+    """A connection that has put this many messages into queue q."""
     client = field.client091()
     declare(client, "q", **arguments)
     fill(client, "q", count)
@@ -53,7 +53,7 @@ def _filled(field: Field, count: int, **arguments: object) -> Client091:
 
 
 def headers_exchange(field: Field) -> None:
-    """250 bindings of 50 headers each, and publishes that fulfil all but the last."""
+    """250 bindings of 50 headers each, and publishes that match all headers but the last."""
     client = field.client091()
     exchange(client, "h", "headers")
     declare(client, "q")
@@ -70,7 +70,7 @@ def headers_exchange(field: Field) -> None:
 
 
 def headers_any(field: Field) -> None:
-    """1,000 bindings with x-match any that all have 49 headers which every message has with another value."""
+    """1,000 bindings with x-match any, all with 49 headers that every message has with another value."""
     client = field.client091()
     exchange(client, "h", "headers")
     declare(client, "q")
@@ -85,7 +85,8 @@ def headers_any(field: Field) -> None:
 
 
 def headers_presence(field: Field) -> None:
-    """2,000 bindings that ask for the presence of 20 headers, all of which each message has; all go to one queue."""
+    """2,000 bindings that ask for the presence of 20 headers. Each message has all of them. All bindings lead to one
+    queue."""
     client = field.client091()
     exchange(client, "h", "headers")
     declare(client, "q", max_length=10)
@@ -100,7 +101,7 @@ def headers_presence(field: Field) -> None:
 
 
 def topic_patterns(field: Field) -> None:
-    """1,000 bindings of many '#' and '*', publishes with 120 words each, no two alike."""
+    """1,000 bindings of many '#' and '*', and publishes with 120 words each, no two alike."""
     client = field.client091()
     exchange(client, "t", "topic")
     declare(client, "q", max_length=10)
@@ -126,7 +127,7 @@ def fan_out(field: Field) -> None:
 
 
 def exchange_cycles(field: Field) -> None:
-    """100 fanout exchanges, each bound to each other: 9,900 edges for every publish, keys that repeat never."""
+    """100 fanout exchanges, each bound to each other: 9,900 edges for every publish, with keys that never repeat."""
     client = field.client091()
     count = field.n(100)
     for number in range(count):
@@ -154,7 +155,7 @@ def alternate_exchanges(field: Field) -> None:
 
 
 def copies(field: Field) -> None:
-    """Messages with 3,000 keys in CC, each a queue's, and each list another."""
+    """Messages with 3,000 keys in CC. Each key leads to a queue, and no two lists are the same."""
     client = field.client091()
     count = field.n(3000)
     for number in range(count):
@@ -170,7 +171,7 @@ def copies(field: Field) -> None:
 
 
 def exclusive_queues(field: Field) -> None:
-    """5,000 exclusive queues with a binding each, and the connection that owns them goes."""
+    """5,000 exclusive queues with a binding each, deleted when the connection that owns them closes."""
     client = field.client091()
     count = field.n(5000)
     for number in range(count):
@@ -199,7 +200,7 @@ def declare_again(field: Field) -> None:
 
 
 def durable_queues(field: Field) -> None:
-    """500 durable queues, made and deleted without waiting."""
+    """500 durable queues, declared and deleted without waiting for answers."""
     client = field.client091()
     for number in range(field.n(500)):
         client.tell(QueueDeclare(queue=f"d{number}", durable=True, no_wait=True))
@@ -212,7 +213,7 @@ def durable_queues(field: Field) -> None:
 
 
 def channels(field: Field) -> None:
-    """138 channels with a stage full of publishes each, on one connection that then closes."""
+    """138 channels with a full stage of publishes each, on one connection that then closes."""
     client = field.client091()
     count = field.n(137) + 1
     declare(client, "q")
@@ -239,7 +240,7 @@ def channel_storm(field: Field) -> None:
 
 
 def unread_consumers(field: Field) -> None:
-    """20 consumers that never read, on 150 MB."""
+    """20 consumers that never read, on a queue of 150 MB."""
     client = field.client091()
     declare(client, "q")
     fill(client, "q", field.n(1500), body=bytes(100_000))
@@ -264,7 +265,7 @@ def many_consumers(field: Field) -> None:
 
 
 def single_active_consumers(field: Field) -> None:
-    """2,000 consumers of ascending priority of a queue with a single active one; and they go."""
+    """2,000 consumers of ascending priority on a queue with a single active consumer; then all of them leave."""
     client = _filled(field, field.n(5000), single_active_consumer=True)
     count = field.n(2000)
     for number in range(count):
@@ -275,7 +276,7 @@ def single_active_consumers(field: Field) -> None:
 
 
 def get_storm(field: Field) -> None:
-    """20,000 times basic.get in one piece, from a queue that has half as much."""
+    """basic.get 20,000 times in one piece, from a queue with half as many messages."""
     count = field.n(20_000)
     client = _filled(field, count // 2)
     client.send(method_frame(1, BasicGet(queue="q")) * count)
@@ -298,7 +299,7 @@ def delete_large(field: Field) -> None:
 
 
 def delete_durable(field: Field) -> None:
-    """A durable queue of 100,000 persistent messages is purged, filled anew and deleted."""
+    """A durable queue of 100,000 persistent messages is purged, filled again and deleted."""
     client = field.client091()
     client.call(QueueDeclare(queue="q", durable=True))
     for end in (QueuePurge(queue="q"), QueueDelete(queue="q")):
@@ -316,7 +317,7 @@ def _take(field: Field, count: int, **arguments: object) -> Client091:
 
 
 def _take_with_gaps(field: Field, count: int) -> Client091:
-    """Its delivery tags are 2, 4, 6, …"""
+    """A consumer that holds messages with the delivery tags 2, 4, 6, …"""
     taker = _take(field, 2 * count)
     taker.send(b"".join(method_frame(1, BasicAck(delivery_tag=tag)) for tag in range(1, 2 * count, 2)))
     settle_up(taker, queue="q")
@@ -324,7 +325,7 @@ def _take_with_gaps(field: Field, count: int) -> Client091:
 
 
 def requeue_by_close(field: Field) -> None:
-    """A consumer holds 100,000 messages, and its connection goes."""
+    """A consumer holds 100,000 messages, and its connection closes."""
     _take(field, field.n(100_000)).close()
     client = field.client091()
     client.consume("q")
@@ -332,7 +333,7 @@ def requeue_by_close(field: Field) -> None:
 
 
 def recover(field: Field) -> None:
-    """A consumer holds 100,000 messages, and asks for all of them again."""
+    """A consumer holds 100,000 messages, and sends basic.recover."""
     taker = _take(field, field.n(100_000))
     taker.call(BasicRecover(requeue=True))
     taker.wait(BasicDeliver, 2 * field.n(100_000))
@@ -341,7 +342,7 @@ def recover(field: Field) -> None:
 
 
 def settle_alternately(field: Field) -> None:
-    """A consumer holds 50,000 messages, acknowledges every second one from the back, then the rest."""
+    """A consumer holds 50,000 messages. It acknowledges every second one from the back, then the rest."""
     count = field.n(50_000)
     taker = _take(field, count)
     taker.send(b"".join(method_frame(1, BasicAck(delivery_tag=tag)) for tag in range(count, 0, -2)))
@@ -351,7 +352,7 @@ def settle_alternately(field: Field) -> None:
 
 
 def settle_gaps(field: Field) -> None:
-    """A consumer holds 100,000 messages with a gap before each, and gives back all of them at once."""
+    """A consumer holds 100,000 messages with a gap before each, and gives all of them back with one method."""
     count = field.n(100_000)
     taker = _take_with_gaps(field, count)
     taker.tell(BasicNack(delivery_tag=0, multiple=True))
@@ -366,8 +367,8 @@ def leave_gaps(field: Field) -> None:
 
 
 def settle_unlike(field: Field) -> None:
-    """A consumer holds 200,000 messages of which no two that follow each other are alike, and settles all at once; then
-    as many again are held by a connection that goes."""
+    """A consumer holds 200,000 messages of which no two neighbours are alike, and settles all with one method. Then a
+    connection that closes holds as many again."""
     client = field.client091()
     declare(client, "q")
     pair = b"".join(to("", "q", properties=BasicProperties(priority=number)) for number in range(2))
@@ -388,7 +389,7 @@ def settle_unlike(field: Field) -> None:
 
 
 def reject_to_dead_letters(field: Field) -> None:
-    """A consumer holds 100,000 messages and rejects all of them into a dead letter exchange."""
+    """A consumer holds 100,000 messages and rejects all of them into a dead-letter exchange."""
     other = field.client091()
     declare(other, "dead")
     taker = _take(field, field.n(100_000), dead_letter_exchange="", dead_letter_routing_key="dead")
@@ -399,7 +400,7 @@ def reject_to_dead_letters(field: Field) -> None:
 
 
 def ttl_cycle(field: Field) -> None:
-    """20,000 messages expire into a queue that sends them back, and go round."""
+    """20,000 messages expire into a queue that sends them back, again and again."""
     client = field.client091()
     arguments = {"message_ttl": 50, "dead_letter_exchange": ""}
     declare(client, "a", **arguments, dead_letter_routing_key="b")
@@ -419,7 +420,7 @@ def expire_many(field: Field) -> None:
 
 
 def trim(field: Field) -> None:
-    """A policy gives a queue of 200,000 messages a length of 1."""
+    """A policy gives a queue of 200,000 messages a maximum length of 1."""
     client = _filled(field, field.n(200_000))
     body = {"pattern": "^q$", "definition": {"max-length": 1}, "priority": 0, "apply-to": "queues"}
     field.http("PUT", "/api/policies/%2F/short", body)
@@ -428,7 +429,7 @@ def trim(field: Field) -> None:
 
 
 def priorities(field: Field) -> None:
-    """A queue of 255 priorities gets 50,000 messages of all of them, which are consumed, and those left are purged."""
+    """A queue with 255 priorities gets 50,000 messages of all of them. Some are consumed, and the rest is purged."""
     client = field.client091()
     declare(client, "q", max_priority=255)
     frames = [to("", "q", properties=BasicProperties(priority=number % 256)) for number in range(256)]
@@ -451,7 +452,7 @@ def consumer_time_out(field: Field) -> None:
 
 
 def transaction(field: Field) -> None:
-    """A transaction of 50,000 publishes to as many keys is committed."""
+    """A transaction of 50,000 publishes to as many different keys is committed."""
     client = field.client091()
     declare(client, "q")
     client.call(TxSelect())
@@ -460,7 +461,8 @@ def transaction(field: Field) -> None:
 
 
 def transaction_dropped(field: Field) -> None:
-    """A transaction of 100,000 publishes to as many keys is rolled back; another is left to the end of its channel."""
+    """A transaction of 100,000 publishes to as many different keys is rolled back; another one is open when its channel
+    ends."""
     client = field.client091()
     declare(client, "q")
     for end in (TxRollback(), CLOSE_CHANNEL):
@@ -470,7 +472,8 @@ def transaction_dropped(field: Field) -> None:
 
 
 def transaction_of_acks(field: Field) -> None:
-    """A transaction acknowledges every second one of 100,000 messages, from the back, and all the others at once."""
+    """A transaction acknowledges every second one of 100,000 messages, from the back, and then all the others with one
+    method."""
     count = field.n(100_000)
     taker = _take(field, count)
     taker.call(TxSelect())
@@ -481,7 +484,7 @@ def transaction_of_acks(field: Field) -> None:
 
 
 def small_publishes(field: Field) -> None:
-    """100,000 publishes of which no two are alike, from four connections at once."""
+    """100,000 publishes of which no two neighbours are alike, from four connections at once."""
     others = [field.client091() for _ in range(4)]
     declare(others[0], "q", max_length=1000)
     pieces = [
@@ -498,7 +501,8 @@ def small_publishes(field: Field) -> None:
 
 
 def many_at_once(field: Field) -> None:
-    """200 connections send more than a turn's work each at once, five times: publishes of which no two are alike."""
+    """200 connections each send more than a turn's work at once, five times: publishes of which no two neighbours are
+    alike."""
     others = [field.client091() for _ in range(field.n(200))]
     declare(others[0], "q", max_length=1000)
     piece = b"".join(to("", "q", properties=BasicProperties(message_id=f"{number}")) for number in range(300))

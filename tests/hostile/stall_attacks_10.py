@@ -30,7 +30,7 @@ BEGIN_WIDE = Begin(next_outgoing_id=0, incoming_window=WIDE, outgoing_window=WID
 
 
 def dynamic_nodes(field: Field) -> None:
-    """4,352 dynamic nodes on one connection, which goes."""
+    """4,352 dynamic nodes on one connection, which closes."""
     links = field.n(LINKS)
     client = field.client10(sessions=SESSIONS)
     for channel in range(SESSIONS):
@@ -44,7 +44,7 @@ def dynamic_nodes(field: Field) -> None:
 
 
 def dynamic_nodes_ended(field: Field) -> None:
-    """4,352 dynamic nodes, whose sessions end one by one."""
+    """4,352 dynamic nodes whose sessions end one by one."""
     links = field.n(LINKS)
     client = field.client10(sessions=SESSIONS)
     for channel in range(SESSIONS):
@@ -65,7 +65,7 @@ def _take(field: Field, count: int, **arguments: object) -> Client10:
 
 
 def settle_range(field: Field) -> None:
-    """100,000 unsettled deliveries, settled by one disposition."""
+    """100,000 unsettled deliveries are settled by one disposition."""
     count = field.n(100_000)
     client = _take(field, count)
     client.send(performative(Disposition(role=True, first=0, last=count - 1, settled=True, state=ACCEPTED)))
@@ -73,7 +73,7 @@ def settle_range(field: Field) -> None:
 
 
 def modify_range(field: Field) -> None:
-    """50,000 unsettled deliveries, returned as undeliverable here, every second one first."""
+    """50,000 unsettled deliveries are returned as undeliverable here, every second one first."""
     count = field.n(50_000)
     client = _take(field, count)
     state = Modified(delivery_failed=True, undeliverable_here=True)
@@ -135,7 +135,7 @@ def link_storm(field: Field) -> None:
 
 
 def session_of_links_ends(field: Field) -> None:
-    """4,352 links of one queue, and the connection goes."""
+    """4,352 links of one queue; then the connection closes."""
     declare(field.client091(), "q")
     links = field.n(LINKS)
     client = field.client10(sessions=SESSIONS)
@@ -149,7 +149,7 @@ def session_of_links_ends(field: Field) -> None:
 
 
 def why_many_links(field: Field) -> None:
-    """4,352 links that wait, and an operator asks why; and for all links."""
+    """4,352 links that wait. An operator asks why one waits, and then why each waits."""
     publisher = field.client091()
     declare(publisher, "q")
     fill(publisher, "q", 100)
@@ -172,7 +172,7 @@ def why_many_links(field: Field) -> None:
 
 
 def publish_unlike(field: Field) -> None:
-    """50,000 transfers of a hundred sizes to an exchange that has no binding."""
+    """50,000 transfers of a hundred different sizes to an exchange without bindings."""
     limits = [0]
 
     def on_frame(code: int, frame: bytes) -> None:
@@ -197,7 +197,7 @@ def publish_unlike(field: Field) -> None:
 
 
 def stream_by_timestamp(field: Field) -> None:
-    """Readers of a stream of 200,000 messages, each from a timestamp or with a filter that no message passes."""
+    """Readers of a stream of 200,000 messages. Each begins at a timestamp, or has a filter that no message passes."""
     publisher = field.client091()
     publisher.call(QueueDeclare(queue="s", durable=True, arguments={"x-queue-type": "stream"}))
     fill(publisher, "s", field.n(200_000), properties=BasicProperties(delivery_mode=2))

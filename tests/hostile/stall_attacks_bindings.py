@@ -1,4 +1,4 @@
-"""Attacks on the event loop with AMQP 0.9.1: bindings that are made, and go with what they lead from or to."""
+"""Attacks on the event loop with AMQP 0.9.1: bindings that are made, and removed with their exchange or queue."""
 
 from core.amqp091.methods import ExchangeBind, ExchangeDeclare, ExchangeDelete, QueueDeclare, QueueDelete, QueueUnbind
 from tests.kit.amqp091_peer import method_frame
@@ -6,7 +6,8 @@ from tests.kit.stall_field import Attack, Field, bind, check, declare, exchange,
 
 
 def bindings(field: Field) -> None:
-    """3,500 bindings: made, and gone with their exchange; made anew, and gone with their queue; one by one."""
+    """3,500 bindings are made and removed with their exchange, made again and removed with their queue, then one by
+    one."""
     client = field.client091()
     count = field.n(3500)
     for way in ("exchange", "queue", "unbind"):
@@ -25,8 +26,8 @@ def bindings(field: Field) -> None:
 
 
 def many_bindings_go(field: Field) -> None:
-    """50,000 bindings go with their queue, and 50,000 with their exchange; then 5,000 each that are kept on the disk.
-    Either is declared again at once."""
+    """50,000 bindings are removed with their queue, and 50,000 with their exchange; then 5,000 durable ones each. The
+    queue or exchange is declared again at once."""
     client = field.client091()
     for count, durable in ((field.n(50_000), False), (field.n(5_000), True)):
         for going in (QueueDelete(queue="q"), ExchangeDelete(exchange="b"), None):
@@ -43,7 +44,7 @@ def many_bindings_go(field: Field) -> None:
 
 
 def auto_delete_chain(field: Field) -> None:
-    """900 auto-delete exchanges, bound one to the next; the last binding takes them all along."""
+    """900 auto-delete exchanges, bound one to the next. Removing the last binding deletes them all."""
     client = field.client091()
     count = field.n(900)
     for number in range(count):

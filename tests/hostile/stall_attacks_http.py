@@ -1,4 +1,4 @@
-"""Attacks on the event loop by those who operate a broker: policies, definitions, lists, metrics, questions."""
+"""Attacks on the event loop by operators: policies, definitions, lists, metrics, questions."""
 
 import json
 import socket
@@ -16,11 +16,11 @@ from tests.kit.plain_management import Request
 from tests.kit.stall_field import Attack, Field, NoEffect, bind, check, declare, fill, settle_up
 
 OPEN_OK = (10).to_bytes(2) + (41).to_bytes(2)
-"""connection.open-ok, as a method's class and number."""
+"""The class and number of the method connection.open-ok."""
 
 
 def _at_once(field: Field, paths: Sequence[str], times: int) -> None:
-    """Ask for all of these from some connections at the same time."""
+    """Ask for all of these, over several connections at the same time."""
 
     refused: list[NoEffect] = []
 
@@ -51,7 +51,8 @@ def _queues(field: Field, count: int) -> None:
 
 
 def policy_pattern(field: Field) -> None:
-    """The pattern (a+)+$ for a queue of 40 a's and one more letter, in a policy and as a filter of a list."""
+    """The pattern (a+)+$ against queue names of many a's and another character, in a policy and as the filter of a
+    list."""
     client = field.client091()
     declare(client, "a" * 40 + "!")
     body = {"pattern": "(a+)+$", "definition": {"max-length": 10}, "priority": 0, "apply-to": "all"}
@@ -62,7 +63,7 @@ def policy_pattern(field: Field) -> None:
 
 
 def policies(field: Field) -> None:
-    """100 policies of which none but the last holds, 3,000 queues; each policy is set again and cleared."""
+    """100 policies of which only the last matches, and 3,000 queues. Each policy is set again and cleared."""
     _queues(field, field.n(3000))
     count = field.n(99)
     for _ in range(2):
@@ -76,7 +77,7 @@ def policies(field: Field) -> None:
 
 
 def lists(field: Field) -> None:
-    """Every list over 5,000 queues and bindings, in pages, sorted and filtered, by four at once."""
+    """Every list over 5,000 queues and bindings, in pages, sorted and filtered, by four clients at once."""
     _queues(field, field.n(5000))
     kinds = ("queues", "bindings", "exchanges", "consumers", "connections", "channels")
     plain = [f"/api/{kind}" for kind in kinds]
@@ -87,7 +88,7 @@ def lists(field: Field) -> None:
 
 
 def definitions_import(field: Field) -> None:
-    """10,000 entries of definitions, then what they made is told, and imported again."""
+    """10,000 entries of definitions are imported, exported, and imported again."""
     count = field.n(5000)
     queues = [
         {"name": f"i{number}", "vhost": "/", "durable": True, "auto_delete": False, "arguments": {}}
@@ -112,13 +113,13 @@ def definitions_import(field: Field) -> None:
 
 
 def metrics(field: Field) -> None:
-    """Scrapes over 5,000 queues, by four at once."""
+    """Scrapes over 5,000 queues, by four clients at once."""
     _queues(field, field.n(5000))
     _at_once(field, ["/metrics", "/metrics/links"], 3)
 
 
 def why_chain(field: Field) -> None:
-    """Why a queue at the end of 400 exchanges gets nothing; peeks and moves of 50,000 messages."""
+    """Why a queue at the end of 400 exchanges gets no messages; then peeks and moves of 50,000 messages."""
     client = field.client091()
     count = field.n(400)
     for number in range(count):
@@ -137,7 +138,7 @@ def why_chain(field: Field) -> None:
 
 
 def trace(field: Field) -> None:
-    """Frames are looked at on a connection that is sent 100,000 messages."""
+    """The frames of a connection are traced while it gets 100,000 messages."""
     publisher = field.client091()
     declare(publisher, "q")
     client = field.client10()
@@ -156,7 +157,7 @@ def trace(field: Field) -> None:
 
 
 def delete_over_http(field: Field) -> None:
-    """A queue of 300,000 messages is purged, filled and deleted over HTTP."""
+    """A queue of 300,000 messages is purged, filled again and deleted over HTTP."""
     client = field.client091()
     declare(client, "q")
     for path in ("/api/queues/%2F/q/contents", "/api/queues/%2F/q"):
@@ -166,7 +167,8 @@ def delete_over_http(field: Field) -> None:
 
 
 def unread_answers(field: Field) -> None:
-    """25 clients ask for 3,000 queues and do not read the answer; others, each on one of the places left, do."""
+    """25 clients ask for 3,000 queues and do not read the answer. Other clients, on the connections that are left, read
+    theirs."""
     _queues(field, field.n(3000))
     request = b"GET /api/queues HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     unread = []
@@ -184,7 +186,8 @@ def unread_answers(field: Field) -> None:
 
 
 def logins(field: Field) -> None:
-    """300 connections come and go: each second one with a wrong password, 25 of them at once; some are put off."""
+    """300 connections come and go. Each second one has a wrong password; 25 come at the same time, and some are put
+    off."""
     wrong = field.n(300) // 2
     refused = 0
     for start in range(0, wrong, 25):
@@ -210,7 +213,7 @@ def _is_refused(plain: socket.socket) -> bool:
 
 
 def live(field: Field) -> None:
-    """Eight watch the live stream while 5,000 queues fill."""
+    """Eight clients watch the live stream while messages come to 5,000 queues."""
     _queues(field, field.n(5000))
     watching = [socket.create_connection(("127.0.0.1", field.admin_port), timeout=PATIENCE_S) for _ in range(8)]
     for one in watching:
@@ -221,7 +224,7 @@ def live(field: Field) -> None:
     time.sleep(4.0)
     for one in watching:
         told = b""
-        while told.count(b"event: overview") < 3:  # what it said at once, and what it said since
+        while told.count(b"event: overview") < 3:  # the first figures, and those of later events
             data = one.recv(65536)
             check(bool(data), "the live stream has ended")
             told += data
@@ -229,7 +232,7 @@ def live(field: Field) -> None:
 
 
 def dead_letters_kept(field: Field) -> None:
-    """20,000 messages of a quorum queue are rejected at least once into a queue that is full."""
+    """20,000 messages of a quorum queue are rejected, with at-least-once, into a queue that is full."""
     client = field.client091()
     arguments = {
         "x-queue-type": "quorum",
@@ -256,7 +259,7 @@ def _wait_until_ready(field: Field, queue: str, count: int) -> None:
 
 
 def _managed(field: Field, requests: Iterable[Request], status: int) -> None:
-    """Raises NoEffect where an answer has another status."""
+    """Send requests. Raises NoEffect when an answer has another status."""
     answers = field.management().ask(requests)
     check(answers.keys() == {status}, f"{status} was expected, and the answers were {dict(answers)}")
 
@@ -267,7 +270,7 @@ def _binding(number: int) -> dict[str, object]:
 
 
 def management_topology(field: Field) -> None:
-    """Over AMQP 1.0: 3,500 queues and bindings are made, listed ten times, and the queues deleted one by one."""
+    """Over AMQP 1.0: 3,500 queues and bindings are declared, listed ten times, and the queues deleted one by one."""
     count = field.n(3500)
     queue = {"durable": False, "exclusive": False, "auto_delete": False, "arguments": {}}
     _managed(field, (("PUT", f"/queues/m{number}", queue) for number in range(count)), 201)
@@ -291,7 +294,7 @@ def management_pages(field: Field) -> None:
 
 
 def management_purge(field: Field) -> None:
-    """Over AMQP 1.0: a queue of 300,000 messages is purged, filled and deleted."""
+    """Over AMQP 1.0: a queue of 300,000 messages is purged, filled again and deleted."""
     client = field.client091()
     declare(client, "q")
     for path in ("/queues/q/messages", "/queues/q"):

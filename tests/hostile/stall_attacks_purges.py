@@ -1,4 +1,5 @@
-"""Attacks on the event loop with AMQP 0.9.1: purges and deletions while a consumer holds messages, or has held them."""
+"""Attacks on the event loop with AMQP 0.9.1: purges and deletions of queues whose messages a consumer holds or has
+given back."""
 
 import time
 
@@ -26,7 +27,8 @@ QUORUM: FieldTable = {"x-queue-type": "quorum"}
 
 
 def _taken(field: Field, count: int, arguments: FieldTable, *, alike: bool = True) -> tuple[Client091, Client091]:
-    """Returns the publisher that has filled queue q, and the client that holds all of it; one more message is ready."""
+    """Fill queue q, and let a client hold all of it; one more message is ready. Returns the publisher and the
+    client."""
     client = field.client091()
     client.call(QueueDeclare(queue="q", durable=True, arguments=arguments))
     client.call(ConfirmSelect())
@@ -57,13 +59,13 @@ def purge_while_held(field: Field) -> None:
 
 
 def delete_while_held(field: Field) -> None:
-    """A durable queue is deleted while a consumer holds 300,000 of its messages, no two alike."""
+    """A durable queue is deleted while a consumer holds 300,000 of its messages, no two neighbours alike."""
     client, _ = _taken(field, field.n(300_000), DURABLE, alike=False)
     client.call(QueueDelete(queue="q"))
 
 
 def purge_returned(field: Field) -> None:
-    """A durable queue is purged of 300,000 messages, no two alike, that a consumer held and gave back."""
+    """A durable queue is purged of 300,000 messages, no two neighbours alike, that a consumer held and gave back."""
     count = field.n(300_000)
     client, taker = _taken(field, count, DURABLE, alike=False)
     taker.close()
@@ -79,7 +81,7 @@ def purge_quorum_while_held(field: Field) -> None:
 
 
 def purge_quorum_returned(field: Field) -> None:
-    """A quorum queue is purged of 100,000 messages, no two alike, that a consumer held and gave back."""
+    """A quorum queue is purged of 100,000 messages, no two neighbours alike, that a consumer held and gave back."""
     count = field.n(100_000)
     client, taker = _taken(field, count, QUORUM, alike=False)
     taker.close()

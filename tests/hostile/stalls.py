@@ -1,10 +1,10 @@
 """``python -m tests.hostile.stalls``: how long can one peer keep the others waiting?
 
-Each attack meets a broker of its own, while a bystander in a process of its own publishes a message and waits until it
-comes back, over and over. A stall is the CPU that the broker's event loop used meanwhile, less the time for which the
-bystander had no processor ("own ms" is the longest such wait; none on a quiet machine), and must not be above 50 ms.
-Neither broker nor bystander may end, and the broker's memory is bounded. The exit code is 1 where a bound was passed,
-and where an attack did not have its effect: a status that is no success, a count that is not reached.
+Each attack meets a broker of its own. Meanwhile a bystander in a process of its own publishes a message and waits until
+it comes back, again and again. A stall is the CPU time that the broker's event loop used meanwhile, less the time for
+which the bystander had no processor ("own ms" is the longest such wait; none on a quiet machine). It must not be above
+50 ms. Neither broker nor bystander may end, and the broker's memory is bounded. The exit code is 1 when a bound was
+passed, and when an attack did not have its effect: a status that is no success, or a count that was not reached.
 """
 
 import argparse
@@ -30,7 +30,7 @@ ATTACKS = {
 
 
 def lines(outcome: Outcome) -> str:
-    """What is told of an attack: a line of figures, and one more where something was said."""
+    """The report of an attack: a line of figures, and one more line when the attack failed."""
     report = outcome.report
     stall = "frozen" if report.frozen else f"{report.longest_cpu_ms:.0f}"
     verdict = "kept" if outcome.passed else "ENDED" if outcome.ended else "ABOVE" if outcome.had_effect else "NO EFFECT"
@@ -45,7 +45,7 @@ HEAD = f"{'attack':<42} {'stall ms':>8} {'wall ms':>9} {'own ms':>7} {'cpu s':>7
 
 
 def row(outcome: Outcome) -> dict[str, object]:
-    """The same for programs."""
+    """The same report for programs."""
     return {
         "attack": outcome.name,
         **asdict(outcome.report),

@@ -1,5 +1,5 @@
-"""Bad input on AMQP 0.9.1: each is answered with the code that the specification has for it, on the channel or on the
-connection, and no other is disturbed."""
+"""Bad input on AMQP 0.9.1. Each is answered with the code that the specification has for it, on the channel or on the
+connection, and no other client is disturbed."""
 
 from collections.abc import Iterator
 
@@ -46,7 +46,7 @@ def arena() -> Iterator[Arena091]:
 
 
 def declare_with(table: bytes) -> bytes:
-    """queue.declare with arguments that may be anything."""
+    """A queue.declare whose arguments may be any bytes."""
     return raw_method(1, 50, 10, b"\0\0\1q\0" + table)
 
 

@@ -1,7 +1,8 @@
-"""Before the open: wrong headers, SASL games, frames that are too large, too deep or not whole.
+"""Before the open: wrong headers, broken SASL, frames that are too large, too deep or not whole.
 
-A peer that has not authenticated gets little: 8 KiB a frame, 32 levels, four SASL frames. A broken SASL layer has no
-error frame [5.3]; the connection ends. After it, every failed open is answered by an open and a close with the reason.
+A peer that has not authenticated may send little: 8 KiB a frame, 32 levels, four SASL frames. A broken SASL layer has
+no error frame [5.3], so the connection ends. After it, every failed open is answered by an open and a close with the
+reason.
 """
 
 import time
@@ -44,7 +45,7 @@ SYMBOL_A, STRING_A, NULL = b"\xa3\x01A", b"\xa1\x01A", b"\x40"
 
 
 class AsksForEver:
-    """A mechanism that is never content."""
+    """A mechanism that always sends another challenge."""
 
     name = "TWENTY-QUESTIONS"
 
@@ -56,12 +57,12 @@ class AsksForEver:
 
 
 def guest_only() -> list[Mechanism]:
-    """What the broker offers on loopback."""
+    """The mechanisms that the broker offers on loopback."""
     return [Mechanism(mechanism) for mechanism in offered(make_access(), from_here())]
 
 
 def said_after_sasl_header(peer: WirePeer, data: bytes) -> bytes:
-    """What the broker says to this behind the mechanisms."""
+    """The broker's answer to these bytes, behind the mechanisms."""
     peer.send_bytes(PROTOCOL_HEADER_SASL)
     before = len(peer.raw)
     peer.send_bytes(data)
@@ -139,7 +140,7 @@ def test_a_broken_sasl_layer_ends_at_once_and_in_silence(arena: Arena, data: byt
 
 
 def test_two_thousand_levels_fail_fast(arena: Arena):
-    """6 KiB that another broker turns into 2 GiB."""
+    """6 KiB, which cost another broker 2 GiB."""
     deep = frame(composite(0x41, SYMBOL_A, NULL, b"\x00\xa3\x01d" * 1000 + NULL), kind=1)
     began = time.process_time()
     for _ in range(100):
@@ -245,7 +246,7 @@ def opening(**fields: object) -> bytes:
 
 
 def open_with(*fields: bytes) -> bytes:
-    """An open whose last fields are these: capabilities and properties are the seventh to the tenth."""
+    """An open whose last fields are these. Capabilities and properties are the seventh to the tenth field."""
     return frame(composite(0x10, STRING_A, *[NULL] * (9 - len(fields)), *fields))
 
 
@@ -316,7 +317,8 @@ def test_an_open_may_be_8_kib_and_come_in_pieces(arena: Arena):
 
 
 def test_the_broker_may_stop_at_any_point_of_a_handshake(arena: Arena):
-    """Before the end of SASL there is no way to tell; then there is an open and a close, whatever comes behind it."""
+    """Before the end of SASL the broker cannot give a reason. After it, it sends an open and a close, whatever
+    follows."""
     steps = [PROTOCOL_HEADER_SASL, INIT, PROTOCOL_HEADER_AMQP, frame(encode_performative(Open(container_id="x")))]
     for count in range(len(steps) + 1):
         peer = arena.stranger()

@@ -1,7 +1,7 @@
-"""What ends in the broker goes at once: nothing of it refers to itself in a circle and waits for the collector.
+"""Objects of things that end are freed at once: none of them is in a reference cycle that waits for the collector.
 
-The broker does not look for cycles among objects that have lived long (core/process.py), so a circle would stay for
-ever.
+The broker does not look for cycles among objects that have lived long (core/process.py), so a cycle would stay in
+memory.
 """
 
 import json
@@ -15,9 +15,9 @@ from tests.hostile.stalls import ATTACKS
 from tests.kit.stall_field import Field, battlefield
 
 LOOKS_MAX = 2_000
-"""For connections to go: each look is a request, of 2 ms."""
+"""How long the broker may take to notice closed connections. Each check is a request, of 2 ms."""
 OURS = re.compile(r"(amqp10|core|hypercorn|h11|trio)\.")
-"""The libraries that have an object for each connection count too: theirs would be lost all the same."""
+"""Libraries with an object for each connection count, too, because their objects would stay in memory as well."""
 
 EVERYTHING_THAT_ENDS = (
     "3,500 bindings",
@@ -47,7 +47,7 @@ EVERYTHING_THAT_ENDS = (
 
 
 def cycles(where: Field, pipe: Path) -> dict[str, int]:
-    """What was lost, by type."""
+    """The objects that only the collector can free, by type."""
     os.kill(where.pid, signal.SIGUSR2)
     return {kind: count for kind, count in json.loads(pipe.read_text()).items() if OURS.match(kind)}
 
@@ -64,7 +64,7 @@ def test_what_ends_goes_at_once(tmp_path: Path):
             where.clients.clear()
             assert any(not json.loads(where.http("GET", "/api/connections")) for _ in range(LOOKS_MAX))
             for queue in json.loads(where.http("GET", "/api/queues")):
-                if not queue["name"].startswith("$"):  # the broker's own
+                if not queue["name"].startswith("$"):  # the broker's own connection
                     where.http("DELETE", f"/api/queues/%2F/{quote(queue['name'], safe='')}")
             lost[name] = cycles(where, pipe)
     found = {name: kinds for name, kinds in lost.items() if kinds}

@@ -1,5 +1,7 @@
-"""Deliveries that never end, without link credit, or that hold what no message may: the link is detached, what was
-incomplete is dropped, and no queue has got anything of it."""
+"""Deliveries that never end, that come without link credit, or whose content no message may have.
+
+The link is detached, incomplete deliveries are dropped, and no queue gets any part of them.
+"""
 
 import time
 
@@ -43,7 +45,7 @@ def publisher(arena: Arena, address: str | None = "/queues/q") -> WirePeer:
 
 
 def binary_32(size: int) -> bytes:
-    """A binary of so many zeros."""
+    """A binary of this many zeros."""
     return b"\xb0" + size.to_bytes(4) + bytes(size)
 
 
@@ -64,7 +66,7 @@ def test_empty_frames_for_ever(arena: Arena):
 
 @pytest.mark.parametrize("piece", [1, 10, 1000])
 def test_small_frames_for_ever(piece: int):
-    """What they cost is what counts, not what they say they hold; and when they are dropped all of it is free again."""
+    """The limit counts the memory that the frames use, and not the bytes in them. Dropping them frees all of it."""
     limit = 20_000
     arena = Arena(FrontEndSettings(partial_delivery_bytes_max=limit))
     peer = publisher(arena)
@@ -82,7 +84,7 @@ def test_small_frames_for_ever(piece: int):
 
 
 def test_deliveries_that_are_begun_on_256_links():
-    """The limit is the connection's: some links go, the others and their deliveries stay."""
+    """The limit applies to the connection: some links are detached, the others and their deliveries stay."""
     arena = Arena(FrontEndSettings(partial_delivery_bytes_max=100_000))
     peer = arena.attacker()
     for handle in range(256):
@@ -123,7 +125,7 @@ def test_deliveries_that_are_begun_and_aborted(arena: Arena):
     assert held(peer)["partial bytes"] == held(peer)["unsettled"] == 0
 
 
-# --- deliveries that nobody granted ----------------------------------------------------------------------------------
+# --- deliveries without link credit ----------------------------------------------------------------------------------
 
 
 def test_more_than_the_link_credit(arena: Arena):
@@ -169,7 +171,7 @@ def test_a_delivery_tag_of_33_bytes(arena: Arena):
     assert peer.lost
 
 
-# --- what no message may hold ----------------------------------------------------------------------------------------
+# --- content that no message may have --------------------------------------------------------------------------------
 
 
 def cc(keys: bytes) -> bytes:
@@ -255,7 +257,7 @@ OPAQUE = {
 
 @pytest.mark.parametrize("sections", OPAQUE.values(), ids=OPAQUE)
 def test_what_only_passes_through_may_be_anything(arena: Arena, sections: bytes):
-    """Also through a headers exchange, which looks into what it can and takes the rest for no headers."""
+    """A headers exchange reads the headers that it can decode, and takes the rest for no headers."""
     binding = Binding(
         source="amq.headers", destination="q", destination_is_queue=True, binding_key="", arguments={"A": "x"}
     )
@@ -287,7 +289,7 @@ def test_a_thousand_broken_messages_leave_nothing(arena: Arena):
 
 
 HOUR_MS = 3_600_000
-"""A time to live that does not end before the test."""
+"""A time to live that does not end during the test."""
 
 
 def test_headers_of_every_kind_do_not_fill_a_cache(arena: Arena):

@@ -27,7 +27,7 @@ def test_row_0_27_a_crowd_of_both_protocols_is_answered_and_nobody_else_is_distu
 
 @pytest.fixture
 def full(tmp_path: Path) -> Iterator[BrokerAddress]:
-    """A broker that serves one connection, and does so."""
+    """A broker that may serve one connection, and serves one."""
     pika = importlib.import_module("pika")
     configuration = tmp_path / "broker.toml"
     configuration.write_text("[server]\nconnections_max = 1\n")
@@ -51,7 +51,7 @@ def test_pika_tells_why_it_is_not_served(full: BrokerAddress):
 @case("amqp10_connection_max_SUITE", "shared with AMQP 0.9.1")
 @pytest.mark.parametrize("login", ["guest:guest@", ""], ids=["PLAIN", "ANONYMOUS"])
 def test_proton_tells_why_it_is_not_served(full: BrokerAddress, login: str):
-    """shared with AMQP 0.9.1 (amqp10_connection_max_SUITE): it is pika's connection that fills the limit."""
+    """shared with AMQP 0.9.1 (amqp10_connection_max_SUITE): the connection that fills the limit is pika's."""
     utils = importlib.import_module("proton.utils")
     with pytest.raises(utils.ConnectionClosed) as caught:
         utils.BlockingConnection(f"{login}{full.host}:{full.port}", timeout=5, allow_insecure_mechs=True)

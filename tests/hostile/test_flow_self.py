@@ -1,5 +1,7 @@
-"""Receivers of ``/flow/self`` that grant nothing, read nothing, close their window, come and go: nothing grows, and the
-bystander notices nothing."""
+"""Receivers of ``/flow/self`` that give no link credit, read nothing, close their window, come and go.
+
+Nothing in the broker grows, and the bystander is not disturbed.
+"""
 
 import pytest
 
@@ -9,7 +11,7 @@ from tests.kit.hostile import Arena
 from tests.kit.wire import WirePeer
 
 SELF, BUSY = 9, 0
-"""Channels: of the receiver, and of what makes events."""
+"""The channels of the receiver, and of the links that cause events."""
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def follower(arena: Arena, **flow: object) -> tuple[WirePeer, Feed]:
 
 
 def make_events(arena: Arena, peer: WirePeer, n: int) -> None:
-    """Links that come and go: two events each, and activity."""
+    """Attach and detach links: two events for each, and activity."""
     for number in range(n):
         peer.attach_sender(arena.address, handle=5, channel=BUSY, name=f"l{number}")
         arena.broker.advance(0.02)

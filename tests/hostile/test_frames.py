@@ -1,7 +1,7 @@
-"""Frames that are wrong in themselves, on a connection that is open: each closes it with the condition that fits, and
-nothing that follows is looked at [2.4.3].
+"""Frames that are wrong in themselves, on a connection that is open.
 
-What belongs to a session or a link ends no more than that; such frames are in the files beside this one.
+Each closes the connection with the condition that fits, and no frame after it is read [2.4.3]. Errors of a session or a
+link end no more than that; such frames are in the files beside this one.
 """
 
 import pytest
@@ -43,7 +43,7 @@ FAST_DISPOSITION = encode_performative(Disposition(role=True, first=0, settled=T
 
 
 def begin_with(properties: bytes) -> bytes:
-    """A begin with these properties: a map that may hold anything."""
+    """A begin whose properties are a map with any content."""
     return frame(composite(0x11, NULL, ZERO, ZERO, ZERO, *[NULL] * 3, properties), channel=1)
 
 
@@ -103,7 +103,7 @@ BROKEN_FRAMES = {
 
 
 def loaded(arena: Arena) -> WirePeer:
-    """An attacker that holds three of the messages."""
+    """An attacker that holds three of the arena's messages."""
     peer = arena.attacker()
     peer.attach_receiver(arena.address)
     peer.grant(3)
@@ -145,7 +145,7 @@ def test_a_frame_of_exactly_the_limit_is_taken(arena: Arena):
 
 
 def test_an_extended_header_is_skipped(arena: Arena):
-    """No client uses it, and it may hold anything [2.3.1]."""
+    """No client uses an extended header. It may have any content [2.3.1]."""
     peer = arena.attacker()
     peer.send_bytes(frame(bytes(4 * 200) + BEGIN, doff=202, channel=1))
     peer.expect(Begin)
@@ -162,7 +162,7 @@ def test_frames_after_a_close_are_not_looked_at(arena: Arena):
 
 
 def test_frames_after_our_close_are_passed_over_until_the_peer_has_closed(arena: Arena):
-    """[2.4.6] CLOSE_SENT: nothing more may be written; what still comes was sent before."""
+    """[2.4.6] CLOSE_SENT: the broker may write no more. Frames that still come were sent before."""
     peer = loaded(arena)
     peer.front_end.shut_down("maintenance", arena.broker.now)
     arena.broker.touch(peer)

@@ -1,5 +1,7 @@
-"""Storms and games with sessions and links: each breach ends no more than it should, and nothing is left behind by ten
-thousand of them."""
+"""Storms of sessions and links, and breaches of their rules.
+
+Each breach ends no more than it should, and ten thousand sessions or links leave nothing behind.
+"""
 
 import pytest
 
@@ -13,11 +15,11 @@ from tests.kit.wire import WirePeer, numbered
 UINT_MAX = 2**32 - 1
 STORM = 3000
 ANSWERS_MAX = STORM // FrontEndSettings().frames_per_turn_max + 2
-"""One for each turn that a storm takes."""
+"""At most one answer for each turn that a storm takes."""
 
 
 def attach(handle: int, address: str | None, *, role: bool, name: str | None = None) -> Attach:
-    """An attach of either kind."""
+    """The attach of a sender or a receiver."""
     return Attach(
         name=name or f"{role}-{handle}",
         handle=handle,
@@ -29,7 +31,7 @@ def attach(handle: int, address: str | None, *, role: bool, name: str | None = N
 
 
 def send_each(peer: WirePeer, performatives: list[Performative], channel: int = 0) -> None:
-    """All of them in one piece."""
+    """Send all frames in one piece."""
     peer.send_all([(performative, b"") for performative in performatives], channel=channel)
 
 
@@ -137,7 +139,7 @@ def test_a_storm_of_link_credit_delivers_everything_once(arena: Arena):
 
 
 def test_games_with_a_window_of_0(arena: Arena):
-    """Link credit without a window delivers nothing; the messages are out of their queue, and come back."""
+    """Link credit without a window delivers no messages. They are out of their queue, and come back."""
     peer = arena.broker.connect()
     peer.begin(incoming_window=0)
     for handle in range(1, 6):
@@ -257,7 +259,8 @@ def test_a_flood_of_dynamic_nodes_meets_the_limit_of_queues():
 
 
 def test_frames_in_flight_behind_an_error_detach_are_absorbed(arena: Arena):
-    """The peer could not know [2.6.5]; only when it has answered is the handle free, and wrong to use."""
+    """The peer could not know of the detach [2.6.5]. Only after its answer is the handle free, and a frame on it an
+    error."""
     peer = arena.attacker()
     peer.attach_sender(arena.address)
     peer.take(Flow)

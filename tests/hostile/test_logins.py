@@ -1,4 +1,4 @@
-"""Hundreds of wrong passwords at once: few are hashed, none in the event loop, and all others go on."""
+"""Hundreds of wrong passwords at once: few are hashed, none in the event loop, and all other clients go on."""
 
 import time
 
@@ -14,9 +14,9 @@ from tests.kit.logins import make_access, user
 
 GUESSERS = 500
 LIMIT = 20
-"""Of failed logins by user and address."""
+"""The limit of failed logins for a user and an address."""
 ROUNDS = 50_000
-"""A twelfth of what passwords have: 20 ms of a worker thread."""
+"""A twelfth of the iterations of real passwords: 20 ms of a worker thread."""
 WRONG = PROTOCOL_HEADER_SASL + encode_sasl_frame(SaslInit(mechanism="PLAIN", initial_response=b"\0guest\0guess"))
 AUTH, SYS_TEMP = (encode_sasl_frame(SaslOutcome(code=code)) for code in (OUTCOME_AUTH, OUTCOME_SYS_TEMP))
 
@@ -35,7 +35,7 @@ async def test_hundreds_of_guesses_at_once_hold_up_nobody():
         user("guest", "guest", iterations=ROUNDS),
         submit=hashing.submit,
         monotonic=trio.current_time,
-        failed_logins_window=86_400.0,  # nothing is forgotten meanwhile, however busy the machine is
+        failed_logins_window=86_400.0,  # no failure is forgotten meanwhile, however busy the machine is
     )
     outcomes: list[bytes] = []
     async with attacked_server(access=access, background=[hashing.run], handshake_time_out="60s") as server:
@@ -58,7 +58,7 @@ async def test_who_leaves_while_its_password_is_hashed_leaves_nothing_behind():
     async with attacked_server(access=access, background=[hashing.run]) as server:
         for _ in range(20):
             peer = await server.connect()
-            await peer.stream.send_all(WRONG + bytes(100_000))  # and more than is read
+            await peer.stream.send_all(WRONG + bytes(100_000))  # and more than the server reads
             await peer.reset()
         await server.until(lambda: hashing.waiting == hashing.running == 0)
         await server.until(lambda: len(server.server.snapshot("connections")) == 1)

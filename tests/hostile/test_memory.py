@@ -1,6 +1,6 @@
-"""What a connection may cost before it has authenticated, and what is left of those that have gone.
+"""How much memory a connection may use before it has authenticated, and how much closed connections leave in use.
 
-Measured by tracemalloc, which sees every object of ours and none of the interpreter's own.
+Measured by tracemalloc, which sees all objects of Python code and none of the interpreter's own.
 """
 
 import gc
@@ -27,14 +27,14 @@ from tests.kit.hostile import (
 from tests.kit.wire import WirePeer
 
 BEFORE_AUTHENTICATION_MAX = 2**20
-"""Bytes for one connection, the promise."""
+"""Bytes for one connection; this is the promise."""
 READ = 65_536
-"""Bytes that the server reads at once, at least."""
+"""How many bytes the server reads at once, at least."""
 SYMBOL, STRING, NULL = b"\xa3\x01A", b"\xa1\x01A", b"\x40"
 
 
 def most_used(attack: Callable[[], None]) -> int:
-    """Bytes in use at the worst moment of an attack, over what was in use before."""
+    """The most bytes in use during an attack, less those in use before."""
     gc.collect()
     tracemalloc.start()
     try:
@@ -47,7 +47,7 @@ def most_used(attack: Callable[[], None]) -> int:
 
 
 def compact_list(element: bytes, bytes_max: int) -> bytes:
-    """The longest list of this element that fits."""
+    """The longest list of this element that fits into so many bytes."""
     count = (bytes_max - 9) // len(element)
     return b"\xd0" + (4 + count * len(element)).to_bytes(4) + count.to_bytes(4) + element * count
 
@@ -83,7 +83,7 @@ def test_a_connection_before_authentication_costs_little(arena: Arena, data: byt
         for piece in pieces:
             peer.send_bytes(piece)
 
-    attack()  # so that what is kept once for all is not counted
+    attack()  # so that what is kept once for all connections is not counted
     assert most_used(attack) < BEFORE_AUTHENTICATION_MAX
 
 
@@ -99,7 +99,7 @@ OPEN_ATTACKS = {
 
 @pytest.mark.parametrize("value", OPEN_ATTACKS.values(), ids=OPEN_ATTACKS)
 def test_an_open_costs_little_too(arena: Arena, value: bytes):
-    """It is kept as long as the connection, and where ANONYMOUS is on, anybody may send it."""
+    """The open is kept as long as the connection. With ANONYMOUS every client may send one."""
     body = composite(0x10, STRING, *[NULL] * 8, map_of_pairs(SYMBOL, value))
 
     def attack() -> None:

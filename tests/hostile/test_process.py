@@ -1,4 +1,4 @@
-"""A broker in a process of its own: how it ends, and how large it gets."""
+"""A broker in a process of its own: how it ends, and how much memory it uses."""
 
 import os
 import signal
@@ -29,12 +29,13 @@ linger = "500ms"
 HALF_OPEN = 500
 MIB = 2**20
 STOPPED_SECONDS = 4.5
-"""From the signal to the end, with a grace of a fraction of that; with the usual grace it would be more than 5 s."""
+"""The longest time from the signal to the end. The grace is a fraction of that; with the usual grace it would be more
+than 5 s."""
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerAddress]:
-    """A broker with short good-byes; that it ends with status 0 is part of every test."""
+    """A broker with a short grace at its stop. Every test checks that it ends with status 0."""
     configuration = tmp_path / "broker.toml"
     configuration.write_text(CONFIGURATION)
     with broker_process("--config", str(configuration)) as address:
@@ -42,7 +43,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerAddress]:
 
 
 async def consumer_of_a_dynamic_node(broker: BrokerAddress, stack: ExitStack, *, link_credit: int) -> SocketPeer:
-    """A connection that publishes to a queue of its own and consumes from it."""
+    """A connection that publishes to a dynamic node of its own and consumes from it."""
     stream = await trio.open_tcp_stream(broker.host, broker.port)
     stack.callback(stream.socket.close)
     peer = SocketPeer(stream)
@@ -57,7 +58,7 @@ async def consumer_of_a_dynamic_node(broker: BrokerAddress, stack: ExitStack, *,
 
 
 async def test_a_stop_with_deliveries_that_nobody_has_settled(broker: BrokerAddress):
-    """Every peer is told; those that do not listen are not waited for longer than the grace."""
+    """Every peer is told. The broker waits for a peer that does not answer no longer than the grace."""
     with ExitStack() as stack:
         peer = await consumer_of_a_dynamic_node(broker, stack, link_credit=10)
         await peer.publish(numbered(10))
@@ -84,12 +85,12 @@ async def test_a_stop_with_deliveries_that_nobody_has_settled(broker: BrokerAddr
 
 
 def running(pid: int) -> bool:
-    """Whether the process has not ended; its parent may not have asked for its status yet."""
+    """True while the process has not ended, also when its parent has not asked for its status."""
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 async def half_open(broker: BrokerAddress, data: bytes, n: int) -> None:
-    """So many connections that say this and nothing more, and go again."""
+    """Open this many connections that send these bytes and no more, and close them."""
     with ExitStack() as stack:
         for _ in range(n):
             stream = await trio.open_tcp_stream(broker.host, broker.port)
@@ -99,7 +100,8 @@ async def half_open(broker: BrokerAddress, data: bytes, n: int) -> None:
 
 
 async def test_half_open_connections_cost_little_and_leave_nothing(broker: BrokerAddress):
-    """Each holds a SASL frame that lacks a byte, the dearest thing a stranger can have us keep."""
+    """Each connection makes the broker keep a SASL frame that lacks a byte: the most that a stranger can make it
+    keep."""
     process = psutil.Process(broker.pid)
     data = PROTOCOL_HEADER_SASL + frame(b"", size=8192, kind=1) + bytes(8183)
     await half_open(broker, data, 20)

@@ -1,4 +1,4 @@
-"""Dispositions: over everything that could exist, over nothing, twice, backwards, and with more to say than is fit."""
+"""Dispositions: over every possible id, over ids that do not exist, twice, backwards, and with very long outcomes."""
 
 import time
 
@@ -42,7 +42,7 @@ def test_all_that_could_exist_is_settled_as_far_as_it_does(arena: Arena):
 @pytest.mark.parametrize("role", [True, False])
 @pytest.mark.parametrize("state", [ACCEPTED, Rejected()], ids=["fast", "slow"])
 def test_a_range_that_runs_backwards_ends_the_session(arena: Arena, first: int, last: int, role: bool, state: object):
-    """Over 2^32 ids, or over half of them: no such range has an order [RFC 1982]."""
+    """The range covers 2^32 ids, or half of them. No such range has an order [RFC 1982]."""
     peer = holding(arena)
     peer.dispose(first, last, role=role, state=state)
     assert peer.ended_with("amqp:invalid-field")
@@ -93,7 +93,7 @@ def test_a_session_settles_only_what_is_its_own(arena: Arena):
 
 @pytest.mark.slow
 def test_every_other_one_first(arena: Arena):
-    """The worst order for one that keeps ranges."""
+    """The worst order for a map that keeps ranges."""
     arena.broker.fill(numbered(20_000 - VICTIMS, VICTIMS))
     arena.expected = []
     peer = holding(arena, 20_000)
@@ -142,7 +142,7 @@ def test_a_transfer_with_a_state_costs_its_link(arena: Arena):
 
 @pytest.mark.slow
 def test_annotations_added_to_everything_are_kept_once(arena: Arena):
-    """A dictionary for each of the messages would be 2,000 times as much."""
+    """One dictionary for each message would use 2,000 times as much memory."""
     arena.broker.fill(numbered(2000, VICTIMS))
     arena.expected += numbered(2000, VICTIMS)
     peer = holding(arena, 2000 + VICTIMS)
@@ -154,7 +154,7 @@ def test_annotations_added_to_everything_are_kept_once(arena: Arena):
 
 
 def queue_of(arena: Arena):
-    """The attacked queue, from inside."""
+    """The attacked queue inside the engine."""
     return arena.broker.engine._queues["q"]
 
 
@@ -190,7 +190,7 @@ def test_annotations_that_are_none_close_the_connection(arena: Arena, annotation
 
 
 def test_a_disposition_of_a_fast_run_means_the_same_in_pieces(arena: Arena):
-    """Cut anywhere, the frames settle the same."""
+    """Cut anywhere, the frames settle the same deliveries."""
     frames = b"".join(
         frame(encode_performative(Disposition(role=True, first=n, settled=True, state=ACCEPTED))) for n in range(5)
     )

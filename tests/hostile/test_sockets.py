@@ -29,11 +29,11 @@ from tests.kit.wire import data_message, numbered
 pytestmark = pytest.mark.slow
 
 UNDISTURBED_SECONDS = 4.0
-"""A round of the bystander never takes longer, on however busy a machine; usually it is a few milliseconds, and 50 in
-the worst of the storms, whose sender shares our processor."""
+"""A round of the bystander never takes longer, on however busy a machine. Usually it takes a few milliseconds, and 50
+in the worst of the storms, whose sender shares the processor."""
 SMALL_BUFFER = 4096
 LARGE = 100_000
-"""Bytes of a message of which a few fill every buffer on the way."""
+"""The size of messages of which a few fill every buffer on the way."""
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ async def test_a_wrong_header_is_answered_by_the_right_one_and_the_end(data: byt
 
 
 async def test_a_thousand_half_open_connections():
-    """They come in over the limit: 600 are served, the others are told why not, 32 at a time."""
+    """They are more than the limit: 600 are served, and the others are told the reason, 32 at a time."""
     async with attacked_server(handshake_time_out="60s", unauthenticated_max=600) as s:
         peers = [await s.connect() for _ in range(1000)]
         await s.until(lambda: refused(s) == 400)
@@ -88,13 +88,13 @@ async def test_time_runs_out_for_all_that_say_nothing():
 
 
 async def hear_out(peer: SocketPeer, last_words: list[bytes]) -> None:
-    """What the server says until it closes."""
+    """Everything that the server sends until it closes."""
     last_words.append(await peer.rest())
     await peer.stream.aclose()
 
 
 def refused(s: AttackedServer) -> int:
-    """Connections that were not served."""
+    """How many connections were not served."""
     return sum(s.server.counters.refused.values())
 
 
@@ -110,7 +110,7 @@ async def test_half_open_connections_of_one_host_leave_room_for_others():
 
 @pytest.mark.parametrize("steps", [1, 3, 100])
 async def test_a_trickle_does_not_lengthen_the_handshake(steps: int):
-    """One time-out in all, however the bytes come."""
+    """The handshake has one time-out in all, however the bytes come."""
     async with attacked_server(handshake_time_out="600ms") as s:
         peer = await s.connect()
         began = trio.current_time()
@@ -124,7 +124,7 @@ async def test_a_trickle_does_not_lengthen_the_handshake(steps: int):
 
 
 async def trickle(peer: SocketPeer, data: bytes) -> None:
-    """One byte at a time, as long as the server takes them."""
+    """Send one byte at a time, as long as the server takes them."""
     with suppress(trio.BrokenResourceError):
         for at in range(len(data)):
             await peer.stream.send_all(data[at : at + 1])
@@ -132,7 +132,8 @@ async def trickle(peer: SocketPeer, data: bytes) -> None:
 
 
 async def test_a_peer_that_never_reads():
-    """Its socket fills, a bounded rest waits in the broker, and everything is in its queue again when it has gone."""
+    """Its socket fills, a bounded rest waits in the broker, and everything is in its queue again when the peer has
+    gone."""
     async with attacked_server(FrontEndSettings(unsent_bytes_max=200_000)) as s:
         bodies = [b"%06d" % n + bytes(LARGE) for n in range(200)]
         s.fill(bodies)
@@ -151,7 +152,7 @@ async def test_a_peer_that_never_reads():
 
 
 def unsent(s: AttackedServer, container_id: str) -> int:
-    """Bytes that wait for the socket of a connection."""
+    """How many bytes wait for the socket of a connection."""
     rows = s.server.snapshot("connections")
     return sum(int(str(row["unsent_bytes"])) for row in rows if row.get("container_id") == container_id)
 
@@ -189,7 +190,7 @@ async def test_a_consumer_that_breaks_off_gives_everything_back_in_order(gone: s
 
 
 async def test_a_publisher_that_breaks_off_in_a_message():
-    """What was whole is kept, what was not is not there."""
+    """Messages that were whole are kept, and the message that was not is dropped."""
     async with attacked_server() as s:
         peer = await s.log_in()
         await peer.attach_sender("/queues/q")
@@ -220,7 +221,7 @@ STORMS = {
 
 @pytest.mark.parametrize("storm", STORMS.values(), ids=STORMS)
 async def test_a_storm_from_a_peer_that_does_not_read(storm: bytes):
-    """It is slowed down by itself alone, and the broker keeps a bounded amount of answers."""
+    """The storm slows down its own sender only, and the broker keeps a bounded amount of answers."""
     limit = 100_000
     async with attacked_server(FrontEndSettings(unsent_bytes_max=limit)) as s:
         peer = await s.connect(receive_buffer=SMALL_BUFFER)
@@ -238,9 +239,9 @@ async def test_a_storm_from_a_peer_that_does_not_read(storm: bytes):
 
 
 async def test_a_flood_of_wrong_passwords():
-    """Each is told after a second or more, in which it costs a socket and nothing else.
+    """Each client is told after a second or more. Until then it uses a socket and nothing else.
 
-    As many as the limit of a user and an address were hashed; the others are put off without a hash.
+    As many passwords as the limit of a user and an address are hashed. The other logins are put off without a hash.
     """
     hashed = AccessSettings().failed_logins_per_user_and_address
     async with attacked_server(unauthenticated_max=100) as s:

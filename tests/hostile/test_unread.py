@@ -1,5 +1,5 @@
-"""Peers that ask and do not listen: what waits for them is bounded, then they are not listened to either, and whoever
-reads again gets everything that is due.
+"""Peers that send requests and do not read: the output that waits for them is bounded, and then the broker does not
+read from them either. A peer that reads again gets everything that is due.
 
 Deliveries stop at ``unsent_bytes_max``, reading at twice that. So a consumer that does not read can still settle.
 """
@@ -16,19 +16,19 @@ from tests.kit.wire import WirePeer, body_of, numbered
 
 UNSENT_MAX = 50_000
 REQUESTS_MAX = 15
-"""The eighth unanswered request comes with up to eight link credits left to use."""
+"""The eighth unanswered request comes while up to eight link credits are left."""
 
 
 @pytest.fixture
 def arena():
-    """A broker that keeps little for those who do not read."""
+    """A broker that keeps little output for peers that do not read."""
     arena = Arena(FrontEndSettings(unsent_bytes_max=UNSENT_MAX))
     yield arena
     arena.finish()
 
 
 def kept(peer: WirePeer) -> int:
-    """Bytes of output that wait in the front end."""
+    """How many bytes of output wait in the front end."""
     return held(peer)["output"]
 
 
@@ -89,7 +89,8 @@ def test_echoes_and_drains_that_are_not_read_are_answered_once(arena: Arena):
 
 
 def test_a_consumer_that_does_not_read_can_settle(arena: Arena):
-    """Otherwise a client that must settle before it reads on would wait for us, and we for it."""
+    """Otherwise a client that must settle before it reads on would wait for the broker, and the broker for the
+    client."""
     arena.broker.fill([bytes(1000)] * 500)
     peer = arena.attacker()
     peer.attach_receiver(arena.address)
@@ -139,7 +140,8 @@ def test_a_publisher_that_does_not_read_its_confirms_runs_out_of_link_credit(are
 
 @pytest.mark.parametrize("closed", ["window", "socket"])
 def test_a_flood_of_requests_whose_answers_are_not_read(arena: Arena, closed: str):
-    """The link credit for requests stays away until answers have gone: by the window, or by the socket."""
+    """Link credit for requests does not come back until answers have gone. The window holds them back, or the socket
+    does."""
     peer = arena.attacker()
     pair = LinkPair(peer).attach()
     pair.grant(2**31)
@@ -183,7 +185,7 @@ def test_answers_that_are_taken_back_or_lost_give_their_link_credit_back(arena: 
 
 
 def test_time_passes_for_a_peer_that_does_not_read(arena: Arena):
-    """Neither heartbeats nor reasons pile up, and no deadline lies in the past, which would keep the server busy."""
+    """Neither heartbeats nor reasons pile up. No deadline lies in the past, because that would keep the server busy."""
     arena.broker.stall()
     peer = arena.attacker(idle_time_out=200)
     peer.attach_sender(arena.address)
