@@ -87,14 +87,14 @@ def words_for(problem: Exception) -> str | None:
     if "pyspark" not in sys.modules:  # the other errors come of what imports Spark
         return None
     from pipeline.jobs.sources import NoSource
-    from pyspark_amqp10.errors import ConnectorError
+    from pyspark_amqp10.errors import ClientError
 
-    if isinstance(problem, (NoSource, ConnectorError)):
+    if isinstance(problem, (NoSource, ClientError)):
         return str(problem)
     if WORKER_LATE in str(problem):
         return "Spark's Python worker did not start within 10 s: the machine is too busy. Run it again: it goes on"
-    names = "|".join(one.__name__ for one in ConnectorError.__subclasses__())
-    inside = re.findall(rf"pyspark_amqp10\.errors\.(?:{names}): (.+)", str(problem))
+    names = "|".join(one.__name__ for one in ClientError.__subclasses__())
+    inside = re.findall(rf"\.errors\.(?:{names}): (.+)", str(problem))
     return inside[-1] if inside else None
 
 

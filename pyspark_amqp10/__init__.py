@@ -1,7 +1,7 @@
 """AMQP 1.0 as a source and a sink of Spark: ``spark.read.format("amqp10")``.
 
-The connector imports ``amqp10.wire``, ``amqp10.flow``, ``amqp10.protocol``, and what ``amqp10.client`` has that does no
-input or output. It imports nothing of the broker and nothing of the pipeline. Begin reading with ``data_source``.
+The connector imports ``amqp10.wire``, ``amqp10.flow``, ``amqp10.protocol`` and ``amqp10.client_core``. It imports
+neither Trio nor anything of the broker or the pipeline. Begin reading with ``data_source``.
 
 Spark finds ``format("amqp10")`` without a registration: it looks for the name ``DefaultSource`` in every top-level
 module whose name begins with ``pyspark_``.

@@ -12,21 +12,23 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from amqp10.errors import ErrorCondition, LinkFault
+from amqp10.client_core.errors import told
+from amqp10.client_core.events import LinkEvent
+from amqp10.client_core.outcomes import FateRange, Outcomes
+from amqp10.client_core.sending import SenderCore
+from amqp10.errors import ErrorCondition
 from amqp10.flow.link_credit import ReceiverCredit
-from amqp10.protocol.events import CreditReceived, DeliveriesReceived, DeliveriesSettled, SenderFlowReceived
+from amqp10.protocol.events import DeliveriesReceived, SenderFlowReceived
+from amqp10.protocol.lifecycle import LinkState
 from amqp10.protocol.receiver_link import MIXED, SETTLED, ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
-from amqp10.wire.messaging import ACCEPTED, Accepted, DeliveryState, Error, Outcome, Source, Target
+from amqp10.wire.messaging import ACCEPTED, Accepted, Error, Outcome, Source, Target
 from amqp10.wire.performatives import Attach
-from amqp10.wire.types import plain
-from pyspark_amqp10.errors import BadMessage, ConnectionLost, ConnectorError, LinkRefused, TimedOut, told
-from pyspark_amqp10.wire import BlockingConnection, gone
+from pyspark_amqp10.errors import ClientError, ConnectionLost, LinkRefused, TimedOut
+from pyspark_amqp10.wire import BlockingConnection
 
 RUN_MESSAGES_MAX = 4096
 """Messages passed to the engine at once: what one write may hold, and as many as one incoming run."""
-UNSETTLED = 0
-"""snd-settle-mode: every delivery is sent unsettled [2.8.2]."""
 UNSETTLED_MAX = 20_000
 """The most messages of one sender without an outcome; further ones wait, whatever link credit there is."""
 REFUSALS = frozenset(
@@ -42,8 +44,6 @@ REFUSALS = frozenset(
 """Conditions with which RabbitMQ ends the session when it refuses an attach. With one of these it would do so again."""
 IDENTITY_PROPERTY = "headgate:queue-identity"
 """Property of an attach: the identity of the queue's declaration. Headgate sends it, other brokers do not."""
-REASON_PROPERTY = "headgate:reason"
-"""Property of a flow: why the sender waits; null when it need not wait any more. Only Headgate sends it."""
 
 
 class Deliveries(NamedTuple):
@@ -70,7 +70,7 @@ class ReceivingLink:
         """The broker's attach: its source has the filters in force, and it has the broker's link properties."""
         self._connection = connection
         self._link = link
-        self._failure: ConnectorError | None = None
+        self._failure: ClientError | None = None
         self._arrived: list[Deliveries] = []
         self._keep_at = 0
         """While streaming: the link credit, which is set to this again when half of it is used."""
@@ -198,14 +198,12 @@ class ReceivingLink:
     # --- calls of the connection -----------------------------------------------------------------------------------
 
     def attach_answered(self, attach: Attach) -> None:
-        """See :class:`pyspark_amqp10.wire.LinkUser`."""
+        """See :class:`amqp10.client_core.events.LinkUser`."""
         if isinstance(attach.source, Source):
             self.answer = attach
 
-    def event_received(
-        self, event: DeliveriesReceived | SenderFlowReceived | CreditReceived | DeliveriesSettled
-    ) -> None:
-        """See :class:`pyspark_amqp10.wire.LinkUser`."""
+    def event_received(self, event: LinkEvent) -> None:
+        """See :class:`amqp10.client_core.events.LinkUser`."""
         if isinstance(event, DeliveriesReceived):
             header = event.header
             entries = [header + entry for entry in event.entries] if header else event.entries
@@ -219,8 +217,8 @@ class ReceivingLink:
             self._echoes += 1
             self._available = event.flow.available
 
-    def link_detached(self, error: Error | None) -> None:
-        """See :class:`pyspark_amqp10.wire.LinkUser`."""
+    def detached(self, error: Error | None) -> None:
+        """See :class:`amqp10.client_core.events.LinkUser`."""
         self._failure = LinkRefused(*told(f"{self._place()} closed the link", error))
 
     # --- inside ----------------------------------------------------------------------------------------------------
@@ -251,42 +249,22 @@ class ReceivingLink:
         return arrived
 
     def _place(self) -> str:
-        return f"{self._connection.login.place} {self.address}"
-
-
-class OutcomeRange(NamedTuple):
-    """The outcome of the messages with numbers ``first`` to ``last``, both inclusive."""
-
-    first: int
-    last: int
-    outcome: DeliveryState | None
-    """None: settled without a state, which is the source's default outcome [3.4]."""
+        return f"{self._connection.login.url.place} {self.address}"
 
 
 class SendingLink:
     """A sender for one address. Made by :meth:`open`."""
 
-    def __init__(
-        self, connection: BlockingConnection, address: str | None, link: SenderLink, unsettled_max: int
-    ) -> None:
-        self.address = address
+    def __init__(self, connection: BlockingConnection, core: SenderCore) -> None:
+        self.address = core.address
         """None for the anonymous terminus: then each message names its target in ``to``."""
         self.answer: Attach | None = None
         """The broker's attach, with ``max_message_size`` among its fields."""
-        self.sent = 0
-        """Messages passed to :meth:`send`; also the number of the next one."""
-        self.accepted = 0
-        """Messages that the broker has accepted."""
-        self.waiting_reason: str | None = None
-        """Why the broker makes this link wait, if it has told us."""
         self._connection = connection
-        self._link = link
-        self._unsettled_max = unsettled_max
-        self._failure: ConnectorError | None = None
-        self._open = 0
-        """Messages without an outcome yet."""
-        self._others: list[OutcomeRange] = []
-        """Outcomes other than accepted that were not returned to the caller yet."""
+        self._core = core
+        self._sending = Outcomes(0)
+        """Those of the call of :meth:`send` that is under way, or was the last."""
+        self._failure: ClientError | None = None
 
     @classmethod
     def open(
@@ -304,122 +282,81 @@ class SendingLink:
 
         Raises LinkRefused with the broker's reason, TimedOut, and the connection's errors.
         """
+        core = SenderCore(
+            name=name or connection.new_link_name(),
+            address=address,
+            settled=settled,
+            unsettled_max=unsettled_max,
+            properties=properties,
+        )
+        sending = cls(connection, core)
         with connection.lock:
-            link = connection.session.new_sender(name or connection.new_link_name())
-            sending = cls(connection, address, link, unsettled_max)
-            link.reference = sending
-            link.attach(
-                source=Source(),
-                target=Target(address=address),
-                snd_settle_mode=SETTLED if settled else UNSETTLED,
-                rcv_settle_mode=0,
-                properties=properties,
-            )
+            core.attach(connection.session, sending)
             sending._wait(lambda: sending.answer is not None, None, f"the attach of a sender to {address}")
         return sending
 
-    @property
-    def link_credit(self) -> int:
-        """How many messages the broker would accept now."""
-        return self._link.credit.link_credit - self._link.waiting
-
-    @property
-    def unsettled(self) -> int:
-        """How many messages have no outcome yet."""
-        return self._open
-
-    def send(self, entries: Sequence[bytes], *, header: bytes = b"", within_s: float) -> int:
+    def send(self, entries: Sequence[bytes], *, header: bytes = b"", within_s: float) -> Outcomes:
         """Send encoded messages, waiting for link credit for at most ``within_s`` seconds each time.
 
-        ``header`` is the header section of all of them, b"" for none or when the entries have their own. Returns the
-        number of the first message. Raises TimedOut without link credit, and BadMessage for a message that is too
-        large; the messages before it are sent.
+        ``header`` is the header section of all of them, b"" for none or when the entries have their own. Raises
+        TimedOut without link credit, and MessageTooLarge for a message that is too large; the messages before it are
+        sent.
         """
-        first = self.sent
+        core = self._core
         with self._connection.lock:
-            while (at := self.sent - first) < len(entries) or self._link.waiting:
+            outcomes = self._sending = Outcomes(core.posted)
+            while (at := len(outcomes)) < len(entries) or self._waiting:
                 if at == len(entries):  # until the messages are written the broker may take link credit back
-                    self._wait(lambda: not self._link.waiting or self.sent < first + len(entries), within_s, "a window")
+                    self._wait(lambda: not self._waiting or len(outcomes) < len(entries), within_s, "a window")
                     continue
-                if self._room() <= 0:
-                    self._wait(lambda: self._room() > 0, within_s, "link credit, or outcomes of what was sent")
+                if not core.room:
+                    self._wait(lambda: core.room > 0, within_s, "link credit, or outcomes of what was sent")
                     continue
-                some = list(entries[at : at + min(self._room(), RUN_MESSAGES_MAX)])
                 self._check()
-                try:
-                    self._link.send_run(self.sent, some, header)
-                except LinkFault as fault:
-                    raise BadMessage(f"{self._place()}: {fault.description}", fault.condition) from None
-                self.sent += len(some)
-                self._open += 0 if self._link.settled else len(some)
+                core.give(list(entries[at : at + min(core.room, RUN_MESSAGES_MAX)]), outcomes, header)
                 self._connection.moved_until(lambda: True, within_s=0.0)
-        return first
+            outcomes.close()
+        return outcomes
 
-    def confirm(self, *, within_s: float) -> list[OutcomeRange]:
-        """Wait until every message has its outcome; returns the outcomes other than accepted, in order of arrival.
+    def confirm(self, outcomes: Outcomes, *, within_s: float) -> list[FateRange]:
+        """Wait until every message of a call of :meth:`send` has its outcome; returns those other than accepted.
 
         ``within_s`` is how long the broker may take for the next outcome. Raises TimedOut.
         """
-        return self.settled_down_to(0, within_s=within_s)
-
-    def settled_down_to(self, unsettled: int, *, within_s: float) -> list[OutcomeRange]:
-        """As :meth:`confirm`, but only until no more than ``unsettled`` messages are without an outcome."""
+        unsettled = self._core.outcomes
         with self._connection.lock:
-            while self._open > unsettled:
-                before = self._open
-                self._wait(lambda before=before: self._open < before, within_s, "outcomes of what was sent")  # type: ignore[misc]
-            others, self._others = self._others, []
-            return others
+            while not outcomes.done:
+                before = unsettled.missing
+                self._wait(lambda before=before: unsettled.missing < before, within_s, "outcomes of what was sent")  # type: ignore[misc]
+        return not_accepted(outcomes)
 
     def close(self) -> None:
         """Detach for good, and wait for the answer."""
-        _close(self._connection, self._link)
+        if self._core.link is not None:
+            _close(self._connection, self._core.link)
 
     # --- calls of the connection -----------------------------------------------------------------------------------
 
     def attach_answered(self, attach: Attach) -> None:
-        """See :class:`pyspark_amqp10.wire.LinkUser`."""
+        """See :class:`amqp10.client_core.events.LinkUser`."""
         if attach.target is not None:
             self.answer = attach
 
-    def event_received(
-        self, event: DeliveriesReceived | SenderFlowReceived | CreditReceived | DeliveriesSettled
-    ) -> None:
-        """See :class:`pyspark_amqp10.wire.LinkUser`."""
-        if isinstance(event, DeliveriesSettled):
-            for first, last in event.ranges:
-                self._open -= last - first + 1
-                if isinstance(event.state, Accepted):
-                    self.accepted += last - first + 1
-                else:
-                    self._others.append(OutcomeRange(first, last, event.state))
-        elif isinstance(event, CreditReceived):
-            self._credit_received(event)
+    def event_received(self, event: LinkEvent) -> None:
+        """See :class:`amqp10.client_core.events.LinkUser`."""
+        for first, last in self._core.event_received(event):  # the newest messages, which send() passes again
+            self._core.forget_newest(last - first + 1, self._sending)
 
-    def link_detached(self, error: Error | None) -> None:
-        """See :class:`pyspark_amqp10.wire.LinkUser`."""
+    def detached(self, error: Error | None) -> None:
+        """See :class:`amqp10.client_core.events.LinkUser`."""
         self._failure = LinkRefused(*told(f"{self._place()} closed the link", error))
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
-    def _credit_received(self, event: CreditReceived) -> None:
-        link = self._link
-        if link.credit.drain:
-            link.answer_flow(available=0, drained=True)
-        elif event.flow.echo:
-            link.answer_flow(available=0, drained=False)
-        properties = event.flow.properties or {}
-        if REASON_PROPERTY in properties:
-            reason = plain(properties[REASON_PROPERTY])
-            self.waiting_reason = None if reason is None else str(reason)
-        for low, high in link.take_back():  # the newest messages, which send() passes again
-            self.sent -= high - low + 1
-            self._open -= 0 if link.settled else high - low + 1
-
-    def _room(self) -> int:
-        if self._failure is not None:
-            return 1  # the next call to the link raises the error
-        return min(self.link_credit, self._unsettled_max - self._open)
+    @property
+    def _waiting(self) -> int:
+        """Messages that are not written yet."""
+        return 0 if self._core.link is None else self._core.link.waiting
 
     def _wait(self, done: Callable[[], bool], within_s: float | None, what: str) -> None:
         seconds = self._connection.settings.answer_time_out_s if within_s is None else within_s
@@ -428,9 +365,9 @@ class SendingLink:
                 lambda: done() or self._failure is not None, within_s=seconds, what=f"{self.address}: {what}"
             )
         except TimedOut as late:
-            if self.waiting_reason is None:
+            if self._core.waiting_reason is None:
                 raise
-            raise TimedOut(f"{late.text}; it makes this link wait: {self.waiting_reason}") from None
+            raise TimedOut(f"{late.text}; it makes this link wait: {self._core.waiting_reason}") from None
         self._check()
 
     def _check(self) -> None:
@@ -440,7 +377,12 @@ class SendingLink:
             raise self._connection.failure
 
     def _place(self) -> str:
-        return f"{self._connection.login.place} {self.address or '(anonymous terminus)'}"
+        return f"{self._connection.login.url.place} {self.address or '(anonymous terminus)'}"
+
+
+def not_accepted(outcomes: Outcomes) -> list[FateRange]:
+    """The outcomes so far that are other than accepted, in order."""
+    return [one for one in outcomes.so_far() if not isinstance(one.fate, Accepted)]
 
 
 def _close(connection: BlockingConnection, link: ReceiverLink | SenderLink) -> None:
@@ -448,5 +390,7 @@ def _close(connection: BlockingConnection, link: ReceiverLink | SenderLink) -> N
         link.reference = None
         if connection.failure is None and link.end.attached:
             connection.session.detach(link)
-            with suppress(ConnectorError):  # the connection is over, and the link with it
-                connection.moved_until(lambda: gone(link.end.state), within_s=connection.settings.close_time_out_s)
+            with suppress(ClientError):  # the connection is over, and the link with it
+                connection.moved_until(
+                    lambda: link.end.state is LinkState.GONE, within_s=connection.settings.close_time_out_s
+                )

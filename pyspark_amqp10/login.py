@@ -7,15 +7,14 @@ executors.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
-from urllib.parse import unquote, urlsplit
 
+from amqp10.client_core.errors import BadUrl
+from amqp10.client_core.url import Url
 from pyspark_amqp10.errors import BadOption
 
-PORT = 5672
-"""IANA's number for AMQP without TLS."""
 FORM = "amqp://HOST:PORT"
 PASSWORD_VARIABLE = "AMQP10_PASSWORD"
 PASSWORD_BYTES_MAX = 4096
@@ -24,52 +23,27 @@ PASSWORD_BYTES_MAX = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """A broker's address, the user, and where the password is stored."""
+    """A broker's URL, which names the user, and where the password is stored."""
 
-    host: str
-    port: int = PORT
-    virtual_host: str | None = None
-    user: str | None = None
-    """None: connect as ANONYMOUS."""
+    url: Url
+    """Without a password; without a user, the client connects as ANONYMOUS."""
     password_file: str | None = None
 
     @classmethod
     def parse(cls, url: str, *, user: str | None = None, password_file: str | None = None) -> Self:
-        """Read a URL. Raises BadOption, whose text never repeats a password."""
+        """Read the options. Raises BadOption, whose text never repeats a password."""
         try:
-            parts = urlsplit(url)
-            port = parts.port
-        except ValueError:
-            raise BadOption(f"option url is no URL of the form {FORM}") from None
-        if parts.password is not None:
+            read = Url.parse(url, name="option url", form=FORM)
+        except BadUrl as error:
+            raise BadOption(error.text) from None
+        if read.password:
             raise BadOption(
                 "option url has a password in it, which Spark would show in plans and logs: take it out, and name a "
                 f"file in option passwordFile, or set the environment variable {PASSWORD_VARIABLE}"
             )
-        if parts.scheme == "amqps":
-            raise BadOption("option url: amqps (TLS) is not supported; use amqp, on a network that you trust")
-        if parts.scheme != "amqp" or not parts.hostname or parts.query or parts.fragment:
-            raise BadOption(f"option url is {url!r}; its form is {FORM}, or {FORM}/VIRTUAL-HOST")
-        in_url = None if parts.username is None else unquote(parts.username)
-        if in_url is not None and user is not None and in_url != user:
-            raise BadOption(f"option url names the user {in_url!r}, and option user {user!r}: keep one of them")
-        return cls(
-            host=parts.hostname,
-            port=PORT if port is None else port,
-            virtual_host=unquote(parts.path.removeprefix("/")) or None,
-            user=in_url if user is None else user,
-            password_file=password_file,
-        )
-
-    @property
-    def place(self) -> str:
-        """Host and port, as an error text shows them."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @property
-    def hostname(self) -> str:
-        """The hostname in our open [2.7.1]; a virtual host is written as RabbitMQ expects it."""
-        return self.host if self.virtual_host is None else f"vhost:{self.virtual_host}"
+        if None not in (read.user, user) and read.user != user:
+            raise BadOption(f"option url names the user {read.user!r}, and option user {user!r}: keep one of them")
+        return cls(url=read if user is None else replace(read, user=user), password_file=password_file)
 
     def password(self, environment: Mapping[str, str] | None = None) -> str:
         """The user's password, from the file or the environment. Raises BadOption when there is none."""
@@ -78,7 +52,7 @@ class Login:
         password = (os.environ if environment is None else environment).get(PASSWORD_VARIABLE)
         if password is None:
             raise BadOption(
-                f"there is no password for user {self.user!r}: name a file in option passwordFile, or set the "
+                f"there is no password for user {self.url.user!r}: name a file in option passwordFile, or set the "
                 f"environment variable {PASSWORD_VARIABLE} (on a cluster also spark.executorEnv.{PASSWORD_VARIABLE})"
             )
         return password

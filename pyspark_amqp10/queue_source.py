@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from amqp10.errors import ErrorCondition
 from amqp10.wire.messaging import ACCEPTED, Error, Modified, Outcome, Rejected
-from pyspark_amqp10.errors import BadOption, ConnectionLost, ConnectorError, DataLost
+from pyspark_amqp10.errors import BadOption, ClientError, ConnectionLost, DataLost
 from pyspark_amqp10.links import Deliveries, ReceivingLink
 from pyspark_amqp10.offsets import (
     RANGES_MAX,
@@ -122,7 +122,7 @@ class QueueSource:
         if end not in ends:
             return
         done, self._batches = self._batches[: ends.index(end) + 1], self._batches[ends.index(end) + 1 :]
-        with suppress(ConnectorError):  # the connection is lost: the messages come again, and are recognised
+        with suppress(ClientError):  # the connection is lost: the messages come again, and are recognised
             for batch in done:
                 for settlement in batch.settlements:
                     if settlement.link.attached:
@@ -168,7 +168,7 @@ class QueueSource:
         try:
             depths = self._asking()
             return lag_of([depths.of(link, self._mean_bytes) for link in self._links.values()])
-        except ConnectorError:
+        except ClientError:
             return lag_of([UNKNOWN])
 
     def _asking(self) -> QueueDepths:

@@ -1,38 +1,28 @@
 """Sends encoded rows to addresses, and waits for their outcomes: one link for each address, all on one connection.
 
-Numbers of messages count on a link, numbers of rows in a partition. The mapping between both is kept until outcomes
-have come, so that an error can name the row. Bounds: messages without an outcome by ``unconfirmed_max`` for each link,
-links by ``links_max``, mapped rows by ``ROWS_KNOWN_MAX``.
+The rows of each call are kept beside the outcomes of its messages until these have come, so that an error can name the
+row. Bounds: messages without an outcome by ``unconfirmed_max`` for each link, links by ``links_max``.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from amqp10.wire.messaging import DeliveryState, Error, Modified, Rejected, Released
-from pyspark_amqp10.errors import BadMessage, ConnectorError, MessageRefused, told
-from pyspark_amqp10.links import OutcomeRange, SendingLink
+from amqp10.client_core.errors import told
+from amqp10.client_core.outcomes import Fate, Outcomes
+from amqp10.wire.messaging import Modified, Rejected, Released
+from pyspark_amqp10.errors import BadMessage, ClientError, MessageRefused
+from pyspark_amqp10.links import SendingLink, not_accepted
 from pyspark_amqp10.wire import BlockingConnection
-
-ROWS_KNOWN_MAX = 131_072
-"""The most rows of a link whose message numbers are kept, about 1 MB. When it is reached, all outcomes are awaited,
-which costs one round trip."""
 
 
 @dataclass(slots=True)
 class AddressLink:
-    """The link to one address, and the rows sent on it."""
+    """The link to one address, and the rows sent on it whose outcomes are not all known."""
 
     link: SendingLink
-    sent: list[tuple[int, Sequence[int]]] = field(default_factory=list)
-    """The number of the first message of each call, and the rows of that call."""
-    rows: int = 0
-    """The number of these rows."""
-
-    def row(self, number: int) -> int:
-        """The row whose message has this number on the link."""
-        return next(rows[number - first] for first, rows in reversed(self.sent) if number >= first)
+    sent: deque[tuple[Outcomes, Sequence[int]]] = field(default_factory=deque)
 
 
 class RowSender:
@@ -49,7 +39,7 @@ class RowSender:
     ) -> None:
         """``within_s`` is how long the broker may take for link credit, and for the next outcome."""
         self.accepted = 0
-        """Rows that the broker has accepted, on closed links; after :meth:`finish`, on all links."""
+        """Rows that the broker has accepted, as far as :meth:`send` has learned of it; after :meth:`finish`, all."""
         self._connection = connection
         self._unconfirmed_max = unconfirmed_max
         self._links_max = links_max
@@ -65,14 +55,8 @@ class RowSender:
         """
         to = self._link_to(address)
         self._check_sizes(to.link, entries, rows)
-        if to.rows + len(rows) > ROWS_KNOWN_MAX:
-            self._settle(to, 0)
-            to.sent.clear()
-            to.rows = 0
-        to.sent.append((to.link.sent, rows))
-        to.rows += len(rows)
-        to.link.send(entries, within_s=self._within_s)
-        self._settle(to, self._unconfirmed_max)
+        to.sent.append((to.link.send(entries, within_s=self._within_s), rows))
+        self._take_outcomes(to)
 
     def finish(self) -> int:
         """Wait for the outcomes of all rows; returns how many rows the broker has accepted. Raises as :meth:`send`
@@ -94,15 +78,21 @@ class RowSender:
         return to
 
     def _close(self, to: AddressLink) -> None:
-        self._settle(to, 0)
-        self.accepted += to.link.accepted
-        with suppress(ConnectorError):  # all outcomes have come
+        for outcomes, _ in to.sent:
+            to.link.confirm(outcomes, within_s=self._within_s)
+        self._take_outcomes(to)
+        with suppress(ClientError):  # all outcomes have come
             to.link.close()
 
-    def _settle(self, to: AddressLink, unsettled: int) -> None:
-        others = to.link.settled_down_to(unsettled, within_s=self._within_s)
-        if others:
-            raise _refused(to, others)
+    def _take_outcomes(self, to: AddressLink) -> None:
+        """Forget the calls whose outcomes are known. Raises MessageRefused when one is other than accepted."""
+        refused: list[tuple[int, int, Fate]] = []
+        while to.sent and to.sent[0][0].done:
+            outcomes, rows = to.sent.popleft()
+            refused += [(rows[one.first - outcomes.first], one.messages, one.fate) for one in not_accepted(outcomes)]
+            self.accepted += len(outcomes)
+        if refused:
+            raise _refused(to.link.address, refused)
 
     @staticmethod
     def _check_sizes(link: SendingLink, entries: Sequence[bytes], rows: Sequence[int]) -> None:
@@ -116,17 +106,18 @@ class RowSender:
             )
 
 
-def _refused(to: AddressLink, others: Sequence[OutcomeRange]) -> MessageRefused:
-    """The error for outcomes other than accepted: it names the first row, and how many others there are."""
-    first = min(others)
-    count = sum(one.last - one.first + 1 for one in others)
+def _refused(address: str | None, refused: Sequence[tuple[int, int, Fate]]) -> MessageRefused:
+    """The error for rows, numbers of rows and their outcomes other than accepted: it names the first row."""
+    row, _, fate = refused[0]
+    count = sum(rows for _, rows, _ in refused)
     more = f"; {count - 1} more rows were not accepted" if count > 1 else ""
-    text, condition = told(f"row {to.row(first.first)}: {to.link.address} {_what_it_did(first.outcome)}", _error(first))
+    error = fate.error if isinstance(fate, Rejected) else None
+    text, condition = told(f"row {row}: {address} {_what_it_did(fate)}", error)
     return MessageRefused(text + more, condition)
 
 
-def _what_it_did(outcome: DeliveryState | None) -> str:
-    match outcome:
+def _what_it_did(fate: Fate) -> str:
+    match fate:
         case Rejected():
             return "rejected the message"
         case Released():
@@ -137,7 +128,3 @@ def _what_it_did(outcome: DeliveryState | None) -> str:
             return "modified the message: it was not taken, and may be sent again"
         case _:
             return "settled the message without an outcome"
-
-
-def _error(refusal: OutcomeRange) -> Error | None:
-    return refusal.outcome.error if isinstance(refusal.outcome, Rejected) else None

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from pyspark_amqp10.encoding import RowEncoder
-from pyspark_amqp10.errors import BadMessage, BadOption, ConnectorError
+from pyspark_amqp10.errors import BadMessage, BadOption, ClientError
 from pyspark_amqp10.row_sender import RowSender
 from pyspark_amqp10.sink_options import SinkOptions, check_columns
 from pyspark_amqp10.wire import BlockingConnection
@@ -49,7 +49,7 @@ class RowWriter:
     options: SinkOptions
 
     def write(self, batches: Iterator[pa.RecordBatch], *, partition: int, batch: str) -> RowsWritten:
-        """Send all rows of a partition, and wait until the broker has accepted them. Raises ConnectorError.
+        """Send all rows of a partition, and wait until the broker has accepted them. Raises ClientError.
 
         ``batch`` is the value of the annotation: the same when the partition is written again.
         """
@@ -60,7 +60,7 @@ class RowWriter:
             return RowsWritten(partition, 0)  # empty partitions need no connection
         try:
             return RowsWritten(partition, self._send(encoder, first, some))
-        except ConnectorError as error:
+        except ClientError as error:
             raise type(error)(f"{batch}: {error.text}", error.condition) from None
 
     def _send(self, encoder: RowEncoder, first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> int:

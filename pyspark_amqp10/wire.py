@@ -9,7 +9,6 @@ Bounds: a read takes ``READ_BYTES``; input is bounded by link credit, and output
 This module must not know Spark.
 """
 
-import secrets
 import select
 import socket
 import threading
@@ -19,30 +18,16 @@ from dataclasses import dataclass
 from itertools import count
 from time import monotonic
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
-from amqp10.errors import ErrorCondition, LinkFault
-from amqp10.protocol.connection import Connection, ConnectionSettings
-from amqp10.protocol.events import (
-    ConnectionClosed,
-    CreditReceived,
-    DeliveriesReceived,
-    DeliveriesSettled,
-    Event,
-    LinkDetached,
-    ReceiverAttached,
-    SenderAttached,
-    SenderFlowReceived,
-    SessionEnded,
-)
-from amqp10.protocol.handshake import ClientHandshake
-from amqp10.protocol.lifecycle import ConnectionState, LinkState
-from amqp10.protocol.sasl import Anonymous, Credentials, Plain, ScramSha256
+from amqp10.client_core.errors import told
+from amqp10.client_core.events import take_event
+from amqp10.client_core.opening import broker_properties, new_engine, open_if_let_in, random_name, why_over
+from amqp10.protocol.connection import ConnectionSettings
+from amqp10.protocol.events import ConnectionClosed
 from amqp10.protocol.session import Session, SessionLimits
 from amqp10.wire.messaging import Error
-from amqp10.wire.performatives import Attach
-from amqp10.wire.types import plain
-from pyspark_amqp10.errors import ConnectionLost, ConnectorError, NotLetIn, TimedOut, Unreachable, told
+from pyspark_amqp10.errors import ClientError, ConnectionLost, NotLetIn, TimedOut, Unreachable
 from pyspark_amqp10.login import Login
 
 READ_BYTES = 262_144
@@ -53,10 +38,6 @@ is 1 GiB at most, but link credit is what bounds a batch."""
 RUN_FRAMES_MAX = 8192
 """Frames that the engine takes as one run: no other connection waits for this thread, so as many as the window
 allows."""
-NONCE_BYTES = 18
-"""144 bits, as in the broker's own nonce."""
-NAME_BYTES = 6
-"""Random bytes that tell connections without a given name apart: 48 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,37 +54,21 @@ class WireSettings:
     """Our idle-time-out in the open; a broker that is silent for twice as long is considered dead [2.4.5]."""
 
 
-class LinkUser(Protocol):
-    """The owner of a link of ours, which is told of events on it."""
-
-    def attach_answered(self, attach: Attach) -> None:
-        """The broker has attached too; without the terminus it has refused, and a detach follows [2.6.3]."""
-
-    def event_received(
-        self, event: DeliveriesReceived | SenderFlowReceived | CreditReceived | DeliveriesSettled
-    ) -> None:
-        """An event on the attached link."""
-
-    def link_detached(self, error: Error | None) -> None:
-        """The broker has ended the link."""
-
-
 class BlockingConnection:
     """A connection with its session. Made by :meth:`open`; ``with`` closes it."""
 
     def __init__(self, login: Login, *, container_id: str | None, settings: WireSettings) -> None:
         self.login = login
         self.settings = settings
-        self.container_id = container_id or f"headgate-spark-{secrets.token_hex(NAME_BYTES)}"
+        self.container_id = container_id or random_name("headgate-spark")
         self.lock = threading.RLock()
         """Held by every thread that uses the engine or the socket."""
-        self._handshake = ClientHandshake(
-            _credentials(login), hostname=login.host, frame_size_max=ConnectionSettings(container_id="").max_frame_size
-        )
-        self._engine = Connection(
+        self._engine = new_engine(
+            login.url,
+            "" if login.url.user is None else login.password(),
             ConnectionSettings(
                 container_id=self.container_id,
-                hostname=login.hostname,
+                hostname=login.url.hostname,
                 idle_time_out_ms=settings.idle_time_out_ms,
                 close_time_out_ms=round(settings.close_time_out_s * 1000),
                 run_frames_max=RUN_FRAMES_MAX,
@@ -114,12 +79,11 @@ class BlockingConnection:
                     incoming_window_margin=INCOMING_WINDOW,
                 ),
             ),
-            self._handshake,
         )
         self._socket: socket.socket | None = None
         self._unsent = memoryview(b"")
         self._names = count(1)
-        self._failure: ConnectorError | None = None
+        self._failure: ClientError | None = None
         self._session: Session | None = None
         self._closing = False
         self._stopped = threading.Event()
@@ -147,8 +111,7 @@ class BlockingConnection:
     @property
     def broker(self) -> Mapping[str, object]:
         """The properties of the broker's open: product, version and so on, plain values."""
-        remote = self._engine.remote
-        return {} if remote is None else {key: plain(value) for key, value in (remote.properties or {}).items()}
+        return broker_properties(self._engine)
 
     @property
     def session(self) -> Session:
@@ -157,7 +120,7 @@ class BlockingConnection:
         return self._session
 
     @property
-    def failure(self) -> ConnectorError | None:
+    def failure(self) -> ClientError | None:
         """Why the connection cannot be used any more; None while it can."""
         return self._failure
 
@@ -169,7 +132,7 @@ class BlockingConnection:
         """Drive the connection until ``done`` returns True. Raises TimedOut, which names ``what``, or the reason why
         the connection is over."""
         if not self.moved_until(done, within_s=within_s):
-            raise TimedOut(f"{self.login.place} did not answer within {within_s:g} s: {what}")
+            raise TimedOut(f"{self.login.url.place} did not answer within {within_s:g} s: {what}")
 
     def moved_until(self, done: Callable[[], bool], *, within_s: float) -> bool:
         """As :meth:`wait_until`, but returns False when the time is over."""
@@ -197,21 +160,21 @@ class BlockingConnection:
             if self._failure is None and not self._closing:
                 self._closing = True
                 self._engine.close(monotonic=monotonic())
-                with suppress(ConnectorError):  # the connection is over, which is the aim
+                with suppress(ClientError):  # the connection is over, which is the aim
                     self.moved_until(lambda: self._engine.finished, within_s=self.settings.close_time_out_s)
             self._abandon()
 
     # --- beginning and end -----------------------------------------------------------------------------------------
 
     def _connect(self) -> None:
-        settings, place = self.settings, self.login.place
+        settings, url = self.settings, self.login.url
         deadline = monotonic() + settings.connect_time_out_s
         try:
-            self._socket = socket.create_connection((self.login.host, self.login.port), settings.connect_time_out_s)
+            self._socket = socket.create_connection((url.host, url.port), settings.connect_time_out_s)
         except TimeoutError:
-            raise Unreachable(f"no connection to {place} within {settings.connect_time_out_s:g} s") from None
+            raise Unreachable(f"no connection to {url.place} within {settings.connect_time_out_s:g} s") from None
         except OSError as error:
-            raise Unreachable(f"cannot connect to {place}: {error.strerror or error}") from None
+            raise Unreachable(f"cannot connect to {url.place}: {error.strerror or error}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setblocking(False)
         engine = self._engine
@@ -246,7 +209,7 @@ class BlockingConnection:
         """Close the socket and end the thread."""
         self._stopped.set()
         if self._failure is None:
-            self._failure = ConnectionLost(f"the connection to {self.login.place} was closed")
+            self._failure = ConnectionLost(f"the connection to {self.login.url.place} was closed")
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -266,7 +229,7 @@ class BlockingConnection:
                 engine.output_backlog(len(self._unsent))
                 if not self._unsent:
                     if engine.finished and self._failure is None and not self._closing:
-                        self._failure = self._why_over()
+                        self._failure = why_over(engine, self.login.url.place)
                     return
             if self._socket is None:
                 return
@@ -316,64 +279,20 @@ class BlockingConnection:
         self._engine.receive_eof()
         self._take_events()
         if self._failure is None or not isinstance(self._failure, NotLetIn):
-            self._failure = ConnectionLost(f"the connection to {self.login.place} broke: {error.strerror or error}")
-
-    def _why_over(self) -> ConnectorError:
-        if self._handshake.refused is not None:
-            return NotLetIn(f"{self.login.place}: {self._handshake.refused}")
-        return ConnectionLost(f"the connection to {self.login.place} broke")
+            self._failure = ConnectionLost(f"the connection to {self.login.url.place} broke: {error.strerror or error}")
 
     # --- events ----------------------------------------------------------------------------------------------------
 
+    def begun(self) -> None:
+        """See :class:`amqp10.client_core.events.SessionUser`: the engine's state says that the session is mapped."""
+
+    def ended_by_peer(self, error: Error | None) -> None:
+        """See :class:`amqp10.client_core.events.SessionUser`."""
+        self._failure = ConnectionLost(*told("the broker ended the session", error))
+
     def _take_events(self) -> None:
-        engine = self._engine
-        while (event := engine.next_event()) is not None:
-            self._take_event(event)
-        if engine.handshake.complete and engine.state is ConnectionState.START:
-            engine.open()
-
-    def _take_event(self, event: Event) -> None:
-        match event:
-            case DeliveriesReceived() | SenderFlowReceived() | CreditReceived() | DeliveriesSettled():
-                user = event.link.reference
-                if user is not None:
-                    _as_user(user).event_received(event)
-            case SenderAttached() | ReceiverAttached():
-                user, session = event.link.reference, event.link.channel
-                assert isinstance(session, Session)
-                if user is not None:
-                    _as_user(user).attach_answered(event.attach)
-                elif event.link.end.local is None:
-                    session.refuse(event.link, LinkFault(ErrorCondition.NOT_ALLOWED, "this client takes no links"))
-            case LinkDetached(link, error):
-                if link.reference is not None:
-                    _as_user(link.reference).link_detached(error)
-            case SessionEnded(session, error):
-                self._failure = ConnectionLost(*told(f"{self.login.place} ended the session", error))
-            case ConnectionClosed(error, by_peer):
-                if self._handshake.refused is not None:
-                    self._failure = self._why_over()
-                elif by_peer:
-                    self._failure = ConnectionLost(*told(f"{self.login.place} closed the connection", error))
-                else:
-                    self._failure = ConnectionLost(*told(f"the connection to {self.login.place} was closed", error))
-            case _:
-                pass  # the engine's state has the other events
-
-
-def gone(state: LinkState) -> bool:
-    """Whether the link is over on both sides."""
-    return state is LinkState.GONE
-
-
-def _as_user(reference: object) -> LinkUser:
-    assert hasattr(reference, "event_received")  # only this module sets the reference of our links
-    user: LinkUser = reference  # type: ignore[assignment]
-    return user
-
-
-def _credentials(login: Login) -> list[Credentials]:
-    if login.user is None:
-        return [Anonymous()]
-    password = login.password()
-    return [ScramSha256(login.user, password, lambda: secrets.token_hex(NONCE_BYTES)), Plain(login.user, password)]
+        while (event := self._engine.next_event()) is not None:
+            if isinstance(event, ConnectionClosed):
+                self._failure = why_over(self._engine, self.login.url.place, event)
+            take_event(event)
+        open_if_let_in(self._engine)

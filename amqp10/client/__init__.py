@@ -1,11 +1,16 @@
 """A Trio client for AMQP 1.0: its public names. Begin with :func:`connect`.
 
-It imports ``amqp10.wire``, ``amqp10.flow`` and ``amqp10.protocol``, and nothing of ``core``. Begin reading with
+It imports ``amqp10.client_core`` and the rooms below it, and nothing of ``core``. Begin reading with
 ``connection.py``.
 """
 
 from amqp10.client.connection import ClientConnection, connect
-from amqp10.client.errors import (
+from amqp10.client.receipt import Receipt
+from amqp10.client.receiver import Delivery, Receiver, ReceiverOptions
+from amqp10.client.sender import Sender
+from amqp10.client.session import ClientSession
+from amqp10.client.settings import Backoff, ClientSettings
+from amqp10.client_core.errors import (
     BadUrl,
     ClientError,
     ConnectionLost,
@@ -17,15 +22,11 @@ from amqp10.client.errors import (
     TimedOut,
     Unreachable,
 )
-from amqp10.client.management import Answer
-from amqp10.client.message import Message
-from amqp10.client.receipt import Fate, FateRange, Receipt, Sent, Uncertain, Unsent
-from amqp10.client.receiver import Delivery, Receiver, ReceiverOptions
-from amqp10.client.sender import Sender
-from amqp10.client.session import ClientSession
-from amqp10.client.settings import Backoff, ClientSettings
-from amqp10.client.url import Url
-from amqp10.client.view import MessageView
+from amqp10.client_core.message import Message
+from amqp10.client_core.outcomes import Fate, FateRange, Sent, Uncertain, Unsent
+from amqp10.client_core.requests import Answer
+from amqp10.client_core.url import Url
+from amqp10.client_core.view import MessageView
 
 __all__ = [
     "connect",

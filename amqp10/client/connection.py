@@ -13,7 +13,6 @@ uncertain, and deliveries that were not settled come again.
 """
 
 import os
-import secrets
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import count
@@ -21,47 +20,20 @@ from math import inf
 
 import trio
 
-from amqp10.client.errors import ClientError, ConnectionLost, NotLetIn, TimedOut, Unreachable, told
-from amqp10.client.management import Answer, Management
+from amqp10.client.management import Management
 from amqp10.client.receiver import Receiver, ReceiverOptions
 from amqp10.client.sender import Sender
 from amqp10.client.session import ClientSession
 from amqp10.client.settings import ClientSettings
 from amqp10.client.standing import Standing
-from amqp10.client.url import Url
 from amqp10.client.wire import Wire
-from amqp10.errors import ErrorCondition, LinkFault, SessionFault
+from amqp10.client_core.errors import ClientError, ConnectionLost, NotLetIn, TimedOut, Unreachable
+from amqp10.client_core.events import take_event
+from amqp10.client_core.opening import broker_properties, new_engine, random_name, why_over
+from amqp10.client_core.requests import Answer
+from amqp10.client_core.url import Url
 from amqp10.protocol.connection import Connection, ConnectionSettings
-from amqp10.protocol.events import (
-    ConnectionClosed,
-    ConnectionOpened,
-    CreditReceived,
-    DeliveriesReceived,
-    DeliveriesSent,
-    DeliveriesSettled,
-    Event,
-    IncomingSettled,
-    LinkDetached,
-    ReceiverAttached,
-    SenderAttached,
-    SenderFlowReceived,
-    SessionBegun,
-    SessionEnded,
-)
-from amqp10.protocol.handshake import ClientHandshake
-from amqp10.protocol.receiver_link import ReceiverLink
-from amqp10.protocol.sasl import Anonymous, Credentials, Plain, ScramSha256
-from amqp10.protocol.sender_link import SenderLink
-from amqp10.protocol.session import Session
-from amqp10.wire.performatives import Attach
-from amqp10.wire.types import plain
-
-LinkEvent = DeliveriesReceived | SenderFlowReceived | CreditReceived | DeliveriesSettled | DeliveriesSent
-"""Events on links that are attached."""
-NONCE_BYTES = 18
-"""144 bits, the same as the broker's own nonce."""
-NAME_BYTES = 6
-"""48 random bits, to tell clients without a given name apart."""
+from amqp10.protocol.events import ConnectionClosed, Event
 
 
 @asynccontextmanager
@@ -88,7 +60,7 @@ class ClientConnection:
         self.url = url
         self.settings = settings
         self.standing = Standing()
-        self.container_id = settings.container_id or f"headgate-client-{secrets.token_hex(NAME_BYTES)}"
+        self.container_id = settings.container_id or random_name("headgate-client")
         self._names = count(1)
         self._engine: Connection | None = None
         self._wire: Wire | None = None
@@ -106,8 +78,7 @@ class ClientConnection:
     @property
     def broker(self) -> Mapping[str, object]:
         """The broker's description of itself: product, version and so on, plain values."""
-        remote = None if self._engine is None else self._engine.remote
-        return {} if remote is None else {key: plain(value) for key, value in (remote.properties or {}).items()}
+        return {} if self._engine is None else broker_properties(self._engine)
 
     async def begin_session(self) -> ClientSession:
         """Begin a session. Links that are opened on the connection itself share one session."""
@@ -191,8 +162,7 @@ class ClientConnection:
     async def _connect_once(self) -> ClientError:
         """Make one network connection, from the look-up of the host name to its end. Returns why it ended."""
         settings, place = self.settings, self.url.place
-        handshake = ClientHandshake(self._credentials(), hostname=self.url.host, frame_size_max=settings.max_frame_size)
-        engine = Connection(self._engine_settings(), handshake)
+        engine = new_engine(self.url, self.url.password, self._engine_settings(), settings.mechanisms)
         self._failure = None
         with trio.move_on_after(settings.connect_time_out_s) as self._opening:
             try:
@@ -211,9 +181,7 @@ class ClientConnection:
             await self._wire.run()
         if self._opening.cancelled_caught:
             return TimedOut(f"no connection to {place} within {settings.connect_time_out_s:g} s")
-        if handshake.refused is not None:
-            return NotLetIn(f"{place}: {handshake.refused}")
-        return self._failure or ConnectionLost(f"the connection to {place} broke")
+        return self._failure or why_over(engine, place)
 
     def _lose(self, reason: ClientError) -> None:
         self._engine = self._wire = None
@@ -250,39 +218,9 @@ class ClientConnection:
             session.settle()
 
     def _take_event(self, event: Event) -> None:
-        match event:
-            case SenderAttached() | ReceiverAttached():
-                self._attached(event.link, event.attach)
-            case LinkDetached(link, error):
-                if isinstance(link.reference, Sender | Receiver):
-                    link.reference.detached(error)
-            case SessionBegun(session):
-                if isinstance(session.reference, ClientSession):
-                    session.reference.begun()
-                else:
-                    session.fail(SessionFault(ErrorCondition.NOT_ALLOWED, "this client takes no sessions"))
-            case SessionEnded(session, error):
-                if isinstance(session.reference, ClientSession):
-                    session.reference.ended_by_peer(error)
-            case ConnectionClosed(error, by_peer):
-                whose = "the broker closed the connection" if by_peer else "the connection was closed"
-                self._failure = ConnectionLost(*told(whose, error))
-            case ConnectionOpened() | IncomingSettled():
-                pass  # the engine has the state of the first; the second comes only with rcv-settle-mode second
-            case _:
-                _take_link_event(event)
-
-    @staticmethod
-    def _attached(link: SenderLink | ReceiverLink, attach: Attach) -> None:
-        if isinstance(link.reference, Sender | Receiver):
-            link.reference.attach_answered(attach)
-            return
-        session = link.channel
-        assert isinstance(session, Session)
-        if link.end.local is None:
-            session.refuse(link, LinkFault(ErrorCondition.NOT_ALLOWED, "this client takes no links"))
-        else:  # no task waits for the link any more
-            session.detach(link)
+        if isinstance(event, ConnectionClosed) and self._engine is not None:
+            self._failure = why_over(self._engine, self.url.place, event)
+        take_event(event)
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
@@ -300,16 +238,6 @@ class ClientConnection:
             self.wake()
         return session
 
-    def _credentials(self) -> list[Credentials]:
-        user, password = self.url.user, self.url.password
-        if user is None:
-            return [Anonymous()]
-        known: dict[str, Credentials] = {
-            "SCRAM-SHA-256": ScramSha256(user, password, lambda: secrets.token_hex(NONCE_BYTES)),
-            "PLAIN": Plain(user, password),
-        }
-        return [known[mechanism] for mechanism in self.settings.mechanisms]
-
     def _engine_settings(self) -> ConnectionSettings:
         settings = self.settings
         return ConnectionSettings(
@@ -320,22 +248,6 @@ class ClientConnection:
             close_time_out_ms=round(settings.close_time_out_s * 1000),
             properties={"product": "Headgate client"},
         )
-
-
-def _take_link_event(event: LinkEvent) -> None:
-    """Give an event on an attached link to its sender or receiver; a link that was closed has none any more."""
-    user = event.link.reference
-    match event:
-        case DeliveriesReceived() if isinstance(user, Receiver):
-            user.received(event)
-        case SenderFlowReceived() if isinstance(user, Receiver):
-            user.flow_received(event)
-        case CreditReceived() if isinstance(user, Sender):
-            user.credit_received(event)
-        case DeliveriesSettled() if isinstance(user, Sender):
-            user.outcomes_received(event)
-        case DeliveriesSent() if isinstance(user, Sender):
-            user.sent(event)
 
 
 def _cause(error: OSError) -> str:

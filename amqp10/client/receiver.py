@@ -19,11 +19,12 @@ from typing import Protocol
 
 import trio
 
-from amqp10.client.errors import ClientError, LinkClosed, TimedOut, told
-from amqp10.client.message import Message
-from amqp10.client.sender import REASON_PROPERTY
 from amqp10.client.standing import Standing
-from amqp10.client.view import MessageView
+from amqp10.client_core.errors import ClientError, LinkClosed, TimedOut, told
+from amqp10.client_core.events import LinkEvent
+from amqp10.client_core.message import Message
+from amqp10.client_core.reasons import waiting_reason
+from amqp10.client_core.view import MessageView
 from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.flow.unsettled import UnsettledMap
 from amqp10.protocol.events import DeliveriesReceived, SenderFlowReceived
@@ -31,7 +32,7 @@ from amqp10.protocol.receiver_link import MIXED, SETTLED, ReceiverLink
 from amqp10.protocol.session import Session
 from amqp10.wire.messaging import ACCEPTED, RELEASED, Error, Modified, Outcome, Rejected, Source, Target
 from amqp10.wire.performatives import Attach
-from amqp10.wire.types import Int, plain
+from amqp10.wire.types import Int
 
 AUTOMATIC_LINK_CREDIT = 200
 """Enough to hide a round trip of 10 ms at 20,000 messages/s, and little enough to share work between consumers."""
@@ -350,8 +351,15 @@ class Receiver:
         elif self._to_grant and not self._paused:
             self._set_link_credit(self._to_grant)
 
-    def received(self, event: DeliveriesReceived) -> None:
-        """A run of deliveries was received."""
+    def event_received(self, event: LinkEvent) -> None:
+        """A run of deliveries, or the broker's state."""
+        match event:
+            case DeliveriesReceived():
+                self._received(event)
+            case SenderFlowReceived():
+                self._flow_received(event)
+
+    def _received(self, event: DeliveriesReceived) -> None:
         n, first = len(event.entries), self._next_number
         self._next_number += n
         if not event.settled:
@@ -377,17 +385,14 @@ class Receiver:
             last = number
         self._settle_range(first, last, ACCEPTED)
 
-    def flow_received(self, event: SenderFlowReceived) -> None:
+    def _flow_received(self, event: SenderFlowReceived) -> None:
         """The broker reported its state. When it has no link credit left and no message is in flight, the link is
         quiet."""
         flow = event.flow
         self._drained += event.drained
         if flow.link_credit == 0 and flow.delivery_count == event.link.credit.delivery_count:
             self._quiet = True
-        properties = flow.properties or {}
-        if REASON_PROPERTY in properties:
-            reason = plain(properties[REASON_PROPERTY])
-            self.waiting_reason = reason if isinstance(reason, str) else None
+        self.waiting_reason = waiting_reason(flow, self.waiting_reason)
         self.standing.changed()
 
     def detached(self, error: Error | None) -> None:

@@ -12,11 +12,11 @@ from typing import Protocol
 
 import trio
 
-from amqp10.client.errors import ClientError, LinkClosed, SessionClosed, told
 from amqp10.client.receiver import Receiver, ReceiverOptions
 from amqp10.client.sender import Sender
 from amqp10.client.settings import ClientSettings
 from amqp10.client.standing import Standing
+from amqp10.client_core.errors import ClientError, LinkClosed, SessionClosed, told
 from amqp10.errors import ConnectionFault
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.lifecycle import LinkState

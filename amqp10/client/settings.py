@@ -6,9 +6,10 @@ Durations are in seconds and end in ``_s``, except the one that is sent in the o
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
 import trio
+
+from amqp10.client_core.opening import MECHANISMS, MechanismName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class ClientSettings:
 
     container_id: str | None = None
     """The client's name, as the broker shows it. None: a random one."""
-    mechanisms: tuple[Literal["SCRAM-SHA-256", "PLAIN"], ...] = ("SCRAM-SHA-256", "PLAIN")
+    mechanisms: tuple[MechanismName, ...] = MECHANISMS
     """SASL mechanisms for a user with a password, the preferred first. Without a user it is ANONYMOUS."""
     reconnect: Backoff | None = field(default_factory=Backoff)
     """None: a connection that is lost stays lost. The first attempt is never repeated."""

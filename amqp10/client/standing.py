@@ -8,7 +8,7 @@ from enum import Enum
 
 import trio
 
-from amqp10.client.errors import ClientError
+from amqp10.client_core.errors import ClientError
 
 
 class State(Enum):

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import trio
 
+from amqp10.client_core.opening import open_if_let_in
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.events import Event
-from amqp10.protocol.lifecycle import ConnectionState
 
 READ_BYTES = 65_536
 """The usual size of a socket's buffer."""
@@ -107,6 +107,5 @@ class Wire:
         while (event := self._engine.next_event()) is not None:
             self._take_event(event)
         self._after_events()
-        if self._engine.handshake.complete and self._engine.state is ConnectionState.START:
-            self._engine.open()
+        if open_if_let_in(self._engine):
             self.wake()

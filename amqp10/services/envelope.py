@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from amqp10.client.view import MessageView
+from amqp10.client_core.view import MessageView
 from amqp10.errors import DecodeError
 from amqp10.wire.codec import format_codes as code
 from amqp10.wire.codec.decode import DEPTH_MAX, decode_value

@@ -22,10 +22,11 @@ from contextlib import suppress
 
 import trio
 
-from amqp10.client.errors import ConnectionLost, LinkClosed, MessageTooLarge, SessionClosed
-from amqp10.client.receipt import Fate, Receipt, Uncertain, Unsent
+from amqp10.client.receipt import Receipt
 from amqp10.client.sender import RUN_MESSAGES_MAX, Sender
 from amqp10.client.session import ClientSession
+from amqp10.client_core.errors import ConnectionLost, LinkClosed, MessageTooLarge, SessionClosed
+from amqp10.client_core.outcomes import Fate, Uncertain, Unsent
 from amqp10.services.calls import CallTable, InFlight, Stage
 from amqp10.services.envelope import as_resent
 from amqp10.services.errors import Busy, NotSent, Unroutable

@@ -26,10 +26,10 @@ import outcome
 import trio
 
 from amqp10.client.connection import ClientConnection, connect, single_errors
-from amqp10.client.errors import ClientError, LinkClosed
 from amqp10.client.receiver import Delivery, Receiver, ReceiverOptions
 from amqp10.client.session import ClientSession
 from amqp10.client.settings import Backoff
+from amqp10.client_core.errors import ClientError, LinkClosed
 from amqp10.errors import DecodeError
 from amqp10.services.calls import Answer, CallTable, InFlight, Stage
 from amqp10.services.envelope import (

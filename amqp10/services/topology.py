@@ -19,7 +19,7 @@ back is deleted by ``x-expires``.
 from urllib.parse import quote
 
 from amqp10.client.connection import ClientConnection
-from amqp10.client.errors import RequestRefused
+from amqp10.client_core.errors import RequestRefused
 from amqp10.services.errors import DeclaredDifferently
 from amqp10.services.naming import EXCHANGE, GROUPS_EXCHANGE, Place, group_key
 from amqp10.services.options import ServiceOptions

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqp10.cli.definition_requests import Outcome, request_of, snapshots, take
-from amqp10.client import RequestRefused
-from amqp10.client.management import Answer
+from amqp10.client import Answer, RequestRefused
 from amqp10.management.message import REQUEST_BYTES_MAX
 from core.definitions_file import (
     KINDS,

@@ -22,7 +22,7 @@ from subprocess import Popen
 import trio
 
 from amqp10.client import ClientConnection, connect
-from amqp10.client.errors import ClientError
+from amqp10.client_core.errors import ClientError
 from amqp10.wire.messaging import Accepted
 from tests.crash.cycle import CLIENT, Subject, broker, declare, encoded, read_all
 

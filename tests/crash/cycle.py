@@ -28,7 +28,7 @@ from amqp10.client import (
     Unsent,
     connect,
 )
-from amqp10.client.errors import ClientError, ConnectionLost
+from amqp10.client_core.errors import ClientError, ConnectionLost
 from amqp10.wire.messaging import Accepted
 from amqp10.wire.sections import Header
 from amqp10.wire.types import Described, Symbol

@@ -30,7 +30,7 @@ from pathlib import Path
 import trio
 
 from amqp10.client import connect
-from amqp10.client.errors import ClientError
+from amqp10.client_core.errors import ClientError
 from amqp10.wire.framing import PROTOCOL_HEADER_SASL
 from tests.crash.cycle import (
     CLIENT,

@@ -18,7 +18,7 @@ import trio
 from amqp10.cli.exits import Exit
 from amqp10.cli.main import run as headgate
 from amqp10.client import connect
-from amqp10.client.message import Message
+from amqp10.client_core.message import Message
 from amqp10.wire.messaging import Accepted
 from amqp10.wire.sections import Header
 from core.engine.routing.topology import numbered_identities

@@ -22,7 +22,14 @@ from tests.kit.broker_process import READY, ROOT, BrokerAddress, broker_process
 pytestmark = pytest.mark.slow
 
 PACKAGES = ("amqp10", "core", "pipeline", "pyspark_amqp10")
-LIBRARY = ("amqp10/client", "amqp10/flow", "amqp10/protocol", "amqp10/services", "amqp10/wire")
+LIBRARY = (
+    "amqp10/client",
+    "amqp10/client_core",
+    "amqp10/flow",
+    "amqp10/protocol",
+    "amqp10/services",
+    "amqp10/wire",
+)
 NAMES = {"amqp10", "headgate", "pyspark-amqp10"}
 PROJECT = Path(__file__).with_name("project")
 """A user's project, with packages of its own that have the names of this tree's."""

@@ -29,7 +29,7 @@ from pathlib import Path
 import trio
 
 from amqp10.client import ClientConnection, connect
-from amqp10.client.errors import RequestRefused
+from amqp10.client_core.errors import RequestRefused
 from amqp10.wire.messaging import Accepted
 from core.store.folder import FORMAT_FILE
 from tests.crash.cycle import CLIENT, KINDS, Subject, audit, broker, declare, encoded, log_of, number_of

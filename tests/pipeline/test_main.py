@@ -59,7 +59,7 @@ def test_what_makes_no_sense_is_refused_before_spark_starts(
 
 
 def test_of_what_spark_wraps_in_a_stack_the_user_is_told_the_connectors_own_line():
-    inside = "pyspark_amqp10.errors.Unreachable: nobody answers at 127.0.0.1:1"
+    inside = "amqp10.client_core.errors.Unreachable: nobody answers at 127.0.0.1:1"
     wrapped = RuntimeError(
         f"[PYTHON_ERROR] something\nTraceback (most recent call last):\n  File ...\n{inside}\n\n\tat org"
     )

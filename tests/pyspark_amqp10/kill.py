@@ -40,10 +40,10 @@ from typing import Any
 import psutil
 
 from amqp10.wire.sections import DATA, Header, encode_header, encode_section
-from pyspark_amqp10.errors import ConnectorError
+from pyspark_amqp10.errors import ClientError
 from pyspark_amqp10.links import SendingLink
 from pyspark_amqp10.login import Login
-from pyspark_amqp10.requests import Management, queue_path
+from pyspark_amqp10.requests import BlockingManagement, queue_path
 from pyspark_amqp10.wire import BlockingConnection
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,8 +135,8 @@ def fill(broker: Broker, name: str, mode: str) -> str:
     with broker.connect() as connection:
         sending = SendingLink.open(connection, f"/queues/{name}")
         bodies = [encode_section(DATA, b"%d" % number) for number in range(ROWS)]
-        sending.send(bodies, header=encode_header(Header(durable=True)), within_s=PATIENCE_S)
-        if sending.confirm(within_s=PATIENCE_S):
+        sent = sending.send(bodies, header=encode_header(Header(durable=True)), within_s=PATIENCE_S)
+        if sending.confirm(sent, within_s=PATIENCE_S):
             raise Wrong("not every message was accepted")
     return f"/queues/{name}"
 
@@ -146,7 +146,7 @@ def left(broker: Broker, address: str) -> int:
     path = queue_path(address)
     assert path is not None
     with broker.connect() as connection:
-        shown: Any = Management(connection).request("GET", path)
+        shown: Any = BlockingManagement(connection).request("GET", path)
     return int(shown["messages_ready"]) + int(shown["messages_unacknowledged"])
 
 
@@ -341,7 +341,7 @@ def _emptied(broker: Broker, address: str) -> int:
 
     def empty() -> bool:
         nonlocal rest
-        with suppress(ConnectorError):
+        with suppress(ClientError):
             rest = left(broker, address)
         return rest == 0
 

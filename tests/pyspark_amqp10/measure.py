@@ -19,7 +19,7 @@ from amqp10.wire.sections import DATA, Header, encode_header, encode_section
 from bench.broker import ROOT, Broker, started
 from pyspark_amqp10.links import SendingLink
 from pyspark_amqp10.login import PASSWORD_VARIABLE, Login
-from pyspark_amqp10.requests import Management
+from pyspark_amqp10.requests import BlockingManagement
 from pyspark_amqp10.wire import BlockingConnection
 
 BODY_BYTES = 100
@@ -75,7 +75,7 @@ def measure(spark: object, broker: Broker, case: str, number: int, given: argpar
     login = Login.parse(f"amqp://127.0.0.1:{broker.url.rpartition(':')[2]}", user="guest")
     name = f"{case}-{number}"
     fill(login, name, case, given.messages)
-    options = {"url": f"amqp://{login.place}", "user": "guest", "address": f"/queues/{name}", "mode": case}
+    options = {"url": f"amqp://{login.url.place}", "user": "guest", "address": f"/queues/{name}", "mode": case}
     if case == "stream":
         options |= {"startingOffsets": "earliest", "minPartitions": "2"}
     before, broker_before = cpu_seconds(), broker.cpu_seconds()
@@ -107,11 +107,11 @@ def fill(login: Login, name: str, case: str, messages: int) -> None:
     arguments = {"x-sequence": True} if case == "queue" else {"x-queue-type": "stream"}
     with BlockingConnection.open(login) as connection:
         body: dict[str, object] = {"durable": True, "arguments": arguments}
-        Management(connection).request("PUT", f"/queues/{name}", body)
+        BlockingManagement(connection).request("PUT", f"/queues/{name}", body)
         sending = SendingLink.open(connection, f"/queues/{name}")
         entry = encode_section(DATA, bytes(BODY_BYTES))
-        sending.send([entry] * messages, header=encode_header(Header(durable=True)), within_s=WITHIN_S)
-        if sending.confirm(within_s=WITHIN_S):
+        sent = sending.send([entry] * messages, header=encode_header(Header(durable=True)), within_s=WITHIN_S)
+        if sending.confirm(sent, within_s=WITHIN_S):
             raise SystemExit(f"not every message to {name} was accepted")
 
 

@@ -13,7 +13,7 @@ import time
 
 from bench.broker import ROOT, started
 from pyspark_amqp10.login import PASSWORD_VARIABLE, Login
-from pyspark_amqp10.requests import Management
+from pyspark_amqp10.requests import BlockingManagement
 from pyspark_amqp10.wire import BlockingConnection
 from tests.pyspark_amqp10.measure import BODY_BYTES, SERVE, cpu_seconds, session
 
@@ -51,7 +51,7 @@ def main() -> int:
             for number in range(given.passes):
                 address = declared(login, f"{case}-{number}")
                 broker_before, before, began = broker.cpu_seconds(), cpu_seconds(), time.monotonic()
-                write = rows.write.format("amqp10").mode("append").option("url", f"amqp://{login.place}")
+                write = rows.write.format("amqp10").mode("append").option("url", f"amqp://{login.url.place}")
                 write.option("user", "guest").option("address", address).option("batchIdAnnotation", CASES[case]).save()
                 seconds = time.monotonic() - began
                 cpu, of_broker = cpu_seconds() - before, broker.cpu_seconds() - broker_before
@@ -66,7 +66,7 @@ def main() -> int:
 def declared(login: Login, name: str) -> str:
     """A new durable queue; its address."""
     with BlockingConnection.open(login) as connection:
-        Management(connection).request("PUT", f"/queues/{name}", {"durable": True, "arguments": {}})
+        BlockingManagement(connection).request("PUT", f"/queues/{name}", {"durable": True, "arguments": {}})
     return f"/queues/{name}"
 
 

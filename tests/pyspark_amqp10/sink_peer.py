@@ -19,7 +19,7 @@ import pytest
 from amqp10.client import Message
 from amqp10.wire.types import ULong
 from pyspark_amqp10.encoding import BATCH_ANNOTATION, ROW_ANNOTATION
-from pyspark_amqp10.errors import ConnectionLost, ConnectorError, MessageRefused
+from pyspark_amqp10.errors import ClientError, ConnectionLost, MessageRefused
 from pyspark_amqp10.links import ReceivingLink
 from pyspark_amqp10.login import Login
 from pyspark_amqp10.sink import RowWriter
@@ -69,7 +69,7 @@ def run(url: str, folder: Path, say: Callable[[str], None]) -> None:
     assert [message.annotations[ROW_ANNOTATION] for message in messages] == [ULong(row) for row in range(ROWS)]
     assert {message.annotations[BATCH_ANNOTATION] for message in messages} == {"query/1/0"}
     say(f"{ROWS} messages are as they were written")
-    refused: list[tuple[str, type[ConnectorError], str]] = [
+    refused: list[tuple[str, type[ClientError], str]] = [
         ("/queues/sink-full", MessageRefused, f"row {ROOM}: /queues/sink-full rejected the message"),
         ("/exchanges/amq.direct/nobody", MessageRefused, "row 0: /exchanges/amq.direct/nobody released the message"),
         ("/queues/no-such-queue", ConnectionLost, "amqp:not-found"),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10.client.message import Message
+from amqp10.client_core.message import Message
 from amqp10.wire.sections import Header, Properties
 from amqp10.wire.types import ULong
 from pyspark_amqp10.encoding import BATCH_ANNOTATION, PRIORITY, ROW_ANNOTATION, RowEncoder

@@ -54,8 +54,10 @@ def publish(login: Login) -> Callable[[str, int, int], None]:
     def call(address: str, first: int, end: int) -> None:
         with BlockingConnection.open(login) as connection:
             sending = SendingLink.open(connection, address)
-            sending.send([encode_section(DATA, b"%d" % number) for number in range(first, end)], within_s=WITHIN_S)
-            assert sending.confirm(within_s=WITHIN_S) == []
+            sent = sending.send(
+                [encode_section(DATA, b"%d" % number) for number in range(first, end)], within_s=WITHIN_S
+            )
+            assert sending.confirm(sent, within_s=WITHIN_S) == []
 
     return call
 

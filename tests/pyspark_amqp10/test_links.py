@@ -7,11 +7,13 @@ from itertools import count
 
 import pytest
 
-from amqp10.wire.messaging import Rejected, Released
+from amqp10.client_core.outcomes import FateRange
+from amqp10.client_core.url import Url
+from amqp10.wire.messaging import Accepted, Rejected, Released
 from pyspark_amqp10.errors import ConnectionLost, LinkRefused, NotLetIn, RequestRefused, TimedOut, Unreachable
 from pyspark_amqp10.links import ReceivingLink, SendingLink
 from pyspark_amqp10.login import Login
-from pyspark_amqp10.requests import Management, queue_path
+from pyspark_amqp10.requests import BlockingManagement, queue_path
 from pyspark_amqp10.wire import BlockingConnection, WireSettings
 from tests.kit.broker_process import BrokerAddress
 
@@ -47,9 +49,9 @@ def messages(first: int, n: int) -> list[bytes]:
 
 def fill(connection: BlockingConnection, address: str, n: int) -> None:
     sending = SendingLink.open(connection, address)
-    sending.send(messages(0, n), within_s=WITHIN_S)
-    assert sending.confirm(within_s=WITHIN_S) == []
-    assert sending.accepted == n
+    sent = sending.send(messages(0, n), within_s=WITHIN_S)
+    assert sending.confirm(sent, within_s=WITHIN_S) == []
+    assert sent.so_far() == [FateRange(0, n - 1, Accepted())]
     sending.close()
 
 
@@ -110,8 +112,8 @@ def test_more_messages_than_link_credit_and_window_are_sent_and_confirmed(connec
 def test_a_large_message_goes_in_pieces(connection: BlockingConnection, queue: str):
     large = b"\x00\x53\x75\xb0" + (300_000).to_bytes(4, "big") + bytes(300_000)
     sending = SendingLink.open(connection, queue)
-    sending.send([large], within_s=WITHIN_S)
-    assert sending.confirm(within_s=WITHIN_S) == []
+    sent = sending.send([large], within_s=WITHIN_S)
+    assert sending.confirm(sent, within_s=WITHIN_S) == []
     (run,) = ReceivingLink.open(connection, queue).fetch(5, within_s=WITHIN_S)
     assert run.entries[0].endswith(large)
 
@@ -119,10 +121,10 @@ def test_a_large_message_goes_in_pieces(connection: BlockingConnection, queue: s
 def test_what_the_broker_rejects_is_told_by_number(connection: BlockingConnection, declare: Declare):
     full = declare(f"links-{next(NAMES)}", "x-max-length=3", "x-overflow=reject-publish")
     sending = SendingLink.open(connection, full)
-    sending.send(messages(0, 5), within_s=WITHIN_S)
-    (refused,) = sending.confirm(within_s=WITHIN_S)
+    sent = sending.send(messages(0, 5), within_s=WITHIN_S)
+    (refused,) = sending.confirm(sent, within_s=WITHIN_S)
     assert (refused.first, refused.last) == (3, 4)
-    assert isinstance(refused.outcome, Rejected)
+    assert isinstance(refused.fate, Rejected)
 
 
 def test_a_queue_that_does_not_exist(connection: BlockingConnection):
@@ -136,7 +138,7 @@ def test_a_queue_that_does_not_exist(connection: BlockingConnection):
 def test_a_queue_that_is_deleted_meanwhile(connection: BlockingConnection, declare: Declare):
     address = declare(name := f"links-{next(NAMES)}")
     link = ReceivingLink.open(connection, address)
-    Management(connection).request("DELETE", f"/queues/{name}")
+    BlockingManagement(connection).request("DELETE", f"/queues/{name}")
     with pytest.raises(LinkRefused, match="amqp:resource-deleted"):
         link.fetch(1, within_s=WITHIN_S)
     assert not link.attached
@@ -144,7 +146,7 @@ def test_a_queue_that_is_deleted_meanwhile(connection: BlockingConnection, decla
 
 def test_the_management_node_answers(connection: BlockingConnection, queue: str):
     fill(connection, queue, 3)
-    management = Management(connection)
+    management = BlockingManagement(connection)
     path = queue_path(queue)
     assert path is not None
     shown = management.request("GET", path)
@@ -155,7 +157,8 @@ def test_the_management_node_answers(connection: BlockingConnection, queue: str)
 
 
 def test_wrong_credentials(broker: BrokerAddress, broker_options: dict[str, str]):
-    login = Login(host=broker.host, port=broker.port, user="nobody", password_file=broker_options["passwordFile"])
+    url = Url(host=broker.host, port=broker.port, user="nobody")
+    login = Login(url=url, password_file=broker_options["passwordFile"])
     with pytest.raises(NotLetIn, match="wrong credentials"):
         BlockingConnection.open(login)
 
@@ -164,7 +167,7 @@ def test_nobody_listens():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(Unreachable, match=r"cannot connect to 127\.0\.0\.1:.*Connection refused"):
-        BlockingConnection.open(Login(host="127.0.0.1", port=port))
+        BlockingConnection.open(Login(url=Url(host="127.0.0.1", port=port)))
 
 
 def test_somebody_listens_who_speaks_no_amqp():
@@ -179,13 +182,13 @@ def test_somebody_listens_who_speaks_no_amqp():
         thread = threading.Thread(target=answer)
         thread.start()
         with pytest.raises(NotLetIn, match=r"the server answered with b'SSH-2\.0-'"):
-            BlockingConnection.open(Login(host="127.0.0.1", port=server.getsockname()[1]))
+            BlockingConnection.open(Login(url=Url(host="127.0.0.1", port=server.getsockname()[1])))
         thread.join()
 
 
 def test_somebody_listens_and_says_nothing():
     with socket.create_server(("127.0.0.1", 0)) as server:
-        login = Login(host="127.0.0.1", port=server.getsockname()[1])
+        login = Login(url=Url(host="127.0.0.1", port=server.getsockname()[1]))
         with pytest.raises(TimedOut, match=r"did not answer within .* s: the open of the connection"):
             BlockingConnection.open(login, settings=WireSettings(connect_time_out_s=0.2))
 

@@ -28,7 +28,8 @@ def refusal(given: dict[str, str]) -> str:
 
 def test_what_is_not_given_has_its_default():
     options = SourceOptions.read(QUEUE)
-    assert (options.login.host, options.login.port, options.login.virtual_host) == ("broker.example", 5673, "shop")
+    url = options.login.url
+    assert (url.host, url.port, url.virtual_host) == ("broker.example", 5673, "shop")
     assert options.addresses == ("/queues/orders",)
     assert (options.mode, options.on_bad_row, options.settle) == ("queue", "fail", "commit")
     assert (options.rows_max, options.bytes_max, options.drain_time_out_s) == (100_000, 64 * 2**20, 10.0)

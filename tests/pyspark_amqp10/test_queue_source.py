@@ -22,7 +22,7 @@ from pyspark_amqp10.offsets import Json, Numbers, queue_offsets, stream_json
 from pyspark_amqp10.options import SourceOptions
 from pyspark_amqp10.queue_depths import Depth, QueueDepths
 from pyspark_amqp10.queue_source import QueueSource, numbers_of, read_again, repeated_places
-from pyspark_amqp10.requests import Management
+from pyspark_amqp10.requests import BlockingManagement
 from pyspark_amqp10.rows import SCHEMA
 from pyspark_amqp10.wire import BlockingConnection
 
@@ -61,8 +61,8 @@ def publish(connection: BlockingConnection) -> Callable[[str, list[bytes]], None
 
     def call(address: str, entries: list[bytes]) -> None:
         sending = SendingLink.open(connection, address)
-        sending.send(entries, within_s=WITHIN_S)
-        assert sending.confirm(within_s=WITHIN_S) == []
+        sent = sending.send(entries, within_s=WITHIN_S)
+        assert sending.confirm(sent, within_s=WITHIN_S) == []
         sending.close()
 
     return call
@@ -204,7 +204,7 @@ def test_a_broker_that_comes_back_is_connected_to_again(queue: str, publish: Any
     publish(queue, messages(20))
     reader = source(queue, maxRowsPerTrigger="10", containerId="lost")
     _, end = reader.fetch(reader.first())
-    management = Management(connection)
+    management = BlockingManagement(connection)
     page = management.request("GET", "/headgate/connections")
     (mine,) = [one for one in page["items"] if one["container_id"] == "lost"]
     management.request("DELETE", f"/headgate/connections/{mine['identity']}")

@@ -18,7 +18,7 @@ from pyspark_amqp10.errors import (
     BadColumn,
     BadMessage,
     BadOption,
-    ConnectorError,
+    ClientError,
     LinkRefused,
     MessageRefused,
     TimedOut,
@@ -178,7 +178,7 @@ def test_rows_that_the_broker_does_not_take(
     arguments: list[str],
     columns: dict[str, object],
     options: dict[str, str],
-    kind: type[ConnectorError],
+    kind: type[ClientError],
     complaint: str,
 ):
     address = declare(f"sink-{next(NAMES)}", *arguments)

@@ -45,7 +45,7 @@ def test_every_column_stands_in_the_table_with_its_type():
 def test_the_errors_that_end_a_query_exist():
     named = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?`) \|", section("What ends a query"), re.MULTILINE)))
     assert named
-    assert all(issubclass(getattr(errors, name), errors.ConnectorError) for name in named)
+    assert all(issubclass(getattr(errors, name), errors.ClientError) for name in named)
 
 
 def test_the_gauges_stand_in_the_table_with_their_meaning():

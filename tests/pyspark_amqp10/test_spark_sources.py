@@ -50,8 +50,10 @@ def publish(connect: Callable[[], BlockingConnection]) -> Callable[[str, int, in
     def call(address: str, first: int, end: int) -> None:
         with connect() as connection:
             sending = SendingLink.open(connection, address)
-            sending.send([encode_section(DATA, b"%d" % number) for number in range(first, end)], within_s=WITHIN_S)
-            assert sending.confirm(within_s=WITHIN_S) == []
+            sent = sending.send(
+                [encode_section(DATA, b"%d" % number) for number in range(first, end)], within_s=WITHIN_S
+            )
+            assert sending.confirm(sent, within_s=WITHIN_S) == []
 
     return call
 
@@ -161,7 +163,8 @@ def test_the_lag_of_running_queries_stands_in_gauges(
 
 def said(error: PySparkException) -> str:
     """What the connector said: the line of its exception, inside Spark's."""
-    lines = [line for line in str(error).splitlines() if line.startswith("pyspark_amqp10.errors.")]
+    errors = ("pyspark_amqp10.errors.", "amqp10.client_core.errors.")
+    lines = [line for line in str(error).splitlines() if line.startswith(errors)]
     assert len(lines) == 1, "one clear message"
     return lines[0].partition(": ")[2]
 
@@ -214,8 +217,8 @@ def test_the_checkpoint_of_another_query_and_a_message_that_is_no_row_settle_not
     assert f"the checkpoint is of a query that reads {first}, this one reads {other}" in said(caught.value)
     with connect() as connection:
         sending = SendingLink.open(connection, other)
-        sending.send([b"\x00\x53\x77\xa1\x01\xff"], within_s=WITHIN_S)
-        sending.confirm(within_s=WITHIN_S)
+        sent = sending.send([b"\x00\x53\x77\xa1\x01\xff"], within_s=WITHIN_S)
+        sending.confirm(sent, within_s=WITHIN_S)
     with pytest.raises(StreamingQueryException) as caught:
         run("another", address=other)
     assert re.match(f"{other}: (a|the) message .*cannot become a row", said(caught.value))

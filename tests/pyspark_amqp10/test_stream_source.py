@@ -39,8 +39,8 @@ def publish(broker_options: dict[str, str]) -> Callable[[str, list[bytes]], None
         login = Login.parse(broker_options["url"], user="guest", password_file=broker_options["passwordFile"])
         with BlockingConnection.open(login) as connection:
             sending = SendingLink.open(connection, address)
-            sending.send(entries, within_s=WITHIN_S)
-            assert sending.confirm(within_s=WITHIN_S) == []
+            sent = sending.send(entries, within_s=WITHIN_S)
+            assert sending.confirm(sent, within_s=WITHIN_S) == []
 
     return call
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import trio
 
 from amqp10.client import ClientConnection, ClientSettings, Message, Receiver, ReceiverOptions, Sent, connect
-from amqp10.client.errors import ClientError
+from amqp10.client_core.errors import ClientError
 from amqp10.wire.messaging import Accepted
 from amqp10.wire.sections import Header
 from amqp10.wire.types import Described, Symbol

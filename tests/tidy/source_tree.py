@@ -12,7 +12,7 @@ from pathlib import Path
 
 PRODUCT_FOLDERS = ("amqp10", "core", "pipeline", "pyspark_amqp10")
 BROKER_FOLDERS = ("amqp10", "core")
-NOT_THE_BROKER_PROPER = ("amqp10/cli", "amqp10/client", "amqp10/services", "amqp10/top")
+NOT_THE_BROKER_PROPER = ("amqp10/cli", "amqp10/client", "amqp10/client_core", "amqp10/services", "amqp10/top")
 """Folders of the broker's packages that hold programs and libraries for the broker's clients."""
 
 OPERATOR_SURFACE = (

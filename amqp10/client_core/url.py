@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Self
 from urllib.parse import quote, unquote, urlsplit
 
-from amqp10.client.errors import BadUrl
+from amqp10.client_core.errors import BadUrl
 
 PORT = 5672
 """The port that IANA has assigned to AMQP without TLS."""
@@ -26,19 +26,20 @@ class Url:
     virtual_host: str | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read a URL. Raises BadUrl, whose text does not repeat the password."""
+    def parse(cls, text: str, *, name: str = "a broker's URL", form: str = FORM) -> Self:
+        """Read a URL. Raises BadUrl, whose text begins with ``name`` and never repeats a password."""
         try:
             parts = urlsplit(text)
             port = parts.port
         except ValueError as error:
-            raise BadUrl(f"this is no URL of the form {FORM}: {error}") from None
+            cause = "" if "@" in text else f": {error}"  # the cause quotes what may be a piece of a password
+            raise BadUrl(f"{name} is no URL of the form {form}{cause}") from None
         if parts.scheme == "amqps":
-            raise BadUrl("amqps (TLS) is not supported; use amqp, on a network that you trust")
+            raise BadUrl(f"{name}: amqps (TLS) is not supported; use amqp, on a network that you trust")
         if parts.scheme != "amqp" or not parts.hostname:
-            raise BadUrl(f"a broker's URL must be of the form {FORM}")
+            raise BadUrl(f"{name} must be of the form {form}")
         if parts.query or parts.fragment:
-            raise BadUrl(f"a broker's URL has no query and no fragment; its form is {FORM}")
+            raise BadUrl(f"{name} has no query and no fragment; its form is {form}")
         virtual_host = unquote(parts.path.removeprefix("/"))
         return cls(
             host=parts.hostname,

@@ -4,7 +4,7 @@ A request or a reply is identified by one or two of its properties, and most oth
 and reading its properties and its body takes a third of the time that :meth:`Message.decode` takes.
 """
 
-from amqp10.client.message import decode_body, decode_items
+from amqp10.client_core.message import decode_body, decode_items
 from amqp10.wire.codec import format_codes as codes
 from amqp10.wire.sections import DATA, Header, PropertyFields, decode_header, decode_property_fields, scan
 

@@ -1,0 +1,66 @@
+"""How a client opens its end of a connection, and in which words it tells why a connection is over."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from amqp10.client_core.errors import ClientError, ConnectionLost, NotLetIn, told
+from amqp10.client_core.url import Url
+from amqp10.protocol.connection import Connection, ConnectionSettings
+from amqp10.protocol.events import ConnectionClosed
+from amqp10.protocol.handshake import ClientHandshake
+from amqp10.protocol.lifecycle import ConnectionState
+from amqp10.protocol.sasl import Anonymous, Credentials, Plain, ScramSha256
+from amqp10.wire.types import plain
+
+MechanismName = Literal["SCRAM-SHA-256", "PLAIN"]
+MECHANISMS: tuple[MechanismName, ...] = ("SCRAM-SHA-256", "PLAIN")
+"""The preferred first."""
+NONCE_BYTES = 18
+"""144 bits, the same as the broker's own nonce."""
+NAME_BYTES = 6
+"""48 random bits, to tell clients without a given name apart."""
+
+
+def random_name(kind: str) -> str:
+    """A container id for a client without a given name."""
+    return f"{kind}-{secrets.token_hex(NAME_BYTES)}"
+
+
+def new_engine(
+    url: Url, password: str, settings: ConnectionSettings, mechanisms: Sequence[MechanismName] = MECHANISMS
+) -> Connection:
+    """The protocol engine of a new connection. A URL without a user logs in as ANONYMOUS."""
+    credentials: list[Credentials] = [Anonymous()]
+    if url.user is not None:
+        known: dict[str, Credentials] = {
+            "SCRAM-SHA-256": ScramSha256(url.user, password, lambda: secrets.token_hex(NONCE_BYTES)),
+            "PLAIN": Plain(url.user, password),
+        }
+        credentials = [known[mechanism] for mechanism in mechanisms]
+    handshake = ClientHandshake(credentials, hostname=url.host, frame_size_max=settings.max_frame_size)
+    return Connection(settings, handshake)
+
+
+def open_if_let_in(engine: Connection) -> bool:
+    """Send the open as soon as the handshake is complete. True when that is now."""
+    now = engine.handshake.complete and engine.state is ConnectionState.START
+    if now:
+        engine.open()
+    return now
+
+
+def why_over(engine: Connection, place: str, closed: ConnectionClosed | None = None) -> ClientError:
+    """Why a connection to ``place`` is over; ``closed`` is the engine's event about it, where there was one."""
+    if engine.handshake.refused is not None:
+        return NotLetIn(f"{place}: {engine.handshake.refused}")
+    if closed is None:
+        return ConnectionLost(f"the connection to {place} broke")
+    what = "the broker closed the connection" if closed.by_peer else "the connection was closed"
+    return ConnectionLost(*told(what, closed.error))
+
+
+def broker_properties(engine: Connection) -> Mapping[str, object]:
+    """The broker's description of itself: product, version and so on, plain values."""
+    remote = engine.remote
+    return {} if remote is None else {key: plain(value) for key, value in (remote.properties or {}).items()}
