@@ -11,22 +11,25 @@ from importlib.util import find_spec
 import pytest
 from hypothesis import HealthCheck, settings
 
-# On a busy machine nothing is to blame for the time that an example takes.
+# An example may take long on a busy machine, and that is no fault of the code.
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
-# By default examples are the same in every run, so that a change is to blame for a failure; the others find new ones.
+# By default the examples are the same in every run, so a new failure comes from a change. The other profiles search new
+# ones.
 settings.register_profile("default", UNTIMED, derandomize=True)
 settings.register_profile("ci", UNTIMED)
 settings.register_profile("long", UNTIMED, max_examples=2000)
 settings.load_profile("default")
 
-# A shell that starts us in the background has us ignore SIGINT, and what a test interrupts would inherit that.
+# A shell that starts this process in the background makes it ignore SIGINT, and processes that a test interrupts would
+# inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ("tests.pyspark_amqp10.spark_fixtures",)
 """One Spark session serves the tests of two folders, so its fixtures are a plugin and not in a folder's conftest."""
 
 GARBAGE_THRESHOLDS = (10_000, 20, 50)
-"""Python's own are (700, 10, 10). Looking for garbage that often costs a seventh of the processor time of the tests."""
+"""Python's own thresholds are (700, 10, 10). Looking for garbage that often takes a seventh of the tests' processor
+time."""
 
 CLIENTS = {"proton": "python-qpid-proton", "rabbitmq_amqp_python_client": "rabbitmq-amqp-python-client"}
 MISSING = [package for module, package in CLIENTS.items() if find_spec(module) is None]
@@ -34,7 +37,7 @@ REASON = f"not installed: {', '.join(MISSING)}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what cannot run."""
+    """Skip tests that cannot run."""
     if MISSING:
         for item in items:
             if item.get_closest_marker("interop") is not None:
@@ -42,14 +45,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Modules and collected tests stay to the end: never look for garbage among them."""
+    """Modules and collected tests stay until the end, so the collector need not examine them."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GARBAGE_THRESHOLDS)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say what is missing and how many tests that costs, and with which options a failed property test fails again."""
+    """Say which clients are missing and how many tests are skipped for it, and with which options a failed property
+    test fails again."""
     profile, seed = (config.getoption(f"--hypothesis-{name}") for name in ("profile", "seed"))
     if seed is not None and terminalreporter.stats.get("failed"):
         again = f"--hypothesis-profile={profile or 'default'} --hypothesis-seed={seed}"

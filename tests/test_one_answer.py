@@ -1,6 +1,7 @@
-"""Why somebody waits: within a second everybody gives the same answer, and within a second of its end nobody does.
+"""Why a link or connection waits: within a second every view gives the same answer, and within a second of the end
+none.
 
-Asked are the log, the metrics, ``headgate why --json``, the ledger (which the command line, the HTTP API and the
+The views are the log, the metrics, ``headgate why --json``, the ledger (which the command line, the HTTP API and the
 console show), the client's own ``/flow/self``, and, where the list of reasons says that the peer is told, the link's
 flow.
 """
@@ -21,11 +22,11 @@ from tests.kit.wire import InProcessBroker, WirePeer
 from tests.kit.wire091 import Wire091Peer
 
 DECIDED_BY_THE_CLIENT = {"session-window", "link-credit", "socket"}
-"""Reasons that no peer is told on the link, for it knows."""
+"""Reasons that the peer is not told on the link, because they are its own decision."""
 
 
 def answers(broker: InProcessBroker, kind: str, identity: str) -> dict[str, list[tuple[object, object]]]:
-    """Reason and culprit of the one stall, by whom; [] where nobody stands still. Metrics know no culprit."""
+    """The reason and culprit of the one stall, by view; [] where there is no stall. Metrics have no culprit."""
     found = at_a_stretch(why(Looker(broker), kind, identity))
     assert found is not None
     blocked = Scraped(broker)()["headgate_links_blocked"] if kind == "links" else {}
@@ -48,7 +49,7 @@ def lines(broker: InProcessBroker, event: str) -> list[tuple[object, object]]:
 def test_a_link_of_amqp_1_0(cause: Cause[WirePeer]):
     scenario = cause.begin()
     broker, peer = scenario.broker, scenario.peer
-    if cause.reason != "socket":  # who does not read is told nothing
+    if cause.reason != "socket":  # a client that does not read is told nothing
         follow(peer)
     answer = (cause.reason, cause.culprit)
     direction = "out" if cause.identity == OUT else "in"
@@ -74,14 +75,14 @@ def test_a_link_of_amqp_1_0(cause: Cause[WirePeer]):
 
 
 def flows(peer: WirePeer) -> list[object]:
-    """What the links' flows have said since the last look."""
+    """The reasons that the links' flows have given since the last call."""
     taken = peer.take(Flow, lambda flow: REASON_KEY in (flow.properties or {}))
     return [plain(flow.properties[REASON_KEY]) for flow in taken]
 
 
 @pytest.mark.parametrize("cause", [pytest.param(cause, id=cause.name) for cause in READERS])
 def test_a_reader_of_amqp_0_9_1(cause: Cause[Wire091Peer]):
-    """The protocol has no flow to say it in, and no address of its own."""
+    """AMQP 0.9.1 has no flow that could carry the reason, and no address ``/flow/self``."""
     scenario = cause.begin()
     broker, answer = scenario.broker, (cause.reason, cause.culprit)
     broker.go_round(1.0)
@@ -89,7 +90,7 @@ def test_a_reader_of_amqp_0_9_1(cause: Cause[Wire091Peer]):
     assert (told["ledger"], told["why"]) == ([answer], [answer])
     assert lines(broker, "stall-started") == [answer]
     scenario.end()
-    broker.go_round(2.5)  # a stage counts as blocked for a second after it was
+    broker.go_round(2.5)  # a stage counts as blocked for a second after its block
     told = answers(broker, "connections", cause.identity)
     assert told["ledger"] == []
     assert lines(broker, "stall-ended") == [answer]

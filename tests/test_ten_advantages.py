@@ -1,7 +1,7 @@
 """The ten advantages that AMQP 1.0's flow control has over that of 0.9.1, in the order of the documents that list them.
 
-Row 3.28: for each a test on AMQP 1.0 and behind it one of what 0.9.1 does instead, on the same broker. Each uses one
-connection unless it says otherwise: that is the point of most of them.
+Row 3.28: for each advantage there is a test on AMQP 1.0, and behind it one that shows what 0.9.1 does on the same
+broker. Each test uses one connection unless it says otherwise, because most of the advantages are about one connection.
 """
 
 import gc
@@ -53,7 +53,8 @@ def publish_freely(peer: WirePeer, n: int, *, handle: int = 0) -> int:
 
 
 def prefetch(peer: Wire091Peer, count: int, *, channel: int = 1, whole: bool = False) -> None:
-    """0.9.1's only word about flow, of a channel's later consumers or of the whole channel."""
+    """Send basic.qos, the only flow control method of 0.9.1: for a channel's later consumers, or for the whole
+    channel."""
     peer.call(channel, BasicQos(prefetch_count=count, global_=whole), BasicQosOk)
 
 
@@ -66,7 +67,7 @@ def by_queue(peer: Wire091Peer) -> dict[str, int]:
 
 
 def overload(peer: Wire091Peer, queue: str) -> None:
-    """Publish on channel 1 into a queue that takes nothing on, until nothing is read any more."""
+    """Publish on channel 1 into a queue that takes on no messages, until the broker stops reading."""
     peer.broker.stall(queue)
     while peer.front_end.reading:
         peer.publish(1, [b"m"] * 100, routing_key=queue)
@@ -74,9 +75,9 @@ def overload(peer: Wire091Peer, queue: str) -> None:
 
 @case("engine", "3.28")
 def test_1_a_consumer_changes_at_any_time_how_many_messages_it_wants():
-    """row 3.28 (1): up, down, and to nothing, while messages flow.
+    """row 3.28 (1): the consumer raises its link credit, lowers it and sets it to nothing while messages flow.
 
-    0.9.1: the prefetch of a consumer is fixed for its life; changing it means to cancel and to consume again.
+    0.9.1: the prefetch of a consumer is fixed for its life. To change it, the client cancels and consumes again.
     """
     broker = InProcessBroker()
     address = broker.queue()
@@ -92,7 +93,8 @@ def test_1_a_consumer_changes_at_any_time_how_many_messages_it_wants():
 
 @case("engine", "3.28")
 def test_1_on_0_9_1_a_consumer_keeps_the_prefetch_it_began_with():
-    """row 3.28 (1): a later basic.qos is for later consumers. Who wants another prefetch cancels and consumes anew."""
+    """row 3.28 (1): a later basic.qos is for later consumers. For another prefetch the client cancels and consumes
+    again."""
     broker = InProcessBroker()
     broker.queue()
     broker.fill(numbered(1000))
@@ -111,7 +113,7 @@ def test_1_on_0_9_1_a_consumer_keeps_the_prefetch_it_began_with():
 def test_2_a_consumer_prefers_one_of_several_queues():
     """row 3.28 (2): two backlogs on one session; moving the link credit moves the deliveries.
 
-    0.9.1: the prefetch is one for the channel or one for each consumer, and cannot be moved.
+    0.9.1: there is one prefetch for the channel or one for each consumer, and it cannot be moved.
     """
     broker = InProcessBroker()
     peer = session(broker)
@@ -143,14 +145,14 @@ def test_2_on_0_9_1_the_channel_shares_out_its_prefetch_as_it_likes():
     peer.consume("high")
     peer.consume("low")
     assert by_queue(peer) == {"high": 50, "low": 50}
-    prefetch(peer, 100)  # all for the one, nothing for the other: no way to say it
+    prefetch(peer, 100)  # all for one queue, and none for the other: 0.9.1 cannot express it
     peer.ack(0, multiple=True)
     assert by_queue(peer) == {"high": 50, "low": 50}
 
 
 @case("engine", "3.28")
 def test_3_publishing_to_other_queues_goes_on_when_one_is_overloaded():
-    """row 3.28 (3): the link to the slow queue runs out of link credit; the others have theirs.
+    """row 3.28 (3): the link to the slow queue runs out of link credit; the other links keep theirs.
 
     0.9.1: the connection is blocked, and with it publishing to every queue.
     """
@@ -182,9 +184,9 @@ def test_3_on_0_9_1_publishing_to_the_other_queues_stops_too():
 
 @case("engine", "3.28")
 def test_4_consuming_goes_on_when_a_target_is_overloaded():
-    """row 3.28 (4): one connection serves for both.
+    """row 3.28 (4): one connection serves for publishing and consuming.
 
-    0.9.1: a blocked connection is not read, so its acknowledgements stay unread and its consumers starve.
+    0.9.1: a blocked connection is not read, so its acknowledgements stay unread and its consumers get no more messages.
     """
     broker = InProcessBroker()
     peer = session(broker)
@@ -233,7 +235,7 @@ def test_4_from_several_sources_while_one_target_is_overloaded():
 @case("engine", "3.28")
 @case("engine", "3.31")
 def test_4_on_0_9_1_all_sources_dry_up():
-    """row 3.28 (4), row 3.31: each consumer gets its prefetch; the acknowledgements that would bring more wait."""
+    """row 3.28 (4), row 3.31: each consumer gets its prefetch and no more, because its acknowledgements wait unread."""
     broker = InProcessBroker()
     peer = connect(broker, 1, 2)
     broker.queue("target")
@@ -254,9 +256,9 @@ def test_4_on_0_9_1_all_sources_dry_up():
 
 @case("engine", "3.28")
 def test_5_a_consumer_stops_and_resumes():
-    """row 3.28 (5): link credit 0 with echo; the answer tells that nothing more is on its way.
+    """row 3.28 (5): link credit 0 with echo; the answer says that nothing more is on its way.
 
-    0.9.1: only cancelling stops a consumer; what is in flight comes all the same, and its place in the queue is lost.
+    0.9.1: only cancelling stops a consumer. What is in flight comes all the same, and its place in the queue is lost.
     """
     broker = InProcessBroker()
     address = broker.queue()
@@ -277,7 +279,7 @@ def test_5_a_consumer_stops_and_resumes():
 
 @case("engine", "3.28")
 def test_5_on_0_9_1_only_a_cancel_stops_a_consumer():
-    """row 3.28 (5): and it is another consumer that goes on later, behind all that came meanwhile."""
+    """row 3.28 (5): a new consumer goes on later, behind the messages that came meanwhile."""
     broker = InProcessBroker()
     broker.queue()
     broker.fill(numbered(10))
@@ -297,9 +299,9 @@ def test_5_on_0_9_1_only_a_cancel_stops_a_consumer():
 
 @case("engine", "3.28")
 def test_6_a_single_active_consumer_hands_over_in_order():
-    """row 3.28 (6): stop, settle, detach: the next one goes on where the former stopped.
+    """row 3.28 (6): stop, settle, detach: the next consumer goes on where the former stopped.
 
-    0.9.1: after a cancel the unsettled messages stay with the old channel; if that fails they come back behind later
+    0.9.1: after a cancel the unsettled messages stay with the old channel. If that fails, they come back behind later
     ones.
     """
     broker = InProcessBroker()
@@ -313,14 +315,14 @@ def test_6_a_single_active_consumer_hands_over_in_order():
     done = former.bodies()
     former.grant(0, echo=True)
     assert former.expect(Flow).link_credit == 0
-    former.dispose(0, 19, state=ACCEPTED)  # ten are not dealt with: they are the first that the next one gets
+    former.dispose(0, 19, state=ACCEPTED)  # ten are not settled: the next consumer gets them first
     former.detach(1)
     assert done[:20] + following.bodies() == numbered(100)
 
 
 @case("engine", "3.28")
 def test_6_on_0_9_1_a_cancel_hands_over_before_the_rest_is_settled():
-    """row 3.28 (6), 3.16: what the former one held comes back behind later messages when it fails."""
+    """row 3.28 (6), 3.16: unsettled messages of the former consumer come back behind later messages when it fails."""
     broker = InProcessBroker()
     broker.queue(x_single_active_consumer=True)
     broker.fill(numbered(100))
@@ -340,9 +342,9 @@ def test_6_on_0_9_1_a_cancel_hands_over_before_the_rest_is_settled():
 
 @case("engine", "3.28")
 def test_7_a_consumer_learns_how_many_messages_are_available():
-    """row 3.28 (7): in every flow that answers it.
+    """row 3.28 (7): every flow that answers the consumer says how many.
 
-    0.9.1: a passive declare, or a message got one by one, tells it.
+    0.9.1: a passive declare says it, or basic.get with each message.
     """
     broker = InProcessBroker()
     address = broker.queue()
@@ -360,7 +362,7 @@ def test_7_a_consumer_learns_how_many_messages_are_available():
 @case("engine", "3.28")
 @case("engine", "3.18")
 def test_7_on_0_9_1_it_has_to_ask_elsewhere():
-    """row 3.28 (7), row 3.18: no delivery tells it; a passive declare does, or basic.get for each message."""
+    """row 3.28 (7), row 3.18: no delivery says it; a passive declare does, or basic.get with each message."""
     broker = InProcessBroker()
     broker.queue()
     broker.fill(numbered(42))
@@ -404,7 +406,7 @@ def test_8_on_0_9_1_a_publisher_is_not_told_why_it_waits():
 
 @case("engine", "3.28")
 def test_9_an_alarm_stops_transfers_to_the_broker_and_nothing_else():
-    """row 3.28 (9): the same connection consumes on, and new ones may come.
+    """row 3.28 (9): the same connection goes on consuming, and new connections may come.
 
     0.9.1: a connection that has published is not read any more; RabbitMQ takes no new connections either.
     """
@@ -428,7 +430,7 @@ def test_9_an_alarm_stops_transfers_to_the_broker_and_nothing_else():
 
 @case("engine", "3.28")
 def test_9_both_alarms():
-    """row 3.28 (9): memory and disk do the same, and publishing goes on when the last of them is over."""
+    """row 3.28 (9): memory and disk have the same effect, and publishing goes on when the last alarm is over."""
     broker = InProcessBroker()
     address = broker.queue()
     broker.fill(numbered(10))
@@ -448,7 +450,7 @@ def test_9_both_alarms():
 
 @case("engine", "3.28")
 def test_9_on_0_9_1_an_alarm_stops_the_consumers_of_a_connection_that_publishes():
-    """row 3.28 (9): its acknowledgements are not read. One that only consumes goes on."""
+    """row 3.28 (9): the acknowledgements of that connection are not read. A connection that only consumes goes on."""
     broker = InProcessBroker()
     for name in ("q", "target"):
         broker.queue(name)
@@ -501,7 +503,7 @@ def test_10_half_the_connections_do():
 @case("engine", "3.28")
 @case("engine", "3.10")
 def test_row_3_10_on_0_9_1_it_takes_two_connections():
-    """row 3.28 (10), row 3.10: with the publisher on a connection of its own, the consumer does not notice."""
+    """row 3.28 (10), row 3.10: with the publisher on a connection of its own, the consumer is not slowed."""
     broker = InProcessBroker()
     for name in ("work", "slow"):
         broker.queue(name)
@@ -521,8 +523,8 @@ APPLICATIONS = 50
 
 
 def memory_of(make: Callable[[InProcessBroker], list[object]]) -> float:
-    """Bytes of the broker for each application, with the test's own side of its connections."""
-    make(InProcessBroker())  # so that what is kept once for all is not counted
+    """The bytes that the broker uses for each application, with the test's own side of its connections."""
+    make(InProcessBroker())  # so that what is kept once for all connections is not counted
     broker = InProcessBroker()
     gc.collect()
     tracemalloc.start()
@@ -538,10 +540,9 @@ def memory_of(make: Callable[[InProcessBroker], list[object]]) -> float:
 @case("engine", "3.28")
 @case("engine", "3.25")
 def test_row_3_25_one_connection_costs_less_memory_than_two():
-    """row 3.28 (10), row 3.25: applications that publish to a queue of their own and consume from it. Only what Python
-    allocates is seen here, and not the sockets' buffers, of which there are half as many, too; the bench scenarios
-    memory-applications and memory-split-applications measure the process with 1,000 of them.
-    """
+    """row 3.28 (10), row 3.25: applications that publish to a queue of their own and consume from it. Only allocations
+    by Python are seen here. The sockets' buffers, of which there are half as many as well, are not. The bench scenarios
+    memory-applications and memory-split-applications measure the process with 1,000 applications."""
 
     def one_connection(broker: InProcessBroker) -> list[object]:
         peer = session(broker)

@@ -1,4 +1,4 @@
-"""The AMQP 0.9.1 sending end: its frames mean to the broker's codec what they should, and it keeps to its limits."""
+"""The AMQP 0.9.1 sending end: the broker's codec reads its frames as they are meant, and it keeps to its limits."""
 
 import struct
 

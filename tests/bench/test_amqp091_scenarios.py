@@ -1,4 +1,4 @@
-"""Scenarios over AMQP 0.9.1: there, with the goals that were promised, and told apart from those over AMQP 1.0."""
+"""The scenarios over AMQP 0.9.1: they exist, have the promised goals, and differ from those over AMQP 1.0."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The backlog benchmark: what a slice says about the depth, and what it refuses."""
+"""The backlog benchmark: what a slice says about the depth, and which options it refuses."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What the calls benchmark makes of its runs, and the benchmark itself for a moment."""
+"""How the calls benchmark evaluates its runs, and a run of the benchmark for a moment."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ CALLS = Calls(
 
 
 class Answering:
-    """A service whose calls take a second each, and are answered by a function of the body."""
+    """A service whose calls take a second each. A function of the body gives the answer."""
 
     def __init__(self, answer: Callable[[object], object], slow: Callable[[], Awaitable[None]] = trio.sleep_forever):
         self.answer = answer
@@ -126,7 +126,7 @@ def test_plans_travel():
 
 @pytest.fixture
 def measured(tmp_path: Path) -> Callable[..., list[dict[str, object]]]:
-    """Runs the program for a moment; the entries of its result file."""
+    """Run the program for a moment; returns the entries of its result file."""
 
     def run_program(*words: str) -> list[dict[str, object]]:
         output = tmp_path / "result.json"
@@ -144,7 +144,7 @@ def measured(tmp_path: Path) -> Callable[..., list[dict[str, object]]]:
 
 @pytest.mark.slow
 def test_the_program_beside_a_target_that_never_answers(measured):
-    """Both kinds of runs, with nothing lost, doubled or mixed up."""
+    """Both kinds of runs lose, double and mix up no call."""
     entries = measured("--slow-target", "--answers-after", "never", "--slow-in-flight", "300")
     assert [entry["scenario"] for entry in entries] == ["undisturbed", "beside a slow target"]
     for one in entries:

@@ -1,4 +1,4 @@
-"""Result files: written, read, and compared only when that means something."""
+"""Result files: they are written, read, and compared only when both were measured alike."""
 
 from dataclasses import replace
 

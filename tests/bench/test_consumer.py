@@ -1,4 +1,4 @@
-"""The receiving end: every delivery is checked, by the fast ways and the slow one alike."""
+"""The receiving end: every delivery is checked, on the fast paths and on the slow one."""
 
 import struct
 from dataclasses import dataclass

@@ -22,7 +22,7 @@ BOTH = Application(publisher=1, publish_to="q", consume_from="q", link_credit=50
 
 
 def begun(connection):
-    """The connection past its handshake, which is not the endpoint's business."""
+    """The connection past its handshake, which is not part of the endpoint."""
     connection.receive(wire.SASL_HEADER + wire.AMQP_HEADER)
     connection.receive(wire.frame(wire.composite(wire.OPEN, wire.string("x"))))
     connection.receive(wire.frame(wire.composite(wire.BEGIN, wire.NULL, wire.uint(0), wire.uint(1), wire.uint(1))))
@@ -31,7 +31,7 @@ def begun(connection):
 
 
 def converse(broker, application, traffic, *, cut=65536):
-    """Run the endpoint until neither side has anything to say."""
+    """Run the endpoint until neither side has bytes to send."""
     connection = begun(broker.connection())
     endpoint = Endpoint(application, traffic, Session(broker.max_frame_size, 0, SESSION_WINDOW))
     for started in (False, True):

@@ -1,4 +1,4 @@
-"""The sending end: frames of the right shape, never more of them than link credit, window and pace allow."""
+"""The sending end: frames of the right form, and never more than link credit, window and pace allow."""
 
 import struct
 
@@ -126,7 +126,7 @@ def test_at_a_rate_a_message_carries_when_it_was_meant_to_go():
     assert len(burst(one, now_ns=0)) == 1
     assert one.wake_ns(PLENTY) == 1_000_000
     assert not burst(one, now_ns=999_999)
-    late = burst(one, now_ns=5_000_000)  # held up: five are due by now
+    late = burst(one, now_ns=5_000_000)  # it was held up, and five are due by now
     assert [struct.unpack(">Q", frame.payload[-8:])[0] for frame in late] == [n * 1_000_000 for n in range(1, 6)]
 
 

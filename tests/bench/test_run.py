@@ -1,4 +1,4 @@
-"""The whole of it, with load processes and sockets, against a broker that is faithful and brokers that are not."""
+"""The whole program, with load processes and sockets, against a broker without faults and brokers with faults."""
 
 import json
 import os
@@ -87,7 +87,8 @@ def test_the_command_line_compares_with_a_peer(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "against Loopback: messages/s x" in said
     assert "goal: rate at least 5 times: " in said
-    assert ": MISSED" in said  # of two equals one may be five times as fast for 50 ms, but it does not reach every goal
+    # Of two equal brokers one may be five times as fast for 50 ms, but it does not reach every goal.
+    assert ": MISSED" in said
 
 
 def test_a_void_result_is_an_exit_status_of_its_own(tmp_path, capsys):

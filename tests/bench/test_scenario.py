@@ -1,4 +1,4 @@
-"""Scenario files: those of the tree are sound and cover what is promised; broken ones are refused with a reason."""
+"""Scenario files: those of the tree are valid and cover what is promised; broken ones are refused with a reason."""
 
 import pytest
 

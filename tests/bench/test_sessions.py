@@ -1,4 +1,5 @@
-"""Several sessions on one AMQP 1.0 connection: frames find their endpoint, and a slow link holds nobody up."""
+"""Several sessions on one AMQP 1.0 connection: frames find their endpoint, and a slow link does not hold up the
+others."""
 
 import pytest
 
@@ -10,7 +11,7 @@ from bench.load.wire import WireError
 
 APPLICATIONS = [Application(publisher=1, publish_to="fast"), Application(publisher=2, publish_to="slow")]
 REMOTE = (5, 9)
-"""The broker's channels, which are not ours."""
+"""The broker's channels, which differ from ours."""
 
 
 def attached(channel, handle=0):

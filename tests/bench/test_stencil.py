@@ -1,4 +1,4 @@
-"""Columns of numbers over many equal frames: written and read back exactly, whatever stands around them."""
+"""Columns of numbers over many equal frames: written and read back exactly, whatever bytes are around them."""
 
 from hypothesis import given
 from hypothesis import strategies as st

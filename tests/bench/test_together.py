@@ -1,4 +1,5 @@
-"""The two comparisons: their arithmetic, what voids a run, their tables, goals and pages, and a run of the client."""
+"""The two comparisons: their arithmetic, what makes a run void, their tables, goals and pages, and a run of the
+client."""
 
 import argparse
 import contextlib

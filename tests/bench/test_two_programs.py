@@ -1,6 +1,6 @@
-"""The two programs that set AMQP 1.0 against 0.9.1, run as they are, for a second: rows 3.8, 3.9 and 3.29.
+"""The two programs that compare AMQP 1.0 with 0.9.1, run as they are, for a second: rows 3.8, 3.9 and 3.29.
 
-Only what holds on any machine is asserted; the figures themselves are in docs/benchmarks.md.
+The test asserts only what holds on every machine. The figures themselves are in docs/benchmarks.md.
 """
 
 import json
@@ -22,7 +22,7 @@ Figures = Mapping[str, float]
 
 @pytest.fixture
 def measured(tmp_path: Path) -> Callable[..., dict[str, Figures]]:
-    """Runs a program on a broker whose syncs take 20 ms longer; the figures of its result file, by case."""
+    """Run a program on a broker whose syncs take 20 ms longer; returns the figures of its result file, by case."""
 
     def run_program(program: str, *words: str) -> dict[str, Figures]:
         output = tmp_path / "result.json"
@@ -63,7 +63,7 @@ def test_one_sender_one_receiver(measured: Callable[..., dict[str, Figures]]):
 
 @case("engine", "3.29")
 def test_the_queues_are_listed_with_name_type_and_messages(capsys: pytest.CaptureFixture[str]):
-    """row 3.29: what is looked at while the programs run."""
+    """row 3.29: the list of queues that a reader watches while the programs run."""
     with broker_process() as broker:
 
         def headgate(*words: str) -> str:

@@ -1,4 +1,4 @@
-"""The generator's wire code, against byte vectors written by hand from the specification, and against itself."""
+"""The generator's wire code, compared with byte vectors written by hand from the specification, and with itself."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Where Debian's ``prometheus`` is not installed, what needs it is skipped and the summary says so."""
+"""Tests that need Debian's ``prometheus`` are skipped where it is not installed, and the summary says so."""
 
 import shutil
 

@@ -1,4 +1,5 @@
-"""The container image, as far as it can be checked without building it: how it is made, and that its commands work."""
+"""The container image, as far as it can be checked without building it: what goes into it, and that its commands
+work."""
 
 import json
 import re
@@ -54,7 +55,7 @@ def copied() -> list[str]:
     return [path for text in texts("COPY") if not text.startswith("--from") for path in text.split()[:-1]]
 
 
-# --- how it is made --------------------------------------------------------------------------------------------------
+# --- its content ------------------------------------------------------------------------------------------------------
 
 
 def test_the_base_is_one_and_the_same_release_in_both_stages():
@@ -123,7 +124,7 @@ def image(tmp_path: Path) -> Path:
 
 
 def started(image: Path, configuration: str, **more: str) -> subprocess.Popen[str]:
-    """The image's entry point with its default arguments and environment; folders and ports are ours."""
+    """The image's entry point with its default arguments and environment. Folders and ports are the test's."""
     assert texts("ENTRYPOINT") == ['["headgate"]']
     arguments: list[str] = json.loads(texts("CMD")[0])
     (image / "broker.toml").write_text(configuration)
@@ -167,7 +168,7 @@ def test_the_entry_point_serves_and_the_health_check_sees_it(image: Path):
 
 
 def health_check(address: str) -> list[str]:
-    """The image's command, asking at this address."""
+    """The image's health check, sent to this address."""
     image_asks = tomllib.loads(CONFIGURATION.read_text())["admin"]["listen"][0]
     program, *words = json.loads(texts("HEALTHCHECK")[0].partition("CMD ")[2].replace(image_asks, address))
     assert program == "python"

@@ -1,4 +1,4 @@
-"""The scrape file, the alert rules and the dashboard: Prometheus takes them, and they name what the broker has."""
+"""The scrape file, the alert rules and the dashboard: Prometheus takes them, and they name only what the broker has."""
 
 import re
 import subprocess
@@ -26,11 +26,11 @@ RULES = rules()
 PANELS = panels()
 ROWS = ["Flow", "Latency", "Depth and age", "Consumers", "Store", "Loop", "Limits and refusals"]
 NOT_SHOWN = {"headgate_build_info"}
-"""Of our own families: a version is nothing to look at over time."""
+"""Families of ours that the dashboard need not show, because a version does not change over time."""
 
 
 def checked(promtool: str, *words: str, folder: Path = PROMETHEUS) -> str:
-    """What promtool says, if it finds nothing wrong."""
+    """The output of promtool. Fails when promtool finds an error."""
     done = subprocess.run([promtool, *words], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -44,7 +44,7 @@ def title(panel: dict) -> str:
     return panel["title"]
 
 
-# --- what Prometheus says --------------------------------------------------------------------------------------------
+# --- Prometheus's own checks ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -66,7 +66,7 @@ def test_prometheus_takes_the_scrape_file_with_a_token(promtool: str, tmp_path: 
 
 @pytest.mark.slow
 def test_every_alert_fires_and_clears(promtool: str):
-    """The scenarios are in alerts_test.yml; below, that there is one for each alert."""
+    """The scenarios are in alerts_test.yml. A test below checks that there is one for each alert."""
     checked(promtool, "test", "rules", "alerts_test.yml")
 
 

@@ -1,4 +1,4 @@
-"""The whole way: a broker under load, a Prometheus with our files that scrapes it, alerts that fire and clear."""
+"""A broker under load, a Prometheus with our files that scrapes it, and alerts that fire and clear."""
 
 from pathlib import Path
 
@@ -50,11 +50,11 @@ RABBITMQ_OVERVIEW = [
     "rabbitmq_queues_deleted_total",
     "rabbitmq_resident_memory_limit_bytes",
 ]
-"""What the panels of RabbitMQ's dashboard "RabbitMQ-Overview" read, but for rabbitmq_erlang_…, of which there is none,
-and the sizes of messages, which are not measured."""
+"""The series that the panels of RabbitMQ's dashboard "RabbitMQ-Overview" read. Left out are rabbitmq_erlang_…, which
+Headgate does not have, and the sizes of messages, which are not measured."""
 
 JOINED = "sum({name} * on(instance, job) group_left(rabbitmq_cluster, rabbitmq_node) rabbitmq_identity_info)"
-"""How that dashboard asks for everything."""
+"""The query with which that dashboard asks for every series."""
 
 NOTHING_TO_TELL = {
     "headgate_auth_failures_total",
@@ -63,10 +63,10 @@ NOTHING_TO_TELL = {
     "headgate_decode_errors_total",
     "headgate_session_window_closed_seconds_total",
 }
-"""Families without series until something happens that does not happen here."""
+"""Families whose series begin with an event that does not happen in this test."""
 
 EMPTY_AT_TIMES = {"Queues that grow"}
-"""Panels that may have nothing to show."""
+"""Panels that may be empty in this test."""
 
 
 @pytest.mark.slow

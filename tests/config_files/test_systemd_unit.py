@@ -1,4 +1,5 @@
-"""The unit for systemd: systemd takes it, it is as closed as it claims, and the broker tells what systemd waits for."""
+"""The unit for systemd: systemd takes it, it is as restricted as it claims, and the broker sends the notices that
+systemd waits for."""
 
 import shutil
 import signal
@@ -45,7 +46,7 @@ CLOSED = {
 
 
 def directives() -> dict[str, list[str]]:
-    """What the unit says, by the name of the directive; some stand more than once."""
+    """The values of the unit's directives by name. Some directives appear more than once."""
     found: dict[str, list[str]] = {}
     for line in UNIT.read_text(encoding="utf-8").splitlines():
         name, separator, value = line.partition("=")
@@ -89,7 +90,7 @@ def test_there_are_descriptors_for_many_connections():
     assert int(directives()["LimitNOFILE"][0]) >= 65536
 
 
-if shutil.which("systemd-analyze") is not None:  # where it is not, the directives above are all that can be checked
+if shutil.which("systemd-analyze") is not None:  # where it is not, only the directives above can be checked
 
     def test_systemd_takes_the_unit(tmp_path: Path):
         copy = tmp_path / UNIT.name
@@ -101,7 +102,7 @@ if shutil.which("systemd-analyze") is not None:  # where it is not, the directiv
 
 @pytest.mark.slow
 def test_the_command_of_the_unit_tells_systemd_when_it_is_ready_alive_and_stopping(tmp_path: Path):
-    """Type=notify and WatchdogSec: without these notices systemd would end the broker."""
+    """With Type=notify and WatchdogSec systemd would end a broker that sends no notices."""
     assert directives()["Type"] == ["notify"]
     assert int(directives()["WatchdogSec"][0]) > 0
     program, verb, *options = words("ExecStart")

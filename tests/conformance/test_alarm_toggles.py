@@ -41,9 +41,8 @@ def test_a_thousand_toggles_leave_none_of_200_links_without_link_credit() -> Non
         for peer in rng.sample(peers, 2):
             (closed,) = peer.take(Flow, lambda flow: flow.handle is None)[-1:]
             assert closed.incoming_window == 0
-            peer.publish(
-                [b"under way"], handle=rng.randrange(LINKS_PER_PEER)
-            )  # the client sent it before it heard of the alarm
+            # The client sent this before it heard of the alarm.
+            peer.publish([b"under way"], handle=rng.randrange(LINKS_PER_PEER))
         broker.clear_alarm(name)
         busy = rng.choice(peers)
         busy.publish([b"x"] * 5, handle=rng.randrange(LINKS_PER_PEER))

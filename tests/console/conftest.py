@@ -1,4 +1,4 @@
-"""A browser, and a broker with something to see, for the tests of one module.
+"""A browser, and a broker with rows to show, for the tests of one module.
 
 Playwright's event loop occupies this thread as long as it runs, so it ends with the module: tests of other modules have
 loops of their own.
@@ -15,7 +15,7 @@ from tests.kit.busy_broker import BusyBroker, busy_broker
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without a browser these tests cannot run."""
+    """Skip these tests where no browser is installed."""
     if CHROMIUM is None:
         for item in items:
             if Path(__file__).parent in item.path.parents:
@@ -24,21 +24,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusyBroker]:
-    """With two links that wait, one in each direction."""
+    """A broker with two links that wait, one in each direction."""
     with busy_broker(tmp_path_factory.mktemp("broker")) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """With a profile of its own, which is thrown away."""
+    """A browser with a profile of its own, which is thrown away."""
     with started_browser() as started:
         yield started
 
 
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    """A browser without memory."""
+    """A browser context without cookies and storage."""
     with browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme="light") as fresh:
         fresh.set_default_timeout(TIME_OUT_MS)
         yield fresh
@@ -46,11 +46,11 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def page(context: BrowserContext) -> Page:
-    """One tab."""
+    """A tab of the browser."""
     return context.new_page()
 
 
 @pytest.fixture
 def watch(page: Page) -> Watch:
-    """Ask for it before the first page is opened."""
+    """A record of the page. A test must ask for it before it opens the first page."""
     return Watch(page)

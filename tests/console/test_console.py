@@ -1,4 +1,5 @@
-"""The console in a browser, against a broker whose links wait: what it shows, how it is reached, what it never does."""
+"""The console in a browser, against a broker whose links wait: what it shows, how it is reached, what it must
+not do."""
 
 import re
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.kit.busy_broker import HTML_NAME, TOKEN, BusyBroker, busy_broker
 pytestmark = pytest.mark.slow
 
 SHOTS = ROOT / "artefacts" / "console"
-"""Pictures of every page, to be looked at; git ignores the folder."""
+"""The folder for pictures of every page, for people to look at; git ignores it."""
 
 STALLED_LINK = "c1/1/0"
 STALLED_EDGE = f'[data-edge="{STALLED_LINK}"]'
@@ -43,13 +44,13 @@ expect.set_options(timeout=TIME_OUT_MS)
 
 
 def open_page(page: Page, broker: BusyBroker, name: str) -> None:
-    """Go there, and wait until it shows something."""
+    """Open the page, and wait until it shows rows."""
     page.goto(f"{broker.admin_url}/#/{name}")
     expect(page.locator("h1")).to_have_text(PAGES[name])
 
 
 def row(page: Page, *texts: str) -> Locator:
-    """The line of a table that has all of these."""
+    """The line of a table that has all of these texts."""
     found = page.locator("tbody tr")
     for text in texts:
         found = found.filter(has_text=text)
@@ -182,14 +183,14 @@ def test_by_keyboard_alone(page: Page, broker: BusyBroker):
     expect(page.locator("#why button")).to_be_focused()
     page.keyboard.press("Escape")
     expect(page.locator(STALLED_EDGE)).to_be_focused()
-    page.wait_for_timeout(1200)  # the map is drawn anew meanwhile, and the focus stays
+    page.wait_for_timeout(1200)  # the map is drawn again meanwhile, and the focus stays
     expect(page.locator(STALLED_EDGE)).to_be_focused()
     page.keyboard.press("Space")
     expect(page.locator("#why .sentence")).to_be_visible()
 
 
 def tab_to(page: Page, selector: str, *, backwards: bool = False) -> None:
-    """Press Tab until something has the focus, and see that the focus can be seen all the way."""
+    """Press Tab until the wanted element has the focus, and check that every focus on the way is visible."""
     for _ in range(60):
         page.keyboard.press("Shift+Tab" if backwards else "Tab")
         outlined = page.evaluate("""() => {
@@ -221,7 +222,7 @@ def test_light_and_dark(page: Page, broker: BusyBroker):
 
 
 def ground_of(page: Page) -> str:
-    """The colour behind everything."""
+    """The colour of the page's background."""
     return page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
 
 
@@ -267,7 +268,7 @@ def test_with_a_token(context: BrowserContext, page: Page, watch: Watch, tmp_pat
         expect(row(page, "shop").locator(".badge")).to_have_text("queue-full")
         expect(page.locator("dialog")).to_be_hidden()
         page.reload()
-        expect(row(page, "shop").locator(".badge")).to_have_text("queue-full")  # as long as the tab is open
+        expect(row(page, "shop").locator(".badge")).to_have_text("queue-full")  # while the tab is open
         assert not any(TOKEN in url for url in watch.urls)
         assert context.cookies() == []
         assert page.evaluate("Object.values(localStorage)") == [""]

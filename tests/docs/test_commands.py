@@ -1,7 +1,7 @@
 """Every ``headgate`` command that a page, the console or a text of the broker shows is one that the command line takes.
 
-Words in capitals stand for names, as they do in the help. A command that is only named, without what it needs, is told
-of and not shown. What has ``…`` in it is not looked at.
+Words in capitals stand for names, as they do in the help. A command that is only named, without the arguments that it
+needs, passes. A command with ``…`` in it is not checked.
 """
 
 import itertools
@@ -21,7 +21,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 CONSOLE = sorted((ROOT / "core" / "admin" / "console" / "page").rglob("*.js"))
 SOURCES = sorted(path for room in ("core", "amqp10") for path in (ROOT / room).rglob("*.py"))
 HISTORY = ("decisions", "design")
-"""Folders of pages that say what was once decided, and are not changed."""
+"""Folders of pages that keep decisions of the past, and are not changed."""
 
 INLINE = re.compile(r"(?<!`)`headgate ([^`]+)`(?!`)")
 BLOCK = re.compile(r"^```(?:sh|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -31,11 +31,11 @@ IN_THE_CONSOLE = re.compile(r"headgate ([a-z].*?)(?:\. |$)")
 A_NUMBER = "N"
 IN_THE_SHELL = {"|", ">", "<", ">>", "&&", "&"}
 ADDRESSES = re.compile(r"/|ADDRESS$")
-"""What publish and consume take: a queue's bare name is none."""
+"""The form of an address, which publish and consume take. A bare name of a queue is none."""
 
 
 def commands(path: Path) -> Iterator[str]:
-    """Those that a file shows, without the first word."""
+    """The commands that a file shows, without the first word."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".js":
         for quoted, template in LITERAL.findall(text):
@@ -48,14 +48,14 @@ def commands(path: Path) -> Iterator[str]:
 
 
 def problem(app: App, shown: str) -> str | None:
-    """Why the command line does not take it."""
+    """Why the command line does not take the command; None when it does."""
     words = shlex.split(shown, comments=True)
     words = list(itertools.takewhile(lambda word: word not in IN_THE_SHELL, words))
     if words[0] == "NOUN":
         return None
     names, _, rest = app.parse_commands(words)
     if names and all(word.startswith("--") for word in rest):
-        return None  # it is only told of
+        return None  # the command is only named
     try:
         app.parse_args(["1" if word == A_NUMBER else word for word in words], exit_on_error=False, print_error=False)
         if names == ("policies", "set"):

@@ -1,4 +1,5 @@
-"""The documentation against the code: what exists is described, what is described exists, and links lead somewhere."""
+"""The documentation against the code: everything that exists is described, everything described exists, and links lead
+to a page."""
 
 import ast
 import doctest
@@ -34,7 +35,7 @@ BOUNDED = re.compile(r"max|_limit$|_margin$|_credit$")
 """Names of settings that are limits. Link credit and queue grants bound buffers too."""
 DIAGRAMS = {"sequenceDiagram", "stateDiagram-v2", "flowchart LR"}
 FRONT_END_FOLDERS = ("client", "cli")
-"""Of amqp10: these receive error conditions, and send none of the broker's."""
+"""Folders of amqp10 with the code of clients. They receive error conditions, and send none of the broker's."""
 
 
 def name(path: Path) -> str:
@@ -59,12 +60,12 @@ def headings(path: Path) -> list[str]:
 
 
 def anchor(heading: str) -> str:
-    """The fragment by which a heading is linked to."""
+    """The fragment that links to a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def described_words(text: str) -> set[str]:
-    """What stands between backquotes, but for blocks of code."""
+    """The texts between backquotes, but for blocks of code."""
     return set(re.findall(r"`([^`]+)`", BLOCK.sub("", text)))
 
 
@@ -83,7 +84,7 @@ def modules(*folders: str) -> Iterator[ast.Module]:
 
 
 def assert_none(offences: Iterable[str]) -> None:
-    """All offences at once."""
+    """Fail with all offences together."""
     found = list(offences)
     assert not found, "\n" + "\n".join(found)
 

@@ -1,4 +1,4 @@
-"""What a page shows as typed and answered is typed, against a broker process, and must be answered like that.
+"""The commands that a page shows are typed against a broker process, and must give the output that the page shows.
 
 A ``console`` block has commands behind ``$`` and below each its output. A line ``…`` stands for any lines, and ``…`` in
 a line for any text.
@@ -36,11 +36,11 @@ PAGES = [
     OPERATING / "definitions.md",
     OPERATING / "alarms.md",
 ]
-"""In the order in which they are read: all of them on one broker."""
+"""The pages in the order in which they are read; all of them run on one broker."""
 
 
 class Step(NamedTuple):
-    """A command and what it answers."""
+    """A command and its output."""
 
     command: str
     answer: str
@@ -108,7 +108,7 @@ def test_commands_answer_as_the_page_says(page: Path, environment: dict[str, str
 
 
 def of_its_own(command: list[str], environment: dict[str, str]) -> Ran:
-    """As a process."""
+    """Run a command as a process."""
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
     )
@@ -116,7 +116,8 @@ def of_its_own(command: list[str], environment: dict[str, str]) -> Ran:
 
 
 def in_this_process(words: list[str], environment: dict[str, str], capsys: pytest.CaptureFixture[str]) -> Ran:
-    """Where all of ``headgate`` has been loaded already, which takes longer than most commands."""
+    """Run a command in this process, where all of ``headgate`` is loaded already. Loading takes longer than most
+    commands."""
     before = dict(os.environ)
     os.environ.update(environment)
     try:
@@ -130,7 +131,7 @@ def in_this_process(words: list[str], environment: dict[str, str], capsys: pytes
 
 
 def test_every_example_is_run():
-    """By a page, by a test that names it, or by an example that imports it."""
+    """An example is run by a page, by a test that names it, or by an example that imports it."""
     run = {program for page in PAGES for program in programs(page)}
     texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")]
     texts += [path.read_text(encoding="utf-8") for path in run]
@@ -154,7 +155,7 @@ def test_the_chart_of_one_connection_is_drawn(environment: dict[str, str], tmp_p
 
 
 def test_the_chart_in_the_tutorial_shows_one_slow_pair():
-    """What its page says about it, in the numbers of the picture; y grows downwards."""
+    """The page says this about its chart; the test reads the numbers of the picture. The y axis grows downwards."""
     lines = curves(CHART)
     assert {len(points) for points in lines.values()} == {60}
     middle = {title: sum(y for _, y in points[25:35]) for title, points in lines.items()}
@@ -163,7 +164,7 @@ def test_the_chart_in_the_tutorial_shows_one_slow_pair():
 
 
 def curves(picture: Path) -> dict[str, list[tuple[float, float]]]:
-    """The lines of a chart by their titles: the points of each, all of them inside the picture."""
+    """The lines of a chart by their titles, as points. All points are inside the picture."""
     root = ElementTree.parse(picture).getroot()
     _, _, width, height = map(float, root.attrib["viewBox"].split())
     found: dict[str, list[tuple[float, float]]] = {}

@@ -43,9 +43,8 @@ def fail_once(world: World, nth: int) -> dict[str, Verdict]:
     assert (lane.written, lane.synced) == position
     world.did[f"failures of {lane.name}"] += 1
     for subject, confirmed in zip(of_lane, before, strict=True):
-        new = (
-            subject.ledger.confirmed - confirmed - world.fanned
-        )  # these confirms may have waited for another lane only
+        # Confirms of messages that went to several queues may have waited for another lane only.
+        new = subject.ledger.confirmed - confirmed - world.fanned
         assert not new, f"{subject.name}: {sorted(new)[:20]} were confirmed after the failure"
     power_cut = world.rng.random() < 0.5
     if power_cut:

@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing of a whole connection, by atheris: ``python -m tests.fuzz.connection -max_total_time=60``.
 
-It starts from sensible scripts and keeps the inputs that were found to matter. What a script is, and what must hold
-whatever it says, is in ``connection_checks.py``; the ordinary test beside it makes the same checks on a small scale.
+It starts from valid scripts and keeps the inputs that reached new code. ``connection_checks.py`` says what a script is,
+and what must hold for every script. The ordinary test beside it makes the same checks on a small scale.
 """
 
 import sys
@@ -15,7 +15,7 @@ def main() -> None:
     import atheris
 
     sys.path.insert(0, str(ROOT))
-    # Imported here and not above, because only what is imported under this guard reports its coverage.
+    # Imported here and not above, because only modules that are imported under this guard report their coverage.
     with atheris.instrument_imports(include=["amqp10", "core.engine"]):
         from tests.fuzz.connection_checks import check, mutated, seeds
     CORPUS.mkdir(parents=True, exist_ok=True)

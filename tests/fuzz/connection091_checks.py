@@ -1,12 +1,12 @@
 """What fuzzing demands of a whole AMQP 0.9.1 connection, from its frames to the engine and back.
 
 An input is a script of records as in ``connection_checks.py``: a frame whose envelope is right and whose payload is the
-fuzzer's, bytes that are no frame, or something that happens around the peer. The attacker is open, has two channels,
-one of them in confirm mode, and a consumer with a prefetch; so what is mutated gets far.
+fuzzer's, bytes that are no frame, or an event around the peer. The attacker is open, has two channels, one of them in
+confirm mode, and a consumer with a prefetch, so that mutated scripts reach much of the code.
 
-Whatever the script: nothing is raised, the broker comes to rest, the peer gets whole frames that it can decode and
-nothing behind a close, the bystander is not disturbed, and when the attacker has gone, nothing of it is left and every
-message that was taken on is where it belongs.
+For every script the following holds. No call raises. The broker comes to rest. The peer gets whole frames that it can
+decode, and none after a close. The bystander is not disturbed. When the attacker has gone, nothing that it made is
+left, and every message that was taken on is in its place.
 """
 
 import random
@@ -30,7 +30,7 @@ CHANNEL_MESSAGES_PER_TURN = 50
 
 
 def check(data: bytes) -> None:
-    """Run one script. Raises AssertionError, or whatever nothing may raise."""
+    """Run one script. Raises AssertionError, or the error of a call that must not raise."""
     arena = Arena091(channel_messages_per_turn=CHANNEL_MESSAGES_PER_TURN, unsent_bytes_max=2**16)
     peer = arena.attacker(1, 2)
     peer.select_confirms()
@@ -56,12 +56,12 @@ def check(data: bytes) -> None:
 
 
 def frame(kind: int, body: bytes) -> bytes:
-    """The frame of a record: its channel and its type are in the kind's high bits."""
+    """The frame of a record. The kind's high bits hold its channel and its type."""
     return encode_frame(KINDS[(kind >> 4) % len(KINDS)], (kind >> 2) & 3, body)
 
 
 def happen(arena: Arena091, peer: Wire091Peer, what: bytes) -> None:
-    """Something that is not the attacker's doing."""
+    """Let an event happen that the attacker does not cause."""
     broker = arena.broker
     there = bool(broker.engine.snapshot("queues", "q"))
     match what[:1]:
@@ -91,7 +91,7 @@ def happen(arena: Arena091, peer: Wire091Peer, what: bytes) -> None:
 
 
 def check_output(peer: Wire091Peer) -> None:
-    """Every frame came whole, and nothing behind a close but the answer to the peer's own."""
+    """Check that every frame came whole, and that none followed a close but the answer to the peer's own."""
     kinds = [type(method) for _, method, _ in peer.received]
     if ConnectionClose in kinds:
         assert set(kinds[kinds.index(ConnectionClose) + 1 :]) <= {methods.ConnectionCloseOk}
@@ -100,7 +100,7 @@ def check_output(peer: Wire091Peer) -> None:
 
 
 def check_what_is_left(engine: Broker) -> None:
-    """Publishers, consumers and exclusive queues are gone, and no message is lost."""
+    """Check that publishers, consumers and exclusive queues are gone, and that no message is lost."""
     assert len(engine.snapshot("publishers")) == len(engine.snapshot("consumers")) == 1
     for queue in engine._queues.values():
         counters = queue.counters
@@ -109,7 +109,7 @@ def check_what_is_left(engine: Broker) -> None:
         assert counters.published - gone == queue.ready
 
 
-# --- where it starts from --------------------------------------------------------------------------------------------
+# --- the scripts it starts from --------------------------------------------------------------------------------------
 
 
 def said(*sent: Method, channel: int = 1) -> bytes:
@@ -130,7 +130,7 @@ def published(body: bytes, *, channel: int = 1, announced: int | None = None, ke
 
 
 def seeds() -> list[bytes]:
-    """Scripts that do something sensible with every method."""
+    """Valid scripts that use every method."""
     declare = methods.QueueDeclare(queue="own", exclusive=True, arguments={"x-max-length": 3})
     bind = methods.QueueBind(queue="own", exchange="amq.topic", routing_key="a.#")
     edge = {"destination": "amq.fanout", "source": "x"}
@@ -171,7 +171,7 @@ def seeds() -> list[bytes]:
 
 
 def mutated(seed: int, count: int) -> Iterator[bytes]:
-    """Scripts made of the seeds' records: shuffled, repeated, and with bytes of their bodies changed."""
+    """Scripts made of the seeds' records: shuffled, repeated, and with changed bytes in their bodies."""
     chance = random.Random(seed)
     known = [item for data in seeds() for item in records(data)]
     for _ in range(count):

@@ -1,12 +1,12 @@
 """What fuzzing demands of a whole connection, from its frames to the engine and back.
 
 An input is a script of records, each ``kind, length, body``: a frame whose header is right and whose body is the
-fuzzer's, bytes that are no frame, or something that happens around the peer. The attacker is open, has a session, a
-link each way, a management pair, and link credit; so what is mutated gets far.
+fuzzer's, bytes that are no frame, or an event around the peer. The attacker is open, has a session, a link each way, a
+management pair, and link credit, so that mutated scripts reach much of the code.
 
-Whatever the script: nothing is raised, the broker comes to rest, the peer gets whole frames that it can take and
-nothing behind a close, the bystander is not disturbed, and when the attacker has gone, nothing of it is left and every
-message that was taken on is where it belongs.
+For every script the following holds. No call raises. The broker comes to rest. The peer gets whole frames that it can
+take, and none after a close. The bystander is not disturbed. When the attacker has gone, nothing that it made is left,
+and every message that was taken on is in its place.
 """
 
 import random
@@ -33,18 +33,18 @@ from tests.kit.management import encode_request
 from tests.kit.wire import WirePeer, data_message
 
 FRAME, RAW, HAPPENING = 0, 2, 3
-"""Kinds of records, in the low two bits; 1 is a frame too. In a frame the other bits are its channel."""
+"""Kinds of records, in the low two bits; 1 is a frame, too. In a frame the other bits are its channel."""
 CHANNELS = 3
 MAX_FRAME_SIZE = 2048
-"""What the attacker takes."""
+"""The largest frame that the attacker takes."""
 SCRIPT_RECORDS_MAX = 200
 TICK_SECONDS = 0.05
 TICKS_MAX = 5
-"""Over a whole script less time passes than the bystander's idle time-out."""
+"""The most time that a record lets pass, so that a whole script takes less than the bystander's idle time-out."""
 
 
 def check(data: bytes) -> None:
-    """Run one script. Raises AssertionError, or whatever nothing may raise."""
+    """Run one script. Raises AssertionError, or the error of a call that must not raise."""
     arena = Arena()
     peer = arena.attacker(max_frame_size=MAX_FRAME_SIZE)
     peer.attach_sender(arena.address)
@@ -71,7 +71,7 @@ def check(data: bytes) -> None:
 
 
 def records(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The records of a script; a length that is too much means the rest."""
+    """The records of a script. A length that is too large means the rest."""
     position = 0
     for _ in range(SCRIPT_RECORDS_MAX):
         if position + 3 > len(data):
@@ -82,7 +82,7 @@ def records(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def happen(arena: Arena, peer: WirePeer, what: bytes) -> None:
-    """Something that is not the attacker's doing."""
+    """Let an event happen that the attacker does not cause."""
     broker = arena.broker
     match what[:1]:
         case b"t":
@@ -111,7 +111,7 @@ def happen(arena: Arena, peer: WirePeer, what: bytes) -> None:
 
 
 def check_output(peer: WirePeer) -> None:
-    """Every frame came whole, and nothing behind a close."""
+    """Check that every frame came whole, and that none followed a close."""
     kinds = [type(performative) for _, performative, _ in peer.frames]
     assert Close not in kinds[:-1]
     if peer._writes_left is None:
@@ -119,7 +119,7 @@ def check_output(peer: WirePeer) -> None:
 
 
 def check_what_is_left(engine: Broker) -> None:
-    """Links and dynamic nodes are gone, and no message is lost."""
+    """Check that links and dynamic nodes are gone, and that no message is lost."""
     assert len(engine.snapshot("publishers")) == len(engine.snapshot("consumers")) == 1
     assert not [row for row in engine.snapshot("queues") if str(row["name"]).startswith("amq.dyn")]
     for queue in engine._queues.values():
@@ -129,7 +129,7 @@ def check_what_is_left(engine: Broker) -> None:
         assert counters.published - gone == queue.ready
 
 
-# --- where it starts from --------------------------------------------------------------------------------------------
+# --- the scripts it starts from --------------------------------------------------------------------------------------
 
 
 def record(kind: int, body: bytes) -> bytes:
@@ -143,12 +143,12 @@ def said(performative: Performative, payload: bytes = b"", channel: int = 0) -> 
 
 
 def happening(what: bytes) -> bytes:
-    """Something that happens, as a record."""
+    """An event as a record."""
     return record(HAPPENING, what)
 
 
 def flow(**fields: object) -> Flow:
-    """A flow of the attacker's session as it is at the start of a script: a few messages have come."""
+    """A flow of the attacker's session at the start of a script, when a few messages have come."""
     given = {"next_incoming_id": 5, "incoming_window": 100, "next_outgoing_id": 0, "outgoing_window": 100}
     return Flow(**(given | fields))  # type: ignore[arg-type]
 
@@ -159,7 +159,7 @@ def transfer(number: int, **fields: object) -> Transfer:
 
 
 def seeds() -> list[bytes]:
-    """Scripts that do something sensible with every performative."""
+    """Valid scripts that use every performative."""
     queue = "/queues/q"
     message = data_message(b"body")
     long = data_message(bytes(5000))
@@ -199,7 +199,7 @@ def seeds() -> list[bytes]:
 
 
 def mutated(seed: int, count: int) -> Iterator[bytes]:
-    """Scripts made of the seeds' records: shuffled, repeated, and with bytes of their bodies changed."""
+    """Scripts made of the seeds' records: shuffled, repeated, and with changed bytes in their bodies."""
     chance = random.Random(seed)
     known = [item for data in seeds() for item in records(data)]
     for _ in range(count):

@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing of the decoder, by atheris: ``python tests/fuzz/decoder.py -max_total_time=60``.
 
-It starts from the byte vectors of ``tests/wire`` and keeps the inputs that were found to matter. What an input must
-not do is in ``decoder_checks.py``; the ordinary test beside it makes the same checks on a small scale.
+It starts from the byte vectors of ``tests/wire`` and keeps the inputs that reached new code. ``decoder_checks.py`` says
+what no input may cause. The ordinary test beside it makes the same checks on a small scale.
 """
 
 import sys
@@ -15,7 +15,7 @@ def main() -> None:
     import atheris
 
     sys.path.insert(0, str(ROOT))
-    # Imported here and not above, because only what is imported under this guard reports its coverage.
+    # Imported here and not above, because only modules that are imported under this guard report their coverage.
     with atheris.instrument_imports(include=["amqp10"]):
         from tests.fuzz.decoder_checks import check, seeds
     CORPUS.mkdir(parents=True, exist_ok=True)

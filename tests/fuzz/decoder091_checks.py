@@ -1,7 +1,7 @@
-"""What fuzzing demands of everything that reads a 0.9.1 peer's bytes: frames, methods, properties and field tables.
+"""What fuzzing demands of every reader of a 0.9.1 peer's bytes: frames, methods, properties and field tables.
 
-Every input goes to every reader. A reader may refuse it with a ConnectionFault, and with nothing else. What it accepts
-has to survive being encoded and read again, and must not depend on where in a buffer it stands.
+Every input goes to every reader. A reader may refuse it with a ConnectionFault and with no other error. A value that it
+accepts must be the same after encoding and reading again, and must not depend on its place in a buffer.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ WIRE = Path(__file__).parent.parent / "wire" / "amqp091"
 
 
 def check(data: bytes) -> None:
-    """Give the input to every reader. Raises what no reader may raise, or AssertionError."""
+    """Give the input to every reader. Raises the error that a reader must not raise, or AssertionError."""
     check_frames(data)
     check_method(data)
     check_properties(data)
@@ -51,7 +51,7 @@ def check_method(payload: bytes) -> None:
     except ConnectionFault as fault:
         check_refusal(fault, ReplyCode.SYNTAX_ERROR, ReplyCode.NOT_IMPLEMENTED)
         return
-    # Compared as text: 1 == True in Python, and not-a-number differs from itself.
+    # Compared as text, because 1 == True in Python, and not-a-number differs from itself.
     assert repr(decode_method(encode_method(method))) == repr(method)
 
 

@@ -1,7 +1,8 @@
-"""What fuzzing demands of everything that reads a peer's bytes: values, performatives, frames, sections and SASL.
+"""What fuzzing demands of every reader of a peer's bytes: values, performatives, frames, sections and SASL.
 
-Every input goes to every reader. A reader may refuse it with the one exception that it promises. What it accepts has
-to survive being encoded and read again, and must not depend on where in a buffer it stands or in which pieces it came.
+Every input goes to every reader. A reader may refuse it with the one error that it promises. A value that it accepts
+must be the same after encoding and reading again, and must not depend on its place in a buffer, nor on the pieces in
+which it came.
 """
 
 import random
@@ -20,7 +21,7 @@ WIRE = Path(__file__).parent.parent / "wire"
 
 
 def check(data: bytes) -> None:
-    """Give the input to every reader. Raises what no reader may raise, or AssertionError."""
+    """Give the input to every reader. Raises the error that a reader must not raise, or AssertionError."""
     check_value(data)
     check_performative(data)
     check_frames(data)
@@ -47,7 +48,7 @@ def check_value(data: bytes) -> None:
     encoded = encode_value(value)
     assert len(encoded) <= end, "the decoder took a smaller encoding than the smallest"
     again, _ = decode_value(b"~" + encoded + b"~", 1, 1 + len(encoded), DEPTH_MAX)
-    # Compared as text: 1 == True in Python, and not-a-number differs from itself.
+    # Compared as text, because 1 == True in Python, and not-a-number differs from itself.
     assert repr(again) == repr(value)
 
 
@@ -64,7 +65,7 @@ def check_performative(data: bytes) -> None:
 
 
 def frames_of(pieces: list[bytes]) -> list[object]:
-    """The frames in these pieces, and how it ended."""
+    """The frames in these pieces, and the error at the end, if there is one."""
     buffer = ReceiveBuffer()
     found: list[object] = []
     for piece in pieces:

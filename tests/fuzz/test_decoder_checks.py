@@ -27,6 +27,6 @@ def test_random_changes_to_the_byte_vectors(seed):
 )
 @pytest.mark.parametrize("levels", [DEPTH_MAX - 1, DEPTH_MAX, DEPTH_MAX + 1])
 def test_what_is_nested_as_deep_as_it_may_be_can_be_encoded_again(innermost: bytes, levels: int):
-    """An empty list of its own format code was one level for the encoder, and none for the decoder."""
+    """An empty list in its own format code was one level for the encoder, and none for the decoder."""
     check(b"\x00\x40" * levels + innermost)
     check(b"\x00" * levels + innermost + b"\x40" * levels)

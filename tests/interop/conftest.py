@@ -23,13 +23,14 @@ def broker() -> Iterator[BrokerAddress]:
 
 @pytest.fixture
 def proton() -> ModuleType:
-    """python-qpid-proton."""
+    """The module proton of python-qpid-proton."""
     return importlib.import_module("proton")
 
 
 @pytest.fixture
 def connect(broker: BrokerAddress) -> Iterator[Callable[..., Any]]:
-    """Makes connections of proton to the broker (see ``tests.kit.proton_peer``); options are those of its connect."""
+    """A function that opens connections of proton to the broker (see ``tests.kit.proton_peer``). Its options are those
+    of proton's connect."""
     kit = importlib.import_module("tests.kit.proton_peer")
     peers = []
 

@@ -1,7 +1,7 @@
 """Clients in other languages, each with a suite of its own in a folder here.
 
-They need Node.js or Go and a package registry, which not every machine has. So ``make test`` leaves them out; ``make
-test-ci``, which continuous integration runs, and ``make interop`` name this file, as one may by hand:
+They need Node.js or Go and a package registry, which not every machine has. So ``make test`` leaves them out.
+``make test-ci``, which continuous integration runs, and ``make interop`` name this file. It can be named by hand, too:
 
     python -m pytest tests/interop/other_languages.py
 """
@@ -21,12 +21,12 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 HERE = Path(__file__).parent
 QUEUES = 20
-"""Queues that a suite finds, all empty: more than it has tests."""
+"""How many empty queues a suite gets: more than it has tests."""
 
 
 @pytest.fixture
 def suite(broker: BrokerAddress, peer: Any, tmp_path: Path) -> Callable[..., None]:
-    """Runs a suite by its commands in a copy of its folder, so that nothing is installed into the source tree."""
+    """Run a suite by its commands in a copy of its folder, so that no file is installed into the source tree."""
 
     def run(folder: str, *commands: list[str], queue_prefix: str) -> None:
         missing = [command[0] for command in commands if shutil.which(command[0]) is None]

@@ -1,4 +1,4 @@
-"""The examples of the README do what they say, run as a newcomer runs them."""
+"""The examples of the README, run as a newcomer runs them."""
 
 import sys
 
@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
 
 @pytest.mark.slow
 def test_ten_thousand_messages_on_one_connection(broker):
-    """The example checks the order itself; that everything is settled the broker shows."""
+    """The example itself checks the order. The broker shows that everything is settled."""
     url = broker.url()
     without_queue = run_process(sys.executable, "examples/one_connection.py", url=url)
     assert without_queue.code == 1

@@ -25,7 +25,7 @@ enabled = true
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerAddress]:
-    """One that keeps its flow events."""
+    """A broker that keeps its flow events."""
     settings = tmp_path_factory.mktemp("settings") / "broker.toml"
     settings.write_text(SETTINGS)
     with broker_process("--config", str(settings)) as address:
@@ -33,7 +33,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerAddress]:
 
 
 class Reading:
-    """Records of a receiver, as far as they were waited for."""
+    """The records that a receiver has got, and that a test has not waited for."""
 
     def __init__(self, peer: Any, address: str) -> None:
         self.records: list[Record] = []
@@ -43,13 +43,13 @@ class Reading:
         peer.flow(self._link, 1000)
 
     def has(self, condition: Callable[[Record], bool]) -> bool:
-        """Whether such a record has come, among those that were not waited for."""
+        """True when such a record has come that the test has not waited for."""
         for received in self._peer.received.pop(self._link.name, []):
             self.records += decode(received.message.body).records
         return any(map(condition, self.records))
 
     def until(self, condition: Callable[[Record], bool], what: str) -> Record:
-        """The first record of this kind that was not waited for yet; those before it are passed over."""
+        """The next record of this kind; records before it are passed over."""
         while True:
             while self.records:
                 record = self.records.pop(0)
@@ -66,7 +66,7 @@ def is_stall(kind: Kind, address: str) -> Callable[[Record], bool]:
 
 
 def publish(link: Any) -> bool:
-    """As much as link credit allows."""
+    """Publish as much as the link credit allows."""
     while link.credit > link.queued:
         link.send(sys.modules["proton"].Message(body="x"))
     return True
@@ -84,7 +84,7 @@ def stall_now(broker: BrokerAddress) -> dict[str, object]:
 
 
 def test_a_blocked_publisher_shows_up_in_both(broker, connect, peer, queue):
-    """The target is full and withholds link credit, so the events of it can be kept meanwhile."""
+    """The target is full and withholds link credit. Its flow events can be kept meanwhile."""
     name = "full"
     answer = peer.request("PUT", f"/queues/{name}", {"arguments": {"x-max-length": 1, "x-overflow": "block"}})
     assert answer.subject == "201"

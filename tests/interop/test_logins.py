@@ -1,5 +1,8 @@
-"""Users of one's own, with whole processes: proton and pika log in with PLAIN, our command with SCRAM, old keys are
-made anew, and a stop does not wait for a hash."""
+"""Configured users, with whole processes.
+
+proton and pika log in with PLAIN, our command with SCRAM. Keys of an earlier version are derived anew, and a stop does
+not wait for a hash.
+"""
 
 import socket
 import time
@@ -27,13 +30,13 @@ def configured(folder: Path, *users: UserSettings) -> Path:
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Users whose keys are those of an earlier version."""
+    """A configuration of users whose keys are those of an earlier version."""
     return configured(tmp_path_factory.mktemp("config"), user("alice", "wonderland"), user("bob", "builder"))
 
 
 @pytest.fixture(scope="module")
 def broker(config: Path) -> Iterator[BrokerAddress]:
-    """A broker with them."""
+    """A broker with these users."""
     with broker_process("--config", str(config), "--admin", "off") as address:
         yield address
 

@@ -143,7 +143,7 @@ def test_settle_modes_of_a_consumer(peer, proton, queue, snd, rcv, answered_snd)
 
 
 def test_rcv_settle_mode_second(peer, proton, queue):
-    """The consumer tells the outcome first and settles when the broker has."""
+    """The consumer sends the outcome first, and settles when the broker has settled."""
     peer.publish(queue, "one")
     receiver = peer.receiver(queue, rcv_settle_mode=proton.Link.RCV_SECOND)
     receiver.flow(1)
@@ -161,12 +161,12 @@ def test_rcv_settle_mode_second(peer, proton, queue):
 
 
 def test_an_idle_time_out_of_half_a_second(connect):
-    peer = connect(heartbeat=0.5).opened()  # proton announces half of it
+    peer = connect(heartbeat=0.5).opened()  # proton announces half of its own
     end = time.monotonic() + 1.2
     peer.container.timeout = 0.1
     peer.until(lambda: time.monotonic() > end)
     assert peer.disconnected is None
-    assert peer.connection.transport.frames_input > 4  # empty frames, as nothing else was to be sent
+    assert peer.connection.transport.frames_input > 4  # empty frames, as there was nothing else to send
 
 
 @pytest.mark.slow
@@ -205,7 +205,7 @@ def test_what_the_broker_says_of_itself(peer, proton):
 
 
 def test_as_many_sessions_as_there_are_channels(peer, proton, queue):
-    """Each publishes and consumes on its own; one that is ended takes nobody with it."""
+    """Each session publishes and consumes on its own. A session that is ended does not affect the others."""
     sessions = [peer.session() for _ in range(63)]  # and the one that declared the queue
     senders = [peer.sender(queue, name=f"s{number}", session=session) for number, session in enumerate(sessions)]
     peer.attached(*senders)
@@ -248,7 +248,7 @@ def test_the_blocking_connection_tells_why_an_attach_is_refused(broker, role):
     connection = BlockingConnection(broker.url(), timeout=10)
     with pytest.raises(LinkDetached, match="there is no queue 'nowhere'"):
         getattr(connection, role)("/queues/nowhere")
-    connection.create_sender(None)  # neither the session nor the connection went with it
+    connection.create_sender(None)  # session and connection are still open
     connection.close()
 
 
@@ -325,7 +325,7 @@ def test_request_and_reply_through_a_dynamic_node(peer, connect, proton, queue):
     assert (got.message.body, got.message.correlation_id) == ("answer", "1")
     answers.close()
     peer.closed(answers)
-    assert peer.closed(peer.sender(address))[0] == "amqp:not-found"  # the node went with its link
+    assert peer.closed(peer.sender(address))[0] == "amqp:not-found"  # the node was deleted with its link
 
 
 def test_an_anonymous_sender(peer, proton, queue):

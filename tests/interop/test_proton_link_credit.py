@@ -10,7 +10,7 @@ def bodies(received):
 
 
 def here(peer, link):
-    """What has come on a link once everything the broker had to say before is here."""
+    """What has come on a link when everything that the broker sent before is read."""
     peer.request("GET", "/queues/nowhere")  # answered behind what was under way on the same session
     return bodies(peer.received.get(link.name, []))
 
@@ -32,7 +32,7 @@ def test_drain_with_nothing_some_enough_and_more(peer, queue, messages):
     assert bodies(peer.drain(receiver)) == list(range(min(messages, 10)))
     assert receiver.credit == 0
     peer.publish(queue, "later")
-    assert here(peer, receiver) == []  # the drained link credit is gone
+    assert here(peer, receiver) == []  # the drained link credit is used up
     receiver.flow(10)
     assert here(peer, receiver) == [*range(10, messages), "later"]
 
@@ -98,7 +98,7 @@ def test_consumers_take_turns(peer, queue):
 
 
 def test_a_session_window_of_two_frames(connect, proton, queue):
-    """A message of a hundred frames comes through it, and what follows it too."""
+    """A message of a hundred frames fits through the window, and so do the messages after it."""
     peer = connect(max_frame_size=512).opened()
     session = peer.connection.session()
     session.incoming_capacity = 1024
@@ -111,7 +111,7 @@ def test_a_session_window_of_two_frames(connect, proton, queue):
 
 
 def test_the_handler_of_the_examples_with_its_own_prefetch(broker, proton, queue):
-    """Proton grants 10 and tops up by itself."""
+    """Proton's handler grants 10 and tops up by itself."""
     from proton.handlers import MessagingHandler
     from proton.reactor import Container
 

@@ -10,13 +10,13 @@ SENDS, RECEIVES = "link that sends", "link that receives"
 
 
 def told(operator, peer):
-    """What the client has come to know by the time that the operator's next request is answered, and one of its own."""
+    """What the client has read when the operator's next request, and one of the client's own, are answered."""
     operator.request("GET", "/headgate/status")
     peer.request("GET", "/queues/nowhere")
 
 
 def path(operator, link):
-    """The broker's own name of a link, as a path."""
+    """The path of a link, from the broker's name of it."""
     rows = operator.request("GET", "/headgate/links").body["items"]
     (identity,) = {row["identity"] for row in rows if row["name"] == link.name and row["state"] == "ATTACHED"}
     return f"/headgate/links/{quote(identity, safe='')}"

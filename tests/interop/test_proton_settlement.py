@@ -1,4 +1,4 @@
-"""python-qpid-proton: outcomes, redelivery, and what comes back from links that end."""
+"""python-qpid-proton: outcomes, redelivery, and unsettled messages of links that end."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def dispose(got, state, *, failed=False, undeliverable=False, annotations=None):
 
 
 def again(peer, queue, credit=10):
-    """Everything in the queue, seen by a new link."""
+    """Everything in the queue, as a new link gets it."""
     receiver = peer.receiver(queue, name="again")
     receiver.flow(credit)
     return peer.drain(receiver)
@@ -117,7 +117,7 @@ def test_what_was_not_settled_comes_back_in_order(peer, connect, proton, queue, 
 
 
 def test_two_consumers_of_which_one_goes(peer, queue):
-    """What the one had not settled goes to the other at once, in order."""
+    """The other consumer gets the unsettled messages of the first at once, in order."""
     going, staying = peer.receiver(queue, name="going"), peer.receiver(queue, name="staying")
     going.flow(10)
     staying.flow(20)
@@ -145,7 +145,7 @@ def test_thousands_settled_by_one_range(peer, proton, queue):
 
 
 def begin_to_send(peer, sender, tag, n):
-    """Send the first frames of a delivery that would be longer."""
+    """Send the first frames of a longer delivery."""
     peer.until(lambda: sender.credit)
     delivery = sender.delivery(tag)
     sender.stream(b"\x00\x53\x75\xb0\x00\x01\x00\x00" + bytes(n))

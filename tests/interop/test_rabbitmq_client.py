@@ -53,7 +53,7 @@ def publish(connection, client, address, *bodies):
 
 
 def consume(connection, client, address, n, do, **options):
-    """Take ``n`` messages, do something with each event; the bodies."""
+    """Take ``n`` messages and call something with each event; returns the bodies."""
 
     class Enough(Exception):
         pass
@@ -77,7 +77,7 @@ def consume(connection, client, address, n, do, **options):
 
 @contextmanager
 def released(client):
-    """What the client makes of a message that the broker released."""
+    """What the client reports for a message that the broker released."""
     utils = importlib.import_module("rabbitmq_amqp_python_client.qpid.proton.utils")
     with pytest.raises(utils.SendException) as raised:
         yield
@@ -98,7 +98,7 @@ def count(management, name):
 def test_a_queue_is_declared_shown_and_deleted(client, management, queue_name):
     specification = client.ClassicQueueSpecification(name=queue_name)
     assert management.declare_queue(specification) == specification
-    management.declare_queue(specification)  # again: the same
+    management.declare_queue(specification)  # the same declaration again
     info = management.queue_info(queue_name)
     assert (info.name, info.queue_type, info.message_count, info.consumer_count) == (
         queue_name,
@@ -111,7 +111,7 @@ def test_a_queue_is_declared_shown_and_deleted(client, management, queue_name):
     assert list(info.members) == ["headgate"]
     assert info.arguments == {"x-queue-type": "classic"}
     management.delete_queue(queue_name)
-    management.delete_queue(queue_name)  # there is none any more, which is what was asked for
+    management.delete_queue(queue_name)  # the queue does not exist, as asked for
     with pytest.raises(client.ValidationCodeException, match="404"):
         management.queue_info(queue_name)
 
@@ -236,7 +236,7 @@ def test_exchanges_of_every_type(client, management, queue_name, kind):
         management.declare_exchange(specification)
     management.delete_exchange(queue_name)
     management.delete_exchange(queue_name)
-    management.declare_exchange(specification)  # now as it was refused
+    management.declare_exchange(specification)  # now in the form that was refused
     management.delete_exchange(queue_name)
 
 
@@ -280,7 +280,7 @@ def test_bindings_from_an_exchange_to_a_queue(client, connection, management, qu
     publish(connection, client, address, b"one")
     assert count(management, queue_name) == 1
     management.unbind(path)
-    management.unbind(binding)  # there is none any more
+    management.unbind(binding)  # the binding does not exist
     with released(client):
         publish(connection, client, address, b"two")
     management.delete_exchange(queue_name)
@@ -301,7 +301,7 @@ def test_bindings_from_exchange_to_exchange(client, connection, management, queu
     )
     publish(connection, client, client.AddressHelper.exchange_address(first, "a.b"), b"one")
     assert count(management, queue_name) == 1
-    # the client's own unbind names the destination as a queue; its location says what it is
+    # the client's own unbind names the destination as a queue; the binding's location has the right kind
     (listed,) = management.request(None, f"/bindings?src={first}&dste={second}", "GET", [200]).body
     management.unbind(listed["location"])
     with released(client):
@@ -309,7 +309,7 @@ def test_bindings_from_exchange_to_exchange(client, connection, management, queu
 
 
 def test_bindings_with_arguments(client, connection, management, queue, queue_name):
-    """The client has no call for them: its own requests, as its sister libraries send them."""
+    """The client has no call for arguments, so the test sends requests as its sister libraries do."""
     wanted = {"x-match": "all", "colour": "red", "size": 5}
     body = {"source": "amq.headers", "destination_queue": queue_name, "binding_key": "", "arguments": wanted}
     management.request(body, "/bindings", "POST", [204])

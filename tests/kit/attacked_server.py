@@ -229,7 +229,7 @@ class AttackedServer:
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until the condition on the server holds."""
         with trio.fail_after(PATIENCE_SECONDS):
-            while not condition():  # noqa: ASYNC110 - the server tells nobody how far it is
+            while not condition():  # noqa: ASYNC110 - the server does not report its progress
                 await trio.sleep(0.005)
 
     async def bystand(self) -> None:

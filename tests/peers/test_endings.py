@@ -15,7 +15,7 @@ LIMIT = ErrorCondition.RESOURCE_LIMIT_EXCEEDED
 
 
 def linked(cutting: Cutting, **settings: object) -> Pair:
-    """A session with a link each way; three messages each way that are not settled."""
+    """A session with a link each way, and three unsettled messages each way."""
     pair = Pair(cutting, **settings)  # type: ignore[arg-type]
     session = pair.begin()
     pair.attach_sender(session)
@@ -60,7 +60,7 @@ def test_detached_with_an_error(cutting: Cutting):
 
 @cut_anywhere
 def test_detached_by_both_at_once(cutting: Cutting):
-    """Each takes the other's detach for the answer to its own."""
+    """Each side takes the other's detach for the answer to its own."""
     pair = linked(cutting)
     for name in ("in", "out"):
         pair.client.sessions[0].detach(pair.client.links[name])
@@ -74,7 +74,7 @@ def test_detached_by_both_at_once(cutting: Cutting):
 
 @cut_anywhere
 def test_transfers_and_flows_that_meet_a_detach_are_absorbed(cutting: Cutting):
-    """They count in the session window and mean nothing else [2.6.4]."""
+    """The frames count in the session window and have no other effect [2.6.4]."""
     pair = linked(cutting)
     pair.server.sessions[0].detach(pair.server.links["out"], LinkFault(LIMIT, "enough"))
     pair.client.put("out", numbered(2, first=3))
@@ -91,7 +91,7 @@ def test_transfers_and_flows_that_meet_a_detach_are_absorbed(cutting: Cutting):
 
 @cut_anywhere
 def test_refused_links(cutting: Cutting):
-    """A refusal is an attach and a detach; what is sent meanwhile on the link is absorbed, and the name is free."""
+    """A refusal is an attach and a detach. Frames sent meanwhile on the link are absorbed, and the name is free."""
     pair = Pair(cutting)
     pair.server.refused = {"out", "in"}
     session = pair.begin()
@@ -107,7 +107,7 @@ def test_refused_links(cutting: Cutting):
 
 @cut_anywhere
 def test_attached_again_and_again(cutting: Cutting):
-    """Names and handles are free as soon as both detaches have gone."""
+    """Names and handles are free when both detaches have been sent."""
     pair = Pair(cutting)
     session = pair.begin()
     for n in range(4):
@@ -159,7 +159,7 @@ def test_a_link_is_stolen(cutting: Cutting, same_session: bool, name: str):
 
 @cut_anywhere
 def test_one_name_in_both_directions(cutting: Cutting):
-    """These are two links."""
+    """Links of the same name in both directions are two links."""
     pair = Pair(cutting)
     session = pair.begin()
     sender, receiver = pair.attach_sender(session, "pair"), session.new_receiver("pair")
@@ -178,7 +178,7 @@ def test_one_name_in_both_directions(cutting: Cutting):
 @pytest.mark.parametrize("fault", [None, SessionFault(LIMIT, "enough")])
 @cut_anywhere
 def test_a_session_ended_by_one_side(cutting: Cutting, by: str, fault: SessionFault | None):
-    """What is due goes out before the end; the channel is free behind it."""
+    """Output that is due is sent before the end. The channel is free after it."""
     pair = linked(cutting)
     one, other = (pair.client, pair.server) if by == "client" else (pair.server, pair.client)
     name = "out" if by == "client" else "in"
@@ -243,7 +243,7 @@ def test_one_session_ends_and_the_others_go_on(cutting: Cutting):
 
 @cut_anywhere
 def test_sessions_of_both_sides_making(cutting: Cutting):
-    """Both begin on a channel 0 of their own; the answers come on others."""
+    """Both sides begin on a channel 0 of their own. The answers come on other channels."""
     pair = Pair(cutting)
     sessions = [side.connection.new_session() for side in (pair.client, pair.server)]
     for session in sessions:
@@ -299,7 +299,7 @@ def test_more_links_than_handles(cutting: Cutting):
 @pytest.mark.parametrize("by", ["client", "server"])
 @cut_anywhere
 def test_closed_by_one_side(cutting: Cutting, by: str):
-    """What is due goes out before the close."""
+    """Output that is due is sent before the close."""
     pair = linked(cutting)
     one, other = (pair.client, pair.server) if by == "client" else (pair.server, pair.client)
     name = "out" if by == "client" else "in"
@@ -362,7 +362,7 @@ def test_without_a_handshake(cutting: Cutting):
 
 
 def test_open_and_everything_else_in_one_piece():
-    """Nothing has to be waited for: open, begin, attach and close may be pipelined [2.4.5]."""
+    """Open, begin, attach and close may be pipelined without waiting for answers [2.4.5]."""
     client = Connection(ConnectionSettings(container_id="client"), NoHandshake())
     client.open()
     session = client.new_session()

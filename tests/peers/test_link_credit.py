@@ -130,7 +130,7 @@ def test_several_drains_one_after_the_other(cutting: Cutting):
 
 @cut_anywhere
 def test_a_drain_waits_for_the_window_and_for_the_last_frame(cutting: Cutting):
-    """The answer comes behind the deliveries that it counts, whatever holds them up."""
+    """The answer comes behind the deliveries that it counts, also when the window or a large delivery holds them up."""
     pair = Pair(cutting)
     session = pair.begin()
     link = pair.attach_receiver(session)
@@ -150,7 +150,7 @@ def test_a_drain_waits_for_the_window_and_for_the_last_frame(cutting: Cutting):
 
 @cut_anywhere
 def test_a_drain_that_is_called_off_before_its_answer(cutting: Cutting):
-    """The answer is behind deliveries that wait for the window; a flow without drain comes first."""
+    """The answer waits behind deliveries that wait for the window. A flow without drain comes before it is sent."""
     pair = Pair(cutting)
     session = pair.begin()
     link = pair.attach_receiver(session)
@@ -172,7 +172,7 @@ def test_a_drain_that_is_called_off_before_its_answer(cutting: Cutting):
 
 @cut_anywhere
 def test_link_credit_lowered_while_deliveries_wait(cutting: Cutting):
-    """What waits beyond the new link credit is taken back, the newest first, and goes out later, in order."""
+    """Deliveries beyond the new link credit are taken back, the newest first, and sent later, in order."""
     pair = Pair(cutting)
     session = pair.begin()
     link = pair.attach_receiver(session)
@@ -197,7 +197,7 @@ def test_link_credit_lowered_while_deliveries_wait(cutting: Cutting):
 
 @cut_anywhere
 def test_link_credit_lowered_while_deliveries_are_under_way(cutting: Cutting):
-    """Flow and transfers cross: what was granted before may still come [2.6.7]."""
+    """A flow and transfers cross: deliveries that were granted before may still come [2.6.7]."""
     pair = Pair(cutting)
     link = pair.attach_receiver(pair.begin())
     link.grant(5)
@@ -268,7 +268,8 @@ def test_delivery_count_wraps(cutting: Cutting, start: int):
 
 @cut_anywhere
 def test_a_drain_across_the_whole_circle(cutting: Cutting):
-    """A drain advances delivery-count by the link credit that is left; twice half the circle is once around."""
+    """A drain advances delivery-count by the link credit that is left. Two drains of half the circle go around
+    it once."""
     pair = Pair(cutting)
     pair.server.initial_delivery_count = UINT_MAX
     link = pair.attach_receiver(pair.begin())
@@ -286,7 +287,7 @@ def test_a_drain_across_the_whole_circle(cutting: Cutting):
 
 @cut_anywhere
 def test_the_rule_tops_up_a_publisher(cutting: Cutting):
-    """A publisher gets more at half, and none while too much is not answered."""
+    """A publisher gets more link credit at half, and none while too many messages are not answered."""
     pair = Pair(cutting)
     pair.server.credit_rule = {"maximum": 10, "top_up_at": 5, "unconfirmed_limit": 8}
     sender = pair.attach_sender(pair.begin())

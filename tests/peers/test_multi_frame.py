@@ -12,12 +12,12 @@ ONE_FRAME = SessionLimits(max_incoming_window=1, window_top_up=0)
 
 
 def body(size: int, letter: bytes = b"x") -> bytes:
-    """A body of which no two stretches are alike."""
+    """A body in which no two parts are alike."""
     return b"".join(letter + b"%d." % n for n in range(size))[:size]
 
 
 SIZES = (1, 470, 471, 472, 473, 474, 475, 476, 477, 478, 479, 480, 481, 482, 483, 484, 485, 512, 960, 1500, 9000)
-"""Around what fits one frame of 512 bytes, and far above it."""
+"""Sizes around what fits one frame of 512 bytes, and far above it."""
 
 
 @pytest.mark.parametrize("snd", [SETTLED, UNSETTLED])
@@ -136,7 +136,7 @@ def test_detached_in_the_middle_while_the_socket_is_full(cutting: Cutting):
 
 @cut_anywhere
 def test_a_full_socket_holds_deliveries_back(cutting: Cutting):
-    """What waits for the socket counts; when the socket takes it, deliveries go on where they stopped."""
+    """Bytes that wait for the socket count. When the socket takes them, deliveries go on where they stopped."""
     pair = Pair(cutting, unsent_bytes_max=2000)
     pair.attach_sender(pair.begin())
     pair.server.receiver("out").grant(40)
@@ -158,7 +158,7 @@ def test_a_full_socket_holds_deliveries_back(cutting: Cutting):
 
 @cut_anywhere
 def test_a_message_larger_than_the_receiver_takes(cutting: Cutting):
-    """The sender knows, and does not begin; a sender that does not is detached."""
+    """A sender that knows the receiver's limit does not begin. A sender that does not know it is detached."""
     pair = Pair(cutting)
     pair.server.max_message_size = 1000
     session = pair.begin()
@@ -181,7 +181,8 @@ def test_a_message_larger_than_the_receiver_takes(cutting: Cutting):
 
 @cut_anywhere
 def test_too_many_bytes_of_unfinished_deliveries(cutting: Cutting):
-    """The bound is the connection's: whoever goes beyond it loses the link, and what the link held is free again."""
+    """The bound applies to the connection. The link that goes beyond it is detached, and the bytes that it held are
+    free again."""
     pair = Pair(cutting, partial_delivery_bytes_max=4000)
     session = pair.begin()
     pair.attach_sender(session)

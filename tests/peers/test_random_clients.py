@@ -1,15 +1,15 @@
-"""One broker and several clients that do anything at any time, against a naive model of what must come of it.
+"""One broker and several clients that do anything at any time, against a simple model of the result.
 
-The clients are whole engines; bytes cross, trickle, wait for sockets that nobody reads, and are lost with their
+The clients are whole engines. Bytes cross, trickle, wait for sockets that are not read, and are lost with their
 connection. Histories come from a seed, as in ``test_random_peers``. The model knows each message by its body: how often
 it may arrive, and whether it must.
 
-- A message arrives once, and once more each time it was given back; never after it was accepted or rejected. What was
-  lost with a connection before we know what became of it may arrive, and need not.
+- A message arrives once, and once more each time it was given back; never after it was accepted or rejected. A message
+  that was lost with a connection before its state was known may arrive, and need not.
 - A queue with one consumer at a time hands out each publisher's messages in order, returned ones at their old place.
-- No link gets more than its link credit, and no more than a batch of a queue is in the hands of one link.
-- When everything is at rest: both sides count the same, messages that are ready have no consumer that could take them,
-  and the broker's own snapshots say what the clients hold.
+- No link gets more than its link credit, and no more than a batch of a queue is out on one link.
+- When everything is at rest, both sides count the same, no ready message has a consumer that could take it, and the
+  broker's own snapshots show what the clients hold.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ T = TypeVar("T")
 CLIENTS_MAX = 3
 SESSIONS_MAX = 2
 ORDERED, SHARED, SETTLING = "ordered", "shared", "settling"
-"""Queues: with one consumer at a time; with any number; with consumers to which everything comes settled."""
+"""Queues with one consumer at a time, with any number of consumers, and with consumers that get everything settled."""
 QUEUES = (ORDERED, SHARED, SETTLING)
 SIZES = (0, 3, 60, 700)
 PIECES = (1, 8, 9, 50, 200, 1000, 2**30, 2**30)
@@ -68,7 +68,7 @@ SMALL = FrontEndSettings(
     max_frame_size=512,
     unsent_bytes_max=1500,
 )
-"""So small that every limit is met."""
+"""Limits so small that every one of them is reached."""
 
 
 @dataclass
@@ -79,18 +79,19 @@ class Message:
     publisher: int
     place: int
     sure: bool = False
-    """The broker has it."""
+    """True when the broker has the message."""
     done: bool = False
-    """Somebody has accepted or rejected it, and the broker knows."""
+    """True when a consumer has accepted or rejected it, and the broker knows that."""
     uncertain: bool = False
-    """Something of it was lost with a connection: nobody can tell whether the broker has it still."""
+    """True when a frame about it was lost with a connection, so that the model cannot know whether the broker
+    has it."""
     arrivals: int = 0
     returns: int = 0
 
 
 @dataclass
 class Held:
-    """A delivery that its consumer has, or has given a final outcome of which the broker may not know yet."""
+    """A delivery that its consumer holds, or has given a final outcome that may not have reached the broker."""
 
     message: Message
     link: ReceiverLink
@@ -104,9 +105,9 @@ class Client:
 
     inner: BrokerClient
     held: dict[bytes, Held] = field(default_factory=dict)
-    """By body."""
+    """The deliveries by body."""
     boxes: dict[Outbox, tuple[str, int]] = field(default_factory=dict)
-    """All that ever were: the queue, and the publisher's number."""
+    """The queue and the publisher's number of every outbox, also of those that are detached."""
     reading: bool = True
     looked_at: dict[ReceiverLink, int] = field(default_factory=dict)
     """How many deliveries of a link the model has seen."""
@@ -121,9 +122,9 @@ class World:
         self.clients: list[Client] = []
         self.messages: dict[bytes, Message] = {}
         self.consumers: dict[ReceiverLink, str] = {}
-        """The queue of each, as long as it may be attached."""
+        """The queue of each consumer, while the consumer may be attached."""
         self.seen: dict[ReceiverLink, dict[int, int]] = {}
-        """On an ordered queue: the last place by publisher."""
+        """The last place by publisher, for consumers of an ordered queue."""
         self.barred: set[tuple[bytes, ReceiverLink]] = set()
         self.stalled: set[str] = set()
         self.alarms: set[str] = set()
@@ -213,7 +214,7 @@ class World:
             link.grant(link_credit, drain=flags == 0 and link_credit < 2**31, echo=flags in (0, 1))
 
     def settle(self, which: int, first: int, more: int) -> None:
-        """A stretch of adjoining deliveries of one link."""
+        """Settle adjoining deliveries of one link."""
         candidates = [(client, link) for client, link in self._receivers() if self._unsettled(client, link)]
         for client, link in pick(candidates, which):
             unsettled = self._unsettled(client, link)
@@ -236,7 +237,7 @@ class World:
             link.settle(start, stretch[-1].delivery_id, outcome)
 
     def _look(self, client: Client) -> None:
-        """See what came."""
+        """Read the deliveries that came."""
         for link in [link for link in self.consumers if link in client.inner.side.links.values()]:
             assert isinstance(link.reference, list)
             new = link.reference[client.looked_at.get(link, 0) :]
@@ -272,7 +273,8 @@ class World:
         assert (header.delivery_count or 0) <= message.returns
 
     def _consumer_over(self, client: Client, link: ReceiverLink) -> None:
-        """What it holds comes back; what it has given a final outcome does not, once the broker hears of it."""
+        """Note that a consumer has ended. Its messages come back, but for those with a final outcome that reaches the
+        broker."""
         if link not in self.consumers:
             return
         for body, held in list(client.held.items()):
@@ -283,7 +285,7 @@ class World:
             if message.queue == SETTLING == self.consumers[link] and not message.done:
                 message.uncertain = True
 
-    # --- bytes and the broker's own affairs
+    # --- bytes, and the state of the broker
 
     def carry_to_broker(self, which: int, _: int, size: int) -> None:
         for client in pick(self.clients, which):
@@ -319,7 +321,7 @@ class World:
             receiver.write_flow(echo=True)
 
     def stall(self, _: int, queue: int, messages_per_turn: int) -> None:
-        """Nothing is taken on any more, or little in each turn."""
+        """Let a queue take on no messages, or few in each turn."""
         self.broker.engine.set_stage_budget(QUEUES[queue % 3], messages_per_turn)
         self.stalled.add(QUEUES[queue % 3])
 
@@ -339,14 +341,14 @@ class World:
         self.alarms.clear()
 
     def wait(self, _: int, __: int, ___: int) -> None:
-        """Long enough for the broker to tell why somebody is blocked."""
+        """Let enough time pass for the broker to say why a link is blocked."""
         if all(client.reading for client in self.clients):
             self.broker.advance(0.06)
 
     # --- what must hold
 
     def check(self) -> None:
-        """At all times."""
+        """Check what must hold at all times."""
         batch = self.broker.settings.max_queue_credit
         for client in self.clients:
             side, front_end = client.inner.side, client.inner.wire.front_end
@@ -359,7 +361,7 @@ class World:
                         assert 0 <= link.waiting <= link.grant.outstanding + link.waiting <= batch
 
     def come_to_rest(self, _: int, __: int, ___: int) -> None:
-        """When no bytes are under way."""
+        """Check what must hold when no bytes are under way."""
         rest([client.inner for client in self.clients])
         for client in self.clients:
             self._look(client)
@@ -404,7 +406,8 @@ class World:
             assert told["unsettled_in"] == session.outgoing.count
 
     def _check_outcomes(self, client: Client) -> None:
-        """Everything that a queue has taken on is accepted, once, and nobody waits without a reason."""
+        """Check that every message that a queue has taken on is accepted, once, and that no publisher waits without a
+        reason."""
         for box, (queue, _) in client.boxes.items():
             assert all(outcomes == [ACCEPTED] for outcomes in box.outcomes.values())
             if box in client.inner.outboxes and queue not in self.stalled:
@@ -430,7 +433,7 @@ class World:
                     assert info.ready == 0, "messages wait though a consumer could take them"
 
     def finish(self) -> None:
-        """Let everything go on, and everybody go; what is left comes to new consumers."""
+        """Let everything go on, and let all clients leave. New consumers get the messages that are left."""
         self.recover(0, 0, 0)
         self.clear_alarms(0, 0, 0)
         for client in self.clients:
@@ -455,7 +458,7 @@ class World:
             if not message.uncertain:
                 assert message.arrivals == (1 + message.returns if message.sure else 0)
 
-    # --- looking
+    # --- choosing
 
     def _sessions(self) -> list[tuple[Client, Session]]:
         return [(client, session) for client in self.clients for session in client.inner.sessions]
@@ -494,7 +497,7 @@ class World:
 
 
 def pick(things: Sequence[T], which: int) -> list[T]:
-    """One of them, if there is any."""
+    """Choose one of them; None when there is none."""
     return [things[which % len(things)]] if things else []
 
 

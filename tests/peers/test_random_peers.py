@@ -1,11 +1,12 @@
 """Two engines that do anything at any time, while bytes trickle between them in pieces of any size.
 
-What they do comes from a seed: operations, each with three dice that it reads as it likes. (Rules of a hypothesis state
-machine were tried first: most of its histories hardly did anything.) A failing history is cut to its shortest beginning
-that fails. Every message is known by its body, which names the outbox it was put into
-and its place there. At all times: nobody is blamed for anything, windows and link credit are not negative, and what
-came from an outbox came once and in order. When all bytes have arrived: both sides count the same, nothing waits that
-could have been sent, and every outcome is the one that the receiver gave.
+A seed decides what they do: operations, each with three numbers that it interprets itself. (Rules of a hypothesis state
+machine were tried first, and most of its histories hardly did anything.) A failing history is cut to its shortest
+beginning that fails. Every message is known by its body, which names the outbox it was put into and its place there.
+
+At all times neither side has an error, windows and link credit are not negative, and what came from an outbox came once
+and in order. When all bytes have arrived, both sides count the same, no message waits that could have been sent, and
+every outcome is the one that the receiver gave.
 """
 
 from collections import Counter
@@ -28,7 +29,7 @@ T = TypeVar("T")
 NAMES = ("a", "b", "c")
 SESSIONS_MAX = 2
 LINK_CREDIT = 5
-"""What the first links begin with."""
+"""The link credit with which the first links begin."""
 SIZES = (0, 5, 300, 1200)
 PIECES = (1, 7, 8, 9, 30, 100, 500, 2**20)
 OUTCOMES: tuple[Outcome, ...] = (ACCEPTED, RELEASED, Rejected(), Modified(delivery_failed=True))
@@ -40,7 +41,7 @@ OPERATIONS = (
     *("begin", "detach", "echo", "open_window", "close_window", "come_to_rest", "end"),
 )
 EDGES = st.sampled_from((0, 2**31 - 3, 2**31, 2**32 - 3, 2**32 - 1))
-"""Where counters begin: a few steps before a wrap, or on it."""
+"""The beginnings of counters: a few steps before a wrap, or on it."""
 WINDOWS = st.sampled_from(((1, 0), (2, 1), (6, 3), (400, 200)))
 LIMITS = st.builds(
     lambda window, start: SessionLimits(
@@ -53,7 +54,7 @@ SEEDS = st.integers(0, 2**64 - 1)
 
 
 class World:
-    """A client, a server, what is under way, and what is known of it."""
+    """A client, a server, the bytes under way, and the model."""
 
     def __init__(self, client: SessionLimits, server: SessionLimits, *, delivery_count: int, skipped: int) -> None:
         self.pair = Pair(client=client, server=server)
@@ -64,7 +65,7 @@ class World:
         self.boxes: list[Outbox] = []
         self.put: Counter[int] = Counter()
         self.outcomes: dict[bytes, Outcome] = {}
-        """By body."""
+        """The deliveries by body."""
         self.begin(0, 0, 0)
         self.pair.pump()
         session = self.pair.client.connection.sessions[0]
@@ -82,7 +83,7 @@ class World:
             session.take_delivery_ids(self.skipped)
 
     def attach(self, which: int, name: int, mode: int) -> None:
-        """Also under a name that is in use: then the link is stolen."""
+        """Attach a link. A name that is in use steals the link."""
         for session in pick(self.pair.client.connection.sessions, which):
             sends, rcv, snd = mode & 1, mode >> 1 & 1, name % 3
             link = session.new_sender(NAMES[name % 3]) if sends else session.new_receiver(NAMES[name % 3])
@@ -104,7 +105,7 @@ class World:
             link.grant(n, drain=flags in (0, 1), echo=flags in (1, 2))
 
     def settle(self, which: int, first: int, more: int) -> None:
-        """A stretch of adjoining deliveries of one link."""
+        """Settle adjoining deliveries of one link."""
         for link in pick([link for link in self.receivers() if self.unsettled(link)], which):
             unsettled = self.unsettled(link)
             begin = first % len(unsettled)
@@ -156,7 +157,7 @@ class World:
             for number, outcomes in outbox.outcomes.items():
                 assert outcomes == [self.outcomes[outbox.sent[number]]]
 
-    # --- what always holds
+    # --- invariants
 
     def check(self) -> None:
         for side in self.sides:
@@ -173,7 +174,7 @@ class World:
             assert receiver.credit.margin >= 0
 
     def check_order(self) -> None:
-        """What came is the beginning of what was put, for each outbox."""
+        """Check for each outbox that what came is the beginning of what was put."""
         places: Counter[int] = Counter()
         for side in self.sides:
             for inbox in side.inboxes.values():
@@ -182,7 +183,7 @@ class World:
                     assert int(place) == places[int(number)]
                     places[int(number)] += 1
 
-    # --- looking
+    # --- choosing
 
     def sessions(self) -> list[Session]:
         return [session for side in self.sides for session in side.connection.sessions]
@@ -197,13 +198,13 @@ class World:
         return [link for session in self.sessions() for link in session.links if link.end.attached]
 
     def unsettled(self, link: ReceiverLink) -> list[Delivery]:
-        """What came on a link and has no outcome."""
+        """The deliveries that came on a link and have no outcome."""
         assert isinstance(link.reference, list)
         return [each for each in link.reference if not each.settled and each.body not in self.outcomes]
 
 
 def pick(things: Sequence[T], which: int) -> list[T]:
-    """One of them, if there is any."""
+    """Choose one of them; None when there is none."""
     return [things[which % len(things)]] if things else []
 
 

@@ -26,7 +26,7 @@ def published(cutting: Cutting, n: int, *, rcv: int = FIRST) -> Pair:
 
 
 def settled(*rows: tuple[int, Outcome]) -> list[Line]:
-    """What the sender hears."""
+    """The settlements that the sender got."""
     return [("out", "settled", number, state) for number, state in rows]
 
 
@@ -81,7 +81,7 @@ def test_neighbours_of_different_outcome(cutting: Cutting):
 
 @cut_anywhere
 def test_one_disposition_for_deliveries_of_several_links(cutting: Cutting):
-    """Delivery-ids belong to the session: what adjoins on the wire goes out as one range, and finds its links."""
+    """Delivery-ids belong to the session: adjoining ids are sent as one range, which is taken apart by link."""
     pair = Pair(cutting)
     session = pair.begin()
     names = ["a", "b", "c"]
@@ -157,7 +157,7 @@ def test_settling_while_more_arrives(cutting: Cutting):
 @pytest.mark.parametrize("rcv", [FIRST, SECOND])
 @cut_anywhere
 def test_delivery_ids_wrap(cutting: Cutting, skipped: int, rcv: int):
-    """A range may lie across 2^31 or 2^32; inside, ids go on and on."""
+    """A range may lie across 2^31 or 2^32. The engines' own numbers do not wrap."""
     pair = Pair(cutting)
     session = pair.begin()
     session.take_delivery_ids(skipped)

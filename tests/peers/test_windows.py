@@ -10,7 +10,7 @@ from tests.kit.wire import numbered
 
 EDGES = (2**31 - 2, 2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1)
 WINDOWS = ((1, 0), (2, 0), (2, 1), (5, 4), (10, 5))
-"""maximum and top-up"""
+"""The maximum of a window, and the level at which it is topped up."""
 
 
 def linked(cutting: Cutting, client: SessionLimits, server: SessionLimits) -> Pair:
@@ -70,7 +70,7 @@ def test_largest_window(cutting: Cutting):
 
 @cut_anywhere
 def test_closed_while_transfers_are_under_way(cutting: Cutting):
-    """They are tolerated; nothing follows until the window opens, and then the rest does, in order."""
+    """Transfers under way are tolerated. No more follow until the window opens; then the rest comes, in order."""
     pair = linked(cutting, SessionLimits(), SessionLimits(max_incoming_window=20, window_top_up=10))
     session = pair.server.sessions[0]
     pair.client.put("out", numbered(15))
@@ -93,7 +93,8 @@ def test_closed_while_transfers_are_under_way(cutting: Cutting):
 
 @cut_anywhere
 def test_more_than_the_margin_behind_a_closed_window(cutting: Cutting):
-    """The peer was told of the window that it had; a margin below that is a promise broken, by our settings."""
+    """The peer may use the window that it was told. A margin smaller than that, set here, breaks the promise and ends
+    the session."""
     limits = SessionLimits(max_incoming_window=20, window_top_up=10, incoming_window_margin=4)
     pair = linked(cutting, SessionLimits(), limits)
     pair.client.put("out", numbered(6))
@@ -126,7 +127,7 @@ def test_one_session_waits_and_the_other_goes_on(cutting: Cutting):
 
 @cut_anywhere
 def test_a_window_that_is_closed_before_the_answer_to_begin(cutting: Cutting):
-    """Closed when the session begins: nothing is tolerated, because nothing was ever allowed."""
+    """No transfer is tolerated, because none was ever allowed."""
     pair = Pair(cutting)
     session = pair.client.connection.new_session()
     session.window.close(0)

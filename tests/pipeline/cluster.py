@@ -26,18 +26,19 @@ SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 REGISTERED = "Successfully registered with master"
 PATIENCE_S = 120.0
-"""For a process to say that it is there: Java starts in 2 s, and in more on a busy machine."""
+"""How long a process may take until it is ready: Java starts in 2 s, and in more on a busy machine."""
 LOOK_S = 0.1
 EVENTS = 20_000
 MESSAGES = 3000
 LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
 DEFAULTS = "spark.sql.shuffle.partitions 4\nspark.ui.enabled false\n"
-"""What this cluster says of itself in its spark-defaults.conf, as every cluster does: it has two cores, not 200."""
+"""The spark-defaults.conf of this cluster. Like every cluster, it states how many cores it has: two, not 200."""
 
 
 @contextmanager
 def spark_process(log: Path, said: re.Pattern[str], *words: str) -> Iterator[re.Match[str]]:
-    """A process of the cluster, until the block ends; what it has said that it is there with."""
+    """A process of the cluster, until the block ends. Yields the match of the line with which it said that it is
+    ready."""
     with log.open("w") as output:
         process = subprocess.Popen(
             [str(SPARK_CLASS), *words], env=os.environ | LOOPBACK, stdout=output, stderr=subprocess.STDOUT
@@ -56,7 +57,7 @@ def spark_process(log: Path, said: re.Pattern[str], *words: str) -> Iterator[re.
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[str]:
-    """A master and two workers on the loopback interface; the URL of the master."""
+    """A master and two workers on the loopback interface. Yields the URL of the master."""
     deploy = "org.apache.spark.deploy"
     place = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
     with ExitStack() as stack:
@@ -70,7 +71,7 @@ def cluster(folder: Path) -> Iterator[str]:
 
 
 def pipeline(folder: Path, *words: str) -> str:
-    """Run a command of the pipeline; what it prints. The folder has the defaults of the cluster."""
+    """Run a command of the pipeline; returns its output. The folder has the defaults of the cluster."""
     environment = os.environ | LOOPBACK | {"PYSPARK_PYTHON": sys.executable, "SPARK_CONF_DIR": str(folder)}
     ran = subprocess.run(
         [sys.executable, "-m", "pipeline", *words], cwd=ROOT, env=environment, capture_output=True, text=True
@@ -82,7 +83,7 @@ def pipeline(folder: Path, *words: str) -> str:
 
 
 def rows_of(warehouse: Path, table: str) -> list[str]:
-    """All rows of a table, as text, in an order that does not depend on who wrote them."""
+    """All rows of a table, as text, in an order that does not depend on which executor wrote them."""
     return sorted(map(str, pq.read_table(warehouse / table).to_pylist()))
 
 
@@ -92,7 +93,8 @@ def tables_of(warehouse: Path) -> set[str]:
 
 
 def same_tables(local: Path, other: Path) -> int:
-    """How many tables there are. Raises AssertionError for one that differs, or has no rows in both."""
+    """Compare the tables; returns how many there are. Raises AssertionError for one that differs, or has no rows in
+    both."""
     names = tables_of(local)
     assert names == tables_of(other), f"{sorted(names)} and {sorted(tables_of(other))}"
     for name in names:
@@ -103,7 +105,8 @@ def same_tables(local: Path, other: Path) -> int:
 
 
 def archived_and_replayed(folder: Path, master: str) -> int:
-    """Messages from a queue into an archive, and from there into another queue; how many came out of that."""
+    """Move messages from a queue into an archive, and from there into another queue; returns how many came out
+    of that."""
     with broker_process() as broker:
         url = broker.url("guest")
 

@@ -1,8 +1,8 @@
-"""Three workloads whose bottleneck is known, live: brokers slowed at a stage, and publishers on sockets.
+"""Three workloads whose bottleneck is known, recorded live: brokers slowed at a stage, and publishers on sockets.
 
 The stages are slowed as in ``tests/cli/test_why.py``: by what they may take on in a turn, and the message store by
-stage credit for one body at a time, so that each waits for the write of the one before it. What the brokers tell in
-``$flow`` becomes rows of ``flow_events``, those of each broker under the name of its slow stage.
+stage credit for one body at a time, so that each waits for the write of the one before it. The records of the brokers'
+``$flow`` become rows of ``flow_events``, those of each broker under the name of its slow stage.
 """
 
 import socket
@@ -30,16 +30,17 @@ from tests.kit.amqp091_socket import CHANNEL, GUEST, PERSISTENT
 from tests.kit.broker_process import BrokerAddress, broker_process
 
 SECONDS = 3
-"""In so many seconds the reader is blocked before the publisher goes: one that is cut short decides nothing."""
+"""In how many seconds the reader must be blocked before the publisher leaves. A second that is cut short decides
+nothing."""
 DEADLINE_S = 120.0
 LOOK_SECONDS = 0.1
-"""Between two looks at the stream: so often the broker packs what it has recorded."""
+"""The time between two reads of the stream; the broker packs its records as often."""
 PACKETS_MAX = 1_000
-"""Read at once: more than the broker makes meanwhile."""
+"""How many packets are read at once: more than the broker makes meanwhile."""
 
 
 class Slowed(NamedTuple):
-    """A broker's settings, a load that meets its slow stage, and what the pipeline has to find."""
+    """A broker's settings, a load for its slow stage, and the bottleneck that the pipeline must find."""
 
     settings: str
     bodies: list[bytes]
@@ -49,7 +50,7 @@ class Slowed(NamedTuple):
 
 
 SMALL, LARGE = [b"twelve bytes"] * 2000, [bytes(4096)] * 50
-"""Bodies for the queue's index, and for the message store."""
+"""Bodies that the queue's index stores, and bodies for the message store."""
 SLOWED: Mapping[str, Slowed] = MappingProxyType(
     {
         "channel": Slowed(
@@ -67,14 +68,14 @@ SLOWED: Mapping[str, Slowed] = MappingProxyType(
 
 
 def record_all(folder: Path) -> list[Row]:
-    """What all of them tell; they run beside each other."""
+    """Record all workloads at the same time."""
     with ThreadPoolExecutor(len(SLOWED)) as threads:
         told = threads.map(lambda name: recorded(name, folder / name), SLOWED)
         return [row for rows in told for row in rows]
 
 
 def recorded(name: str, folder: Path) -> list[Row]:
-    """What a broker slowed like this tells in ``$flow`` until its publisher is gone."""
+    """The records of a broker slowed like this, until its publisher has left."""
     folder.mkdir(parents=True)
     password, settings = folder / "password", folder / "broker.toml"
     password.write_text("guest\n")
@@ -86,7 +87,8 @@ def recorded(name: str, folder: Path) -> list[Row]:
 
 
 def held_up(load: Slowed, broker: BrokerAddress, connection: BlockingConnection) -> list[Row]:
-    """Publish until the reader was blocked in some seconds, and read until it is told that the publisher has gone."""
+    """Publish until the reader was blocked in enough seconds, and read until the record of the publisher's end
+    comes."""
     stream = open_stream(connection, FLOW_STREAM, "first")
     rows: list[Row] = []
     deadline = time.monotonic() + DEADLINE_S
@@ -119,6 +121,6 @@ def framed(load: Slowed) -> bytes:
 
 
 def blocked_seconds(rows: Iterable[Row]) -> int:
-    """In how many seconds the reader became blocked."""
+    """The number of seconds in which the reader became blocked."""
     readers = (row for row in rows if row["kind"] == "stage" and row["stage"] == "reader" and row.get("blocks"))
     return len({int(str(row["at"])) // 1_000_000 for row in readers})

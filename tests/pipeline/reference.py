@@ -1,4 +1,4 @@
-"""What a table must hold, worked out record by record in plain Python."""
+"""The expected content of a table, computed record by record in plain Python."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,7 +6,8 @@ Key = tuple[object, ...]
 
 
 def link_seconds(events: Iterable[Mapping[str, object]]) -> dict[Key, tuple[object, ...]]:
-    """``link_seconds``: (node, connection, link, direction, second) to its six figures, in the table's order."""
+    """The table ``link_seconds``: (node, connection, link, direction, second) to its six figures, in the table's
+    order."""
     found: dict[Key, list[int]] = {}
     link_credits: dict[Key, list[int]] = {}
     for event in events:

@@ -1,4 +1,4 @@
-"""What ``make pipeline-demo`` takes for right; the demonstration itself is a make target."""
+"""What ``make pipeline-demo`` accepts as right. The demonstration itself is a make target."""
 
 from pipeline.demo import faults_of
 from pipeline.report.figures import Row

@@ -1,4 +1,4 @@
-"""The command line: what needs no Spark runs in this process."""
+"""The command line. Commands that need no Spark run in this process."""
 
 from pathlib import Path
 
@@ -72,7 +72,7 @@ def test_of_what_spark_wraps_in_a_stack_the_user_is_told_the_connectors_own_line
 
 
 def test_the_report_of_tables_is_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """Tables as the run writes them, with one connection that a queue holds up."""
+    """The tables are as the run writes them, with one connection that a queue holds up."""
     text, number, real, flag, moment = pa.string(), pa.int64(), pa.float64(), pa.bool_(), pa.timestamp("us", "UTC")
     place = {"node": "n", "connection": "c1", "link": "c1/1", "direction": "in"}
     tables = {

@@ -1,4 +1,4 @@
-"""The command lines that measure: their options, and how they tell how far they are. What they measure is no test."""
+"""The command lines that measure: their options, and how they show their progress. No test runs the measurements."""
 
 import io
 
@@ -9,7 +9,7 @@ from tests.pyspark_amqp10.measure_sink import build_parser
 
 
 class Terminal(io.StringIO):
-    """Says that it is one."""
+    """A stream that says that it is a terminal."""
 
     def isatty(self) -> bool:
         return True

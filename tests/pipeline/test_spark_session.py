@@ -1,4 +1,4 @@
-"""The session that the tests of the pipeline share: what it must keep to, and what is said where it cannot be had."""
+"""The Spark session that the tests of the pipeline share: its limits, and what is said where it cannot be had."""
 
 import os
 import subprocess

@@ -41,13 +41,13 @@ from tests.soak.verdict import ALLOWED, MIB, Sample, growth, is_flat, memory_slo
 
 WARM_UP_MINUTES = 20.0
 WARM_UP_SHARE = 1 / 3
-"""Of a run that is shorter than three times the warm-up."""
+"""The warm-up's share of a run that is shorter than three times the warm-up."""
 SLOPE_MAX = 1.0
 COUNTED = ("sent", "confirmed", "delivered", "redelivered", "settled", "faults")
 
 
 def line(seen: Seen, at: float) -> str:
-    """How it goes."""
+    """The progress as a line of text."""
     now, scrapes = seen.samples[-1], seen.scrapes
     return (
         f"{at / MINUTE:4.0f} min  {now.resident / MIB:6.1f} MiB  {now.descriptors} descriptors  "
@@ -60,7 +60,7 @@ def line(seen: Seen, at: float) -> str:
 
 
 def judge(seen: Seen, warm_up_s: float, slope_max: float) -> list[tuple[str, bool, str]]:
-    """What was demanded, whether it holds, and the figures."""
+    """Each demand, whether it holds, and its figures."""
     measured = [one for one in seen.samples if one.at >= warm_up_s]
     steep, error = memory_slope(measured)
     books = [flow.book for flow in seen.flows]
@@ -102,7 +102,7 @@ def judge(seen: Seen, warm_up_s: float, slope_max: float) -> list[tuple[str, boo
 
 
 def write_samples(path: Path, samples: Sequence[Sample]) -> None:
-    """As comma-separated values."""
+    """Write the samples as comma-separated values."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(field.name for field in dataclasses.fields(Sample))
@@ -110,7 +110,7 @@ def write_samples(path: Path, samples: Sequence[Sample]) -> None:
 
 
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,11 +1,10 @@
 """What one flow of the soak has sent, and what must still come: numbers that are open until they are settled.
 
-A :class:`Book` holds only what is open, so it stays small however long the soak runs. It is written to from several
-threads.
+A :class:`Book` holds only the open numbers, so it stays small however long the soak runs. Several threads write to it.
 
-Rules: a number is delivered only while it is open; a number that was seen before comes only with the mark of a
-redelivery; numbers that were not seen before come in rising order. What was settled on a connection that was cut may
-come once more, with the mark.
+The rules are these. A number is delivered only while it is open. A number that was seen before comes only with the mark
+of a redelivery. Numbers that were not seen before come in rising order. A number that was settled on a connection that
+was cut may come once more, with the mark.
 """
 
 from collections.abc import Iterable
@@ -13,12 +12,12 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 FINDINGS_MAX = 20
-"""Kept of each flow; all are counted."""
+"""How many faults of each flow are kept; all are counted."""
 
 
 @dataclass(slots=True)
 class Book:
-    """One flow. The counters may be read by any thread."""
+    """The numbers of one flow. Any thread may read the counters."""
 
     name: str
     in_order: bool = True
@@ -43,7 +42,7 @@ class Book:
         return len(self._open)
 
     def issue(self, n: int) -> range:
-        """The next numbers, which are about to be sent."""
+        """Open the next numbers, which are about to be sent."""
         with self._lock:
             numbers = range(self._next, self._next + n)
             self._next += n
@@ -52,13 +51,13 @@ class Book:
         return numbers
 
     def expect(self, number: int) -> None:
-        """A number of another flow is about to come here, as a dead letter for example."""
+        """Open a number of another flow that is about to come here, as a dead letter for example."""
         with self._lock:
             self._open.add(number)
             self.sent += 1
 
     def deliver(self, number: int, *, again: bool) -> None:
-        """A consumer has this number, with or without the mark of a redelivery."""
+        """Note that a consumer got this number, with or without the mark of a redelivery."""
         with self._lock:
             self.delivered += 1
             self.redelivered += again
@@ -77,7 +76,7 @@ class Book:
             self._highest = max(self._highest, number)
 
     def settle(self, number: int) -> None:
-        """A consumer has said that this number is dealt with."""
+        """Note that a consumer has settled this number."""
         with self._lock:
             if number in self._open:
                 self._open.remove(number)
@@ -85,17 +84,18 @@ class Book:
                 self.settled += 1
 
     def cut(self, numbers: Iterable[int]) -> None:
-        """The connection on which these were settled was cut: the broker may never have heard of it."""
+        """Note that the connection on which these numbers were settled was cut. The broker may not have got the
+        settlements."""
         with self._lock:
             self._forgiven = set(numbers)
 
     def refused(self, what: str) -> None:
-        """The broker did not take what it should take."""
+        """Note that the broker refused what it should take."""
         with self._lock:
             self._fault(what)
 
     def close(self) -> None:
-        """Nothing more comes: what is open is lost."""
+        """Note that no more numbers come: the open ones are lost."""
         with self._lock:
             if self._open:
                 self._fault(f"{len(self._open)} lost, the first of them {min(self._open)}", len(self._open))

@@ -1,4 +1,4 @@
-"""What comes and goes during the soak: connections, links, queues of each type, exchanges, bindings, policies."""
+"""What is made and deleted during the soak: connections, links, queues of each type, exchanges, bindings, policies."""
 
 import contextlib
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ class Rounds:
     done: dict[str, int] = field(default_factory=dict)
 
     async def repeat(self, name: str, once: Callable[[int], Awaitable[None]], pause_s: float) -> None:
-        """For ever, with the number of the round."""
+        """Call something for ever, with the number of the round."""
         while True:
             number = self.done.get(name, 0)
             await once(number)
@@ -34,7 +34,7 @@ class Rounds:
 
 
 async def expect(asked: ClientConnection, method: str, path: str, body: object = None) -> object:
-    """A management request that must succeed."""
+    """Send a management request that must succeed."""
     answer = await asked.request(method, path, body)
     if answer.status not in (200, 201, 204):
         raise AssertionError(f"{method} {path}: {answer}")
@@ -42,7 +42,7 @@ async def expect(asked: ClientConnection, method: str, path: str, body: object =
 
 
 async def come_and_go(url: str, number: int) -> None:
-    """One AMQP 1.0 connection with a dynamic queue; each fifth is cut off in the middle."""
+    """Open an AMQP 1.0 connection with a dynamic queue. Each fifth connection is cut off in the middle."""
     streams: list[trio.SocketStream] = []
 
     async def open_stream(host: str, port: int) -> trio.SocketStream:
@@ -64,7 +64,7 @@ async def come_and_go(url: str, number: int) -> None:
 
 
 def come_and_go_091(host: str, port: int, number: int) -> None:
-    """One AMQP 0.9.1 connection with an exclusive queue and a binding."""
+    """Open an AMQP 0.9.1 connection with an exclusive queue and a binding."""
     with connection(host, port) as one:
         channel = one.channel()
         queue = channel.queue_declare("", exclusive=True).method.queue
@@ -79,7 +79,7 @@ def come_and_go_091(host: str, port: int, number: int) -> None:
 
 
 async def half_open(host: str, port: int, number: int) -> None:
-    """A peer that says half of a header, or something else, and goes."""
+    """Send half of a protocol header, or other bytes, and close."""
     stream = await trio.open_tcp_stream(host, port)
     async with stream:
         await stream.send_all((b"AMQP", b"GET / HTTP/1.1\r\n\r\n", b"AMQP\x03\x01\x00\x00")[number % 3])
@@ -89,7 +89,8 @@ async def half_open(host: str, port: int, number: int) -> None:
 
 
 async def declare_and_delete(asked: ClientConnection, number: int) -> None:
-    """A queue of each type in turn: declared, bound, filled, looked at, purged or deleted with what is in it."""
+    """Declare a queue of each type in turn, bind it, fill it, look at it, and purge it or delete it with its
+    messages."""
     name, exchange = f"churn-queue-{number}", f"churn-exchange-{number}"
     await expect(
         asked, "PUT", f"/queues/{name}", {"durable": True, "arguments": QUEUE_TYPES[number % len(QUEUE_TYPES)]}
@@ -113,7 +114,7 @@ async def declare_and_delete(asked: ClientConnection, number: int) -> None:
 
 
 async def look_around(asked: ClientConnection, number: int) -> None:
-    """What operators ask for."""
+    """Send the requests that operators send."""
     kinds = ("queues", "connections", "sessions", "links", "channels", "stages", "stalls", "consumers", "alarms")
     await expect(asked, "GET", f"/headgate/{kinds[number % len(kinds)]}")
     await expect(asked, "GET", "/headgate/status")

@@ -11,19 +11,19 @@ from tests.soak.plan import Flow, body, number_of
 
 PREFETCH = 100
 ACK_EVERY = 10
-"""Several at once, as many consumers do."""
+"""How many messages are acknowledged with one method, as many consumers do."""
 POLL_S = 0.5
 
 Stopped = Callable[[], bool]
 
 
 def connection(host: str, port: int) -> pika.BlockingConnection:
-    """As guest."""
+    """A connection as guest."""
     return pika.BlockingConnection(pika.ConnectionParameters(host, port, heartbeat=60))
 
 
 def publish(host: str, port: int, flow: Flow, rate: float, stopped: Stopped) -> None:
-    """Until the soak stops. What is not confirmed raises, and ends the soak."""
+    """Publish until the soak stops. A message that is not confirmed raises, and ends the soak."""
     with connection(host, port) as connected:
         channel = connected.channel()
         if not flow.presettled:
@@ -40,7 +40,7 @@ def publish(host: str, port: int, flow: Flow, rate: float, stopped: Stopped) -> 
 
 
 def consume(host: str, port: int, flow: Flow, stopped: Stopped) -> None:
-    """Until the soak stops."""
+    """Consume until the soak stops."""
     with connection(host, port) as connected:
         channel = connected.channel()
         channel.basic_qos(prefetch_count=PREFETCH)
@@ -65,7 +65,7 @@ def consume(host: str, port: int, flow: Flow, stopped: Stopped) -> None:
 
 
 def _put_off(channel: BlockingChannel, flow: Flow, number: int, method: pika.spec.Basic.Deliver) -> bool:
-    """Give one of ten back, or reject it, where the flow wants that."""
+    """Give one message of ten back, or reject it, where the flow says so."""
     if number % 10:
         return False
     if flow.settles == "release" and not method.redelivered:

@@ -12,22 +12,22 @@ from amqp10.wire.types import Described, Symbol
 from tests.soak.plan import Flow, body, number_of
 
 OPEN_MAX = 1000
-"""A publisher waits while so many of its messages are not settled."""
+"""A publisher waits while this many of its messages are not settled."""
 BATCH = 50
 LIFE_MESSAGES = 300
-"""A consumer that is cut lives so long."""
+"""How many messages a consumer gets before its connection is cut."""
 NOT_SETTLED = 7
-"""Of a life that is cut, the last ones stay without an outcome."""
+"""How many of the last messages before a cut get no outcome."""
 OFFSETS = "rabbitmq:stream-offset-spec"
 
 
 def settings(**others: object) -> ClientSettings:
-    """A client that does not hide what goes wrong."""
+    """Settings of a client that reports every failure."""
     return ClientSettings(reconnect=None, idle_time_out_ms=60_000, **others)  # type: ignore[arg-type]
 
 
 async def publish(url: str, flow: Flow, rate: float, stop: trio.Event) -> None:
-    """Until the soak stops."""
+    """Publish until the soak stops."""
     address = f"/exchanges/{flow.exchange}/{flow.name}" if flow.exchange else f"/queues/{flow.name}"
     header = Header(durable=flow.durable)
     wanted = Sent if flow.presettled else Accepted
@@ -47,7 +47,7 @@ async def publish(url: str, flow: Flow, rate: float, stop: trio.Event) -> None:
 
 
 async def consume(url: str, flow: Flow, _: trio.Event) -> None:
-    """Until cancelled."""
+    """Consume until cancelled."""
     if flow.settles == "cut":
         while True:
             await _one_life(url, flow)
@@ -73,7 +73,7 @@ async def _open(connection: ClientConnection, flow: Flow) -> Receiver:
 
 
 async def _one_life(url: str, flow: Flow) -> None:
-    """A consumer whose socket is closed without a word, with deliveries in its hands."""
+    """Run a consumer whose socket is closed without a closing frame while it holds deliveries."""
     streams: list[trio.SocketStream] = []
 
     async def open_stream(host: str, port: int) -> trio.SocketStream:
@@ -95,12 +95,12 @@ async def _one_life(url: str, flow: Flow) -> None:
                     settled.append(number)
             await streams[0].aclose()
     except (ClientError, trio.ClosedResourceError, trio.BrokenResourceError):
-        pass  # which is what was wanted
+        pass  # as wanted
     flow.book.cut(settled)
 
 
 async def drained(flows: list[Flow], seconds: float, progress: Callable[[], int]) -> None:
-    """Wait until nothing is open, or nothing has come for so many seconds."""
+    """Wait until no number is open, or none has come for this many seconds."""
     last, since = progress(), trio.current_time()
     while any(flow.book.open for flow in flows) and trio.current_time() - since < seconds:
         await trio.sleep(0.2)

@@ -1,4 +1,4 @@
-"""The flows of the soak: which queue, who publishes, who consumes, what the messages are like."""
+"""The flows of the soak: their queues, their publishers and consumers, and the kinds of messages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from tests.soak.bookkeeping import Book
 
 SMALL = (12, 40, 200, 1000, 3000)
-"""Unlike sizes in bytes, in turn: a run of like messages is the easy case."""
+"""Different sizes in bytes, used in turn, because a run of like messages is the easy case."""
 LARGE = (5_000, 20_000, 70_000, 200_000)
-"""Beyond 4 KiB bodies go to the message store; beyond the frame size they travel in several frames."""
+"""Bodies above 4 KiB go to the message store. Those above the frame size travel in several frames."""
 NUMBER_DIGITS = 12
 
 
@@ -22,9 +22,9 @@ class Flow:
     consumer: str
     arguments: Mapping[str, object] = field(default_factory=dict)
     durable: bool = True
-    """Of the messages; the queues all are."""
+    """True when the messages are durable. The queues all are."""
     presettled: bool = False
-    """Published without an outcome, or without a confirm."""
+    """True when messages are published without an outcome, or without a confirm."""
     sizes: tuple[int, ...] = SMALL
     per_second: float = 100.0
     burst: int = 10
@@ -32,34 +32,34 @@ class Flow:
     """What the consumer does: ``accept``, ``release`` one of ten at first, ``reject`` one of ten, ``cut`` its
     connection after some hundred messages, ``settled`` for messages that come settled."""
     source: str = ""
-    """Consumed from here instead: the queue of the dead letters."""
+    """The queue to consume from in place of the flow's own: the queue of the dead letters."""
     exchange: str = ""
-    """Published to this exchange, with the name as the key."""
+    """The exchange to publish to, with the name of the flow as the key."""
     book: Book = field(init=False)
     dead: "Flow | None" = None
-    """Where what the consumer rejects must come."""
+    """The flow to which messages that the consumer rejects must come."""
 
     def __post_init__(self) -> None:
         self.book = Book(self.name)
 
     @property
     def queue(self) -> str:
-        """What the consumer consumes from."""
+        """The queue that the consumer consumes from."""
         return self.source or self.name
 
     @property
     def stream(self) -> bool:
-        """It keeps what was consumed."""
+        """True when the queue is a stream, which keeps what was consumed."""
         return self.arguments.get("x-queue-type") == "stream"
 
 
 def body(number: int, sizes: tuple[int, ...]) -> bytes:
-    """The body that is this number."""
+    """The body for this number."""
     return b"%0*d" % (NUMBER_DIGITS, number) + b"." * (sizes[number % len(sizes)] - NUMBER_DIGITS)
 
 
 def number_of(content: bytes) -> int:
-    """The number that a body is."""
+    """The number in a body."""
     return int(content[:NUMBER_DIGITS])
 
 
@@ -68,12 +68,12 @@ STREAM = {"x-queue-type": "stream", "x-max-length-bytes": 8_000_000, "x-stream-m
 
 
 def dead_to(queue: str) -> dict[str, object]:
-    """Dead letters go to this queue."""
+    """The arguments that send dead letters to this queue."""
     return {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue}
 
 
 def flows() -> list[Flow]:
-    """All of them."""
+    """All flows."""
     rejected = Flow("rejected", "", "amqp10")
     return [
         Flow("classic", "amqp10", "amqp10"),

@@ -1,4 +1,4 @@
-"""One soak: a broker process, everything that the plan says, and what was seen of it."""
+"""One soak: a broker process, all flows of the plan, and what was seen of it."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ from tests.soak.verdict import Sample
 
 SAMPLE_S = 1.0
 DRAIN_S = 30.0
-"""Nothing more has come for so long: what is open is lost."""
+"""When no more message has come for this long, the open numbers are lost."""
 START_S = 30.0
 STOP_S = 30.0
 THREADS_MAX = 64
@@ -30,11 +30,11 @@ MINUTE = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The command line."""
+    """The options of the command line."""
 
     minutes: float = 60.0
     rate: float = 1.0
-    """Multiplies every flow's messages a second."""
+    """A factor on every flow's messages a second."""
     scrape_s: float = 5.0
     flow_events: bool = False
     allocations: bool = False
@@ -42,27 +42,27 @@ class Wanted:
 
 @dataclass(slots=True)
 class Seen:
-    """What a soak has brought."""
+    """The results of a soak."""
 
     flows: list[Flow]
     rounds: churn.Rounds = field(default_factory=churn.Rounds)
     scrapes: watching.Scrapes = field(default_factory=watching.Scrapes)
     samples: list[Sample] = field(default_factory=list)
     log: Counter[str] = field(default_factory=Counter)
-    """Lines of the broker's log by level and event."""
+    """How many lines the broker has logged, by level and event."""
     cpu: float = 0.0
-    """CPU seconds of the broker."""
+    """The CPU seconds of the broker."""
     status: int | None = None
-    """With which the broker ended."""
+    """The exit status of the broker."""
 
     def total(self, what: str) -> int:
-        """Of all flows' books."""
+        """The sum of a counter over all flows."""
         return sum(getattr(flow.book, what) for flow in self.flows)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the broker is."""
+    """The address and the process of the broker."""
 
     host: str
     port: int
@@ -72,13 +72,13 @@ class Place:
 
     @property
     def url(self) -> str:
-        """As guest."""
+        """The URL for the user guest."""
         return f"amqp://guest:guest@{self.host}:{self.port}"
 
 
 @contextmanager
 def broker(folder: Path, wanted: Wanted, seen: Seen) -> Iterator[Place]:
-    """A broker process; its log goes to a file beside the data folder, and is counted."""
+    """A broker process. Its log goes to a file beside the data folder, and is counted."""
     (folder / "broker.toml").write_text(
         '[admin]\nenabled = true\nlisten = ["127.0.0.1:0"]\n[log]\nform = "json"\n'
         f"[flow_events]\nenabled = {str(wanted.flow_events).lower()}\nstream_bytes_max = {16 * 2**20}\n"
@@ -123,7 +123,7 @@ def broker(folder: Path, wanted: Wanted, seen: Seen) -> Iterator[Place]:
 
 
 async def soak(folder: Path, wanted: Wanted, seen: Seen, progress: Callable[[float], None]) -> None:
-    """Run it; everything that is seen goes into ``seen``. Raises what went wrong besides lost messages."""
+    """Run a soak; all results go into ``seen``. Raises for every failure but lost messages."""
     with broker(folder, wanted, seen) as place:
         async with connect(place.url, flowing10.settings()) as asked:
             await _declare(asked, seen.flows)
@@ -137,7 +137,7 @@ async def soak(folder: Path, wanted: Wanted, seen: Seen, progress: Callable[[flo
 
 
 async def _load(place: Place, asked: flowing10.ClientConnection, wanted: Wanted, seen: Seen) -> None:
-    """Everything at once; then the publishers and the churn stop, and the consumers take what is left."""
+    """Run everything at once. Then stop the publishers and the churn, and let the consumers take what is left."""
     stop, empty = trio.Event(), Event()
     ended = Event()
     limit = trio.CapacityLimiter(THREADS_MAX)
@@ -168,7 +168,7 @@ async def _load(place: Place, asked: flowing10.ClientConnection, wanted: Wanted,
 
 
 async def _churn(place: Place, asked: flowing10.ClientConnection, wanted: Wanted, seen: Seen, stop: trio.Event) -> None:
-    """All that comes and goes, and all that watches, until the soak stops."""
+    """Run everything that comes and goes, and everything that watches, until the soak stops."""
     pause, repeat = churn.PAUSE_S / wanted.rate, seen.rounds.repeat
 
     async def old_protocol(number: int) -> None:
@@ -199,7 +199,7 @@ async def _declare(asked: flowing10.ClientConnection, all_flows: list[Flow]) -> 
 
 
 async def _look(place: Place, data: Path, seen: Seen, progress: Callable[[float], None]) -> None:
-    """A sample a second, and a line a minute."""
+    """Take a sample each second, and report each minute."""
     began, minutes = trio.current_time(), 0
     while True:
         at = trio.current_time() - began
@@ -212,5 +212,5 @@ async def _look(place: Place, data: Path, seen: Seen, progress: Callable[[float]
 
 
 def new_seen() -> Seen:
-    """Nothing yet."""
+    """Results without any figures."""
     return Seen(flows())

@@ -1,4 +1,4 @@
-"""What the soak judges by, and some seconds of it; ``python -m tests.soak`` takes an hour."""
+"""The soak's judgement, and a soak of some seconds; ``python -m tests.soak`` takes an hour."""
 
 from pathlib import Path
 
@@ -80,7 +80,7 @@ def test_a_body_is_its_number_in_every_size(sizes: tuple[int, ...]):
 
 
 def resident(per_hour: float, wave: float = 0.0) -> list[Sample]:
-    """Forty minutes of a memory that grows by so many MiB an hour, and goes up and down."""
+    """Forty minutes of memory that grows by this many MiB an hour, and varies."""
     return [Sample(at, round((100 + per_hour * at / 3600 + wave * (at % 7)) * MIB), 20, 8, 30, 1) for at in range(2400)]
 
 

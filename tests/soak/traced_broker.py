@@ -1,7 +1,7 @@
 """``headgate`` with its allocations traced: what ``python -m tests.soak --allocations`` starts.
 
-Each minute after the second, the lines of code that hold more memory than at the second minute are written to standard
-error, and kinds of objects that there are more of. The broker is several times slower under this.
+The process keeps its state at the second minute. Each later minute it writes to standard error the lines of code that
+hold more memory than then, and the kinds of objects that there are more of. The broker is several times slower for it.
 """
 
 import gc
@@ -19,7 +19,7 @@ SHOWN = 25
 
 
 def watch() -> None:
-    """Until the process ends."""
+    """Write the comparison each minute until the process ends."""
     time.sleep(SETTLED_S)
     first, kinds = tracemalloc.take_snapshot(), count()
     while True:
@@ -32,7 +32,7 @@ def watch() -> None:
 
 
 def count() -> Counter[str]:
-    """Objects by kind."""
+    """Count the objects by kind."""
     gc.collect()
     gc.unfreeze()
     return Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in gc.get_objects())

@@ -1,4 +1,5 @@
-"""What watches the broker during the soak: a Prometheus, a dashboard, an open console, a sampler of its process."""
+"""Clients that watch the broker during the soak: a Prometheus, a dashboard, an open console, a sampler of its
+process."""
 
 import os
 from collections import Counter
@@ -12,7 +13,7 @@ import trio
 from tests.soak.verdict import Sample
 
 SCRAPE_SECONDS = 10.0
-"""What Prometheus waits for an answer when nothing else is set."""
+"""How long Prometheus waits for an answer by default."""
 LOOKS = (
     "/metrics/links",
     "/api/overview",
@@ -23,13 +24,13 @@ LOOKS = (
     "/api/headgate/stalls",
     "/",
 )
-"""Asked for in turn beside /metrics."""
+"""Pages that are read in turn beside /metrics."""
 FAILURES_KEPT = 20
 
 
 @dataclass(slots=True)
 class Scrapes:
-    """How long answers took, and what was no answer."""
+    """How long answers took, and which requests failed."""
 
     count: int = 0
     seconds: float = 0.0
@@ -37,12 +38,12 @@ class Scrapes:
     longest_path: str = ""
     bytes_max: int = 0
     slow: Counter[int] = field(default_factory=Counter)
-    """Answers that took 1 s and longer, by whole seconds."""
+    """The number of answers that took 1 s and longer, by whole seconds."""
     failed: int = 0
     failures: list[str] = field(default_factory=list)
 
     def note(self, path: str, seconds: float, size: int) -> None:
-        """One answer."""
+        """Note one answer."""
         self.count += 1
         self.seconds += seconds
         self.bytes_max = max(self.bytes_max, size)
@@ -52,14 +53,14 @@ class Scrapes:
             self.slow[int(seconds)] += 1
 
     def fail(self, what: str) -> None:
-        """No answer, or not the right one."""
+        """Note a request that failed or had a wrong answer."""
         self.failed += 1
         if len(self.failures) < FAILURES_KEPT:
             self.failures.append(what)
 
 
 async def scrape(admin_url: str, scrapes: Scrapes, every_s: float) -> None:
-    """Ask for the metrics and one more page, over and over, on connections that are kept as Prometheus keeps them."""
+    """Read the metrics and one more page, again and again, on connections that are kept as Prometheus keeps them."""
     number = 0
     async with httpx.AsyncClient(base_url=admin_url, timeout=SCRAPE_SECONDS) as client:
         while True:
@@ -84,7 +85,7 @@ async def _ask(client: httpx.AsyncClient, path: str, scrapes: Scrapes) -> None:
 
 
 async def follow(admin_url: str) -> None:
-    """An open console: what it is sent is read. It comes again after half a minute, as people do."""
+    """Keep a console open and read what it is sent. Open it again after half a minute, as people do."""
     async with httpx.AsyncClient(base_url=admin_url, timeout=None) as client:
         while True:
             with trio.move_on_after(30):
@@ -95,7 +96,7 @@ async def follow(admin_url: str) -> None:
 
 
 def sample(pid: int, folder: Path, at: float) -> Sample:
-    """One look. Raises ProcessLookupError when the process is gone."""
+    """Take a sample. Raises ProcessLookupError when the process has ended."""
     process = Path(f"/proc/{pid}")
     try:
         pages = int((process / "statm").read_text().split()[1])
@@ -108,7 +109,7 @@ def sample(pid: int, folder: Path, at: float) -> Sample:
 
 
 def _sizes(folder: Path) -> Iterator[int]:
-    """Of all files; one that is removed in the meantime is none."""
+    """The size of all files. A file that is removed meanwhile does not count."""
     for place, _, names in os.walk(folder):
         for name in names:
             try:

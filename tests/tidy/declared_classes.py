@@ -66,7 +66,7 @@ class Classes:
         return found | of.members
 
     def implementations(self, asked: Mapping[str, Function | None]) -> list[str]:
-        """The classes that have all that is asked for and are no Protocols."""
+        """The classes that have everything that the Protocol asks for, and are no Protocols."""
         return [
             each.where
             for each in self.all
@@ -79,7 +79,7 @@ class Classes:
 
 
 def met_by_functions(asked: Mapping[str, Function | None]) -> bool:
-    """Whether a Protocol asks for a call and nothing else."""
+    """True when a Protocol asks for a call and nothing else."""
     return set(asked) == {"__call__"}
 
 
@@ -96,7 +96,7 @@ def _implements(has: Mapping[str, Function | None], asked: Mapping[str, Function
 
 
 def _takes_the_same(given: Function, wanted: Function) -> bool:
-    """Whether every call that the wanted signature allows fits the given one."""
+    """True when every call that the wanted signature allows fits the given one."""
     places, names = _positional(given), _positional(wanted)
     required = len(places) - len(given.args.defaults)
     only_by_name = {each.arg for each in given.args.kwonlyargs}
@@ -124,7 +124,7 @@ def _positional(function: Function) -> list[str]:
 
 
 def _declared_in(module: Module) -> Iterator[Declared]:
-    if "class " not in module.text:  # to parse a module is what takes time here
+    if "class " not in module.text:  # parsing a module is what takes time here
         return
     imported = dict(_imported_names(module))
     for node in module.nodes:
@@ -148,7 +148,7 @@ def _imported_names(module: Module) -> Iterator[tuple[str, str]]:
 
 
 def _note(declared: Declared, statement: ast.stmt) -> None:
-    """Take a statement of a class's body into its members."""
+    """Add a statement of a class's body to its members."""
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
         declared.methods += not _is_setter(statement)
         declared.members[statement.name] = None if _is_property(statement) else statement
@@ -170,7 +170,7 @@ def _is_property(function: Function) -> bool:
 
 
 def _is_setter(function: Function) -> bool:
-    """A property's second function, or one more signature of the same method."""
+    """True for a property's second function, and for one more signature of the same method."""
     return any(
         ast.unparse(each).rpartition(".")[2] in ("setter", "deleter", "overload") for each in function.decorator_list
     )

@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[2]
 SHORT_MODULE_LINES = 70
 METHODS_MAX = 40
 NAMED_MAX = 5
-"""Of the implementations of one Protocol, in a list."""
+"""The most implementations of one Protocol that a list shows."""
 
 ALLOWED: Mapping[str, str] = {
     "Disk": "tests hand in a disk in memory and one that fails",
@@ -64,7 +64,7 @@ class Section:
 
 
 class Measured:
-    """One tree, read once for all sections."""
+    """One tree, which is read once for all sections."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -197,7 +197,7 @@ def _lines_of(path: Path) -> int:
 
 
 def _control(measured: Measured) -> int:
-    """Lines of the class that the front ends use to ask for what an operator asks for."""
+    """Lines of the class by which the front ends carry out an operator's requests."""
     module = measured.product.modules.get("core.interface")
     found = (node for node in module.nodes if getattr(node, "name", None) == "Control") if module else iter(())
     return sum(node.end_lineno - node.lineno + 1 for node in found)

@@ -38,7 +38,7 @@ ADDRESS = "/queues/q"
 
 
 class Calls(NamedTuple):
-    """One operation, counted."""
+    """The counts of one operation."""
 
     calls: int
     files: int
@@ -46,7 +46,7 @@ class Calls(NamedTuple):
 
 
 def count_operations(root: Path) -> dict[str, Calls]:
-    """All four operations, of the product in this tree."""
+    """Count all four operations of the product in this tree."""
     operations = {"publish": _publish, "delivery": _delivery, "flow": _flow, "alarm": _alarm}
     return {name: [_count(root, prepare()) for _ in range(2)][-1] for name, prepare in operations.items()}
 
@@ -89,7 +89,7 @@ def _connected() -> tuple[InProcessBroker, WirePeer]:
 
 
 def _encoded(peer: WirePeer, send: Callable[[], object]) -> bytes:
-    """The bytes that a client would send, which are not sent."""
+    """The bytes that a client would send. They are not sent."""
     made: list[bytes] = []
     peer.send_bytes = made.append  # type: ignore[method-assign]
     try:

@@ -1,4 +1,4 @@
-"""The rules of the house that a machine can check: docs/style.md has the reasons."""
+"""The rules for this code that a machine can check. docs/style.md has the reasons."""
 
 import ast
 import io
@@ -19,7 +19,7 @@ FUNCTION_LINES_MAX = 70
 BANNED_STEMS = frozenset({"utils", "util", "helpers", "helper", "common", "misc", "manager"})
 BANNED_DEFINITIONS = re.compile(r"process_data|do_\w+|\w+_impl|\w*Manager|\w+Handler|\w*(Utils|Helper)s?")
 QUALIFIED = re.compile(r"\b(link|stage|queue|sender|receiver)[ -]$", re.IGNORECASE)
-"""Link credit and stage credit are different things; the bare word says nothing."""
+"""Link credit and stage credit are different things, so the bare word is not clear."""
 
 LEFT_OR_SILENCED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|type: ignore(?!\[)|noqa(?!: [A-Z]+[0-9]+)")
 
@@ -49,7 +49,8 @@ def parse(path: Path) -> ast.Module:
 
 @cache
 def statements(path: Path) -> tuple[ast.stmt, ...]:
-    """All, at every level. No rule is about an expression inside one, and to visit those takes ten times as long."""
+    """All statements, at every level. No rule is about an expression inside a statement, and visiting those takes ten
+    times as long."""
     return tuple(below(parse(path)))
 
 
@@ -70,7 +71,7 @@ def comments(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def prose(path: Path) -> Iterator[tuple[int, str]]:
-    """Comments, and texts that stand by themselves: docstrings of whatever kind."""
+    """Comments, and texts that stand alone as statements, such as docstrings."""
     yield from comments(path)
     for node in statements(path):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
@@ -88,7 +89,7 @@ def length_without_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) -
 
 
 def assert_none(offences: Iterable[str]) -> None:
-    """All offences at once."""
+    """Fail with all offences together."""
     found = list(offences)
     assert not found, "\n" + "\n".join(found)
 
@@ -137,7 +138,7 @@ def test_nothing_is_left_for_later_or_silenced_without_saying_what():
     assert_none(
         f"{name(path)}:{line}: {comment}"
         for path in FILES
-        if LEFT_OR_SILENCED.search(path.read_text(encoding="utf-8"))  # few, and comments are dear to find
+        if LEFT_OR_SILENCED.search(path.read_text(encoding="utf-8"))  # there are few, and comments take long to find
         for line, comment in comments(path)
         if LEFT_OR_SILENCED.search(comment)
     )
@@ -169,7 +170,7 @@ def test_the_rule_about_credit_finds_what_it_should(text: str, bare: bool):
 
 
 def bare_credit(text: str) -> Iterator[tuple[str, str]]:
-    """Each place where a text uses the word alone: what comes before, and the word."""
+    """Each place where a text uses the word alone, as the word before it and the word."""
     words = re.sub(r"\s+", " ", re.sub(r"`+[^`]*`+", "", text))
     for found in re.finditer(r"(?<![\w.-])credits?(?![\w(-]|\.\w)", words, re.IGNORECASE):
         if not QUALIFIED.search(words[: found.start()]):
@@ -177,7 +178,7 @@ def bare_credit(text: str) -> Iterator[tuple[str, str]]:
 
 
 def test_modules_hold_no_state():
-    """What a function of the module could change has a CONSTANT_NAME, which says that none does."""
+    """A value that a function of the module could change has a CONSTANT_NAME, which says that none changes it."""
     assert_none(
         f"{name(path)}:{node.lineno}"
         for path in PRODUCT
@@ -193,7 +194,7 @@ def test_modules_hold_no_state():
 
 
 def test_nothing_inherits_but_what_a_library_wants_to():
-    """Exceptions, Protocols, enums, named tuples, generics and the schema of the configuration."""
+    """Allowed are exceptions, Protocols, enums, named tuples, generics and the schema of the configuration."""
     assert_none(
         f"{name(path)}:{node.lineno}: {node.name}({ast.unparse(base)})"
         for path in PRODUCT
@@ -205,7 +206,8 @@ def test_nothing_inherits_but_what_a_library_wants_to():
 
 
 def test_only_the_pipeline_and_its_tests_import_spark():
-    """Nor anything else of the pipeline's extra: the rest runs, and is tested, without Spark and Java."""
+    """The other packages of the pipeline's extra are for the pipeline only as well. Everything else runs, and is
+    tested, without Spark and Java."""
     assert_none(
         f"{name(path)}:{node.lineno}: {imported}"
         for path in FILES
@@ -238,7 +240,7 @@ def test_no_file_names_the_machine_it_was_written_on():
 
 
 def test_the_changelog_has_its_shape():
-    """https://keepachangelog.com/en/1.1.0/: unreleased first, versions below, changes by kind."""
+    """https://keepachangelog.com/en/1.1.0/: unreleased changes first, versions below, changes grouped by kind."""
     lines = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
     assert lines[0] == "# Changelog"
     versions = [line for line in lines if line.startswith("## ")]

@@ -92,6 +92,5 @@ async def test_others_have_their_turn_in_each_slice():
 async def test_small_families_share_a_turn_or_a_busy_loop_makes_the_scrape_time_out():
     turns, pieces = await turns_during([gauge(f"family_{number}", 2) for number in range(100)], Clock(SLICE_S / 20))
     assert pieces == 100
-    assert (
-        turns <= 7
-    )  # six slices of 19 families, as the clock is read where each begins; Trio runs the two tasks in any order
+    # Six slices of 19 families, as the clock is read where each begins. Trio runs the two tasks in any order.
+    assert turns <= 7

@@ -289,10 +289,7 @@ def test_time_without_stage_credit_never_goes_down(scraped: Scraped):
     metrics = scraped.metrics()
     first = values(metrics)[name]
     assert first == {("reader",): 1.0, ("channel",): 0.25, ("queue",): 2.0, ("store",): 0.5}
-    scraped.broker.queues, scraped.server.stages = (
-        [],
-        [],
-    )  # gone, and not yet in the totals
+    scraped.broker.queues, scraped.server.stages = [], []  # gone, and not yet in the totals
     assert values(metrics)[name] == first
     scraped.broker.totals["stage_blocked_seconds"] = 2.5
     scraped.traffic["amqp091"].reader_blocked_seconds = 1.5

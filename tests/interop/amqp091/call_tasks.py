@@ -1,4 +1,4 @@
-"""Calls the tasks of tasks.py, waits for every result, and prints what came of it as JSON."""
+"""Calls the tasks of tasks.py, waits for every result, and prints all of them as JSON."""
 
 import json
 import os
@@ -10,7 +10,7 @@ WAIT_S = 60.0
 
 
 def main() -> None:
-    """Many small tasks, one chain, one retry, one task with a time to run at, and the worker's own answer."""
+    """Run many small tasks, a chain, a retry, a task with a time to run at, and a remote control command."""
     tasks = int(os.environ["AMQP091_TASKS"])
     results = [add.delay(n, n) for n in range(tasks)]
     sums = [result.get(timeout=WAIT_S) for result in results]

@@ -1,6 +1,6 @@
 """The broker for the clients of AMQP 0.9.1: Headgate, or another that AMQP091_URL names.
 
-What these tests expect of Headgate they were first seen to find in RabbitMQ 4.0; so they can be run against it:
+RabbitMQ 4.0 passed these tests first, so they can be run against it:
 
     AMQP091_URL=amqp://guest:guest@127.0.0.1:5673 python -m pytest tests/interop/amqp091
 """
@@ -19,7 +19,7 @@ from tests.kit.broker_process import BrokerAddress
 
 @pytest.fixture(scope="session")
 def broker(request: pytest.FixtureRequest) -> BrokerAddress:
-    """The broker that every client here is told of."""
+    """The broker that all clients here connect to."""
     url = urlsplit(os.environ.get("AMQP091_URL", ""))
     if url.hostname and url.port:
         return BrokerAddress(url.hostname, url.port, pid=0)
@@ -29,13 +29,13 @@ def broker(request: pytest.FixtureRequest) -> BrokerAddress:
 
 @pytest.fixture
 def pika() -> ModuleType:
-    """pika."""
+    """The module pika."""
     return importlib.import_module("pika")
 
 
 @pytest.fixture
 def opened(broker: BrokerAddress, pika: ModuleType) -> Iterator[Callable[..., Any]]:
-    """Opens connections of pika; options are those of its ``ConnectionParameters``."""
+    """A function that opens connections of pika. Its options are those of ``ConnectionParameters``."""
     connections = []
 
     def open_connection(**options: Any) -> Any:
@@ -57,5 +57,5 @@ def connection(opened: Callable[..., Any]) -> Any:
 
 @pytest.fixture
 def channel(connection: Any) -> Any:
-    """One channel on it."""
+    """One channel on this connection."""
     return connection.channel()

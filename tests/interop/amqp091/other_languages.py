@@ -1,8 +1,8 @@
 """Clients of AMQP 0.9.1 in other languages.
 
 They need Node.js and a package registry, or librabbitmq's command line tools (Debian: amqp-tools), which not every
-machine has. So ``make test`` leaves them out; ``make test-ci``, which continuous integration runs, and ``make interop``
-name this file, as one may by hand:
+machine has. So ``make test`` leaves them out. ``make test-ci``, which continuous integration runs, and ``make interop``
+name this file. It can be named by hand, too:
 
     python -m pytest tests/interop/amqp091/other_languages.py
 """
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 HERE = Path(__file__).parent
 NO_MESSAGE = 2
-"""How amqp-get says that the queue is empty."""
+"""The exit code of amqp-get for an empty queue."""
 
 
 def needs(program):
@@ -45,7 +45,7 @@ def test_amqplib(broker, tmp_path):
 
 @pytest.fixture
 def tool(broker):
-    """Runs one of librabbitmq's tools: its exit code and what it wrote."""
+    """A function that runs one of librabbitmq's tools, and returns its exit code and output."""
 
     def run(name, *arguments, given=b""):
         needs(f"amqp-{name}")

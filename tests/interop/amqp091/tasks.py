@@ -1,4 +1,4 @@
-"""A small Celery application: its tasks, as worker and caller both import them. AMQP091_BROKER says where to."""
+"""A small Celery application: its tasks, which worker and caller import. AMQP091_BROKER has the broker's URL."""
 
 import os
 
@@ -16,13 +16,13 @@ app.conf.update(
 
 @app.task
 def add(x: int, y: int) -> int:
-    """The sum."""
+    """Return the sum."""
     return x + y
 
 
 @app.task(bind=True, max_retries=1, default_retry_delay=0)
 def second_time_lucky(self) -> int:
-    """Fails once; the number of the try that did not."""
+    """Fail at the first try; return the number of the try that succeeds."""
     if self.request.retries == 0:
         raise self.retry()
     return int(self.request.retries)

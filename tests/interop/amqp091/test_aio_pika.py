@@ -8,7 +8,7 @@ import pytest
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(60)]
 
 WAIT_S = 20.0
-"""How long a test waits for what must come before it fails."""
+"""How long a test waits for a message before it fails."""
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def aio_pika():
 
 @pytest.fixture
 def connected(aio_pika, broker):
-    """Runs a coroutine function with a connection of its own."""
+    """A function that runs a coroutine function with a connection of its own."""
 
     def run(body, connect=None):
         async def whole():

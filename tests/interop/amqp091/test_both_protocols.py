@@ -7,7 +7,8 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(60)]
 
 @pytest.fixture
 def queue(channel, queue_name):
-    """A new durable classic queue. What the channel publishes is confirmed, so it is there when publish returns."""
+    """A new durable classic queue. The channel's publishes are confirmed, so a message is in the queue when publish
+    returns."""
     channel.queue_declare(queue_name, durable=True)
     channel.confirm_delivery()
     yield queue_name

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
 HERE = Path(__file__).parent
 TASKS = 1_000
 WAIT_S = 20.0
-"""How long a test waits for what must come before it fails."""
+"""How long a test waits for a message before it fails."""
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def connection(kombu, broker):
 
 
 def take(kombu, connection, queue, n):
-    """Consume and acknowledge n messages; what is in them."""
+    """Consume and acknowledge n messages; returns their payloads."""
     taken = []
 
     def receive(body, message):
@@ -91,7 +91,8 @@ def test_the_connection_says_what_ended_it(kombu, connection, queue_name):
 
 @pytest.mark.slow
 def test_a_celery_application(broker, queue_name, tmp_path):
-    """A worker of two processes with events, results by reply queues, remote control, retries and tasks to come."""
+    """A worker of two processes with events, results by reply queues, remote control, retries and tasks for a later
+    time."""
     environment = os.environ | {
         "AMQP091_BROKER": broker.url(path="//"),
         "AMQP091_TASK_QUEUE": queue_name,

@@ -8,9 +8,9 @@ import pytest
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(60)]
 
 WAIT_S = 20.0
-"""How long a test waits for what must come before it fails."""
+"""How long a test waits for a message before it fails."""
 FRAME_OVERHEAD = 8
-"""Bytes of a frame that are not its payload [0-9-1 4.2.3]."""
+"""The bytes of a frame that are not its payload [0-9-1 4.2.3]."""
 PROPERTIES = (
     *("content_type", "content_encoding", "headers", "delivery_mode", "priority", "correlation_id", "reply_to"),
     *("expiration", "message_id", "timestamp", "type", "user_id", "app_id", "cluster_id"),
@@ -19,7 +19,8 @@ PROPERTIES = (
 
 @pytest.fixture
 def queue(channel, queue_name):
-    """A new durable classic queue. What the channel publishes is confirmed, so it is there when publish returns."""
+    """A new durable classic queue. The channel's publishes are confirmed, so a message is in the queue when publish
+    returns."""
     channel.queue_declare(queue_name, durable=True)
     channel.confirm_delivery()
     yield queue_name
@@ -33,7 +34,7 @@ def publish(channel, queue, *bodies, exchange="", properties=None):
 
 
 def get(channel, queue, *, auto_ack=True):
-    """One message's body, or None."""
+    """The body of one message from the queue, or None."""
     return channel.basic_get(queue, auto_ack=auto_ack)[2]
 
 
@@ -49,7 +50,7 @@ def take(channel, queue, n, **options):
 
 
 def until(connection, condition, what):
-    """Read from the broker until it has told enough."""
+    """Read from the broker until the condition holds."""
     for _ in range(100):
         if condition():
             return
@@ -156,7 +157,7 @@ def test_an_unroutable_mandatory_message_is_returned_and_then_confirmed(channel,
     assert (returned.method.reply_code, returned.method.reply_text) == (312, "NO_ROUTE")
     assert (returned.method.exchange, returned.method.routing_key) == ("amq.direct", "nobody")
     assert (returned.body, returned.properties.app_id) == (b"back", "kept")
-    channel.basic_publish("amq.direct", "nobody", b"dropped")  # not mandatory: confirmed and gone
+    channel.basic_publish("amq.direct", "nobody", b"dropped")  # not mandatory: confirmed and dropped
 
 
 def test_returns_come_without_confirms_too(connection, channel):
@@ -186,7 +187,7 @@ def test_get_tells_how_many_are_left(channel, queue):
     publish(channel, queue, b"one", b"two", b"three")
     method, _properties, body = channel.basic_get(queue)
     assert (body, method.message_count, method.redelivered, method.routing_key) == (b"one", 2, False, queue)
-    assert ready(channel, queue) == 2  # what is got and not acknowledged is not ready
+    assert ready(channel, queue) == 2  # an unacknowledged message is not ready
     channel.basic_ack(method.delivery_tag)
     assert channel.queue_purge(queue).method.message_count == 2
     assert get(channel, queue) is None
@@ -240,7 +241,7 @@ def test_an_expired_message_is_dead_lettered(channel, pika, queue_name):
     assert body == b"late"
     (death,) = properties.headers["x-death"]
     assert (death["reason"], death["original-expiration"]) == ("expired", "0")
-    assert properties.expiration is None  # or it would expire in the next queue too
+    assert properties.expiration is None  # otherwise it would expire in the next queue, too
 
 
 def test_prefetch_counts_for_each_new_consumer(connection, channel, queue):
@@ -339,7 +340,7 @@ def test_a_transaction_is_published_and_acknowledged_as_a_whole(channel, connect
     method, _, _ = taker.basic_get(queue)
     taker.basic_ack(method.delivery_tag)
     publish(taker, queue, b"one", b"two")
-    assert ready(channel, queue) == 0  # nothing has happened yet
+    assert ready(channel, queue) == 0  # the transaction has done nothing yet
     taker.tx_rollback()
     taker.basic_ack(method.delivery_tag)  # the rollback took the acknowledgement back, not the message
     publish(taker, queue, b"three")
@@ -394,7 +395,7 @@ def test_replies_need_a_consumer_without_acknowledgement_and_there_before(connec
 
 
 def publish_and_wait(channel, queue, body, properties=None, exchange=""):
-    """Publish, and then something that is answered: a fault is told by then."""
+    """Publish, and then wait for the answer to another method: a fault has come by then."""
     publish(channel, queue, body, exchange=exchange, properties=properties)
     channel.basic_qos(prefetch_count=0)
 

@@ -1,4 +1,4 @@
-"""pika: connections, exchanges, queues and what goes wrong with them, on Headgate's AMQP 0.9.1 side."""
+"""pika: connections, exchanges, queues and their faults, on Headgate's AMQP 0.9.1 side."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.kit.command_line import HEADGATE, run_process
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(60)]
 
 WAIT_S = 20.0
-"""How long a test waits for what must come before it fails."""
+"""How long a test waits for an event before it fails."""
 CAPABILITIES = {
     *("publisher_confirms", "exchange_exchange_bindings", "basic.nack", "consumer_cancel_notify"),
     *("connection.blocked", "consumer_priorities", "authentication_failure_close", "per_consumer_qos"),
@@ -16,7 +16,7 @@ CAPABILITIES = {
 
 
 def until(connection, condition, what):
-    """Read from the broker until it has told enough."""
+    """Read from the broker until the condition holds."""
     for _ in range(100):
         if condition():
             return
@@ -26,13 +26,13 @@ def until(connection, condition, what):
 
 @pytest.fixture
 def inbox(channel):
-    """A queue named by the broker, this connection's alone."""
+    """An exclusive queue whose name the broker chooses."""
     return channel.queue_declare("", exclusive=True).method.queue
 
 
 @pytest.fixture
 def exchange(channel, queue_name):
-    """Declares exchanges under the test's name, which go when the test does."""
+    """A function that declares exchanges under the test's name. They are deleted after the test."""
     declared = []
 
     def declare(kind, **options):
@@ -48,7 +48,7 @@ def exchange(channel, queue_name):
 
 
 def drained(channel, queue):
-    """The bodies of all that is in a queue."""
+    """The bodies of all messages in a queue."""
     return [body for *_, body in iter(lambda: channel.basic_get(queue, auto_ack=True), (None, None, None))]
 
 
@@ -66,7 +66,8 @@ def test_a_wrong_password(opened, pika):
 
 
 def test_a_client_without_a_name_is_guest(opened, pika):
-    anonymous = pika.credentials.ExternalCredentials()  # pika knows no ANONYMOUS, and takes only classes that it knows
+    # pika does not know ANONYMOUS, and takes only classes that it knows.
+    anonymous = pika.credentials.ExternalCredentials()
     anonymous.response_for = lambda start: ("ANONYMOUS", b"") if b"ANONYMOUS" in start.mechanisms.split() else None
     queue = opened(credentials=anonymous).channel().queue_declare("", exclusive=True).method.queue
     assert queue.startswith("amq.gen-")
@@ -235,7 +236,7 @@ def test_queues_and_exchanges_in_use_are_not_deleted_when_asked_so(connection, c
         assert raised.value.reply_code == 406
     consuming.close()
     assert channel.queue_delete(queue_name, if_unused=True).method.message_count == 2
-    assert channel.queue_delete(queue_name).method.message_count == 0  # no fault: there is none any more
+    assert channel.queue_delete(queue_name).method.message_count == 0  # no fault, because the queue does not exist
 
 
 @pytest.mark.parametrize(

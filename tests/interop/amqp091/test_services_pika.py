@@ -17,7 +17,7 @@ TYPES, HOSTS = ("web", "ctrl", "repo"), ("host1", "host2")
 
 
 class Running:
-    """The six services, and what they answered."""
+    """The six services, and the answers that callers got."""
 
     def __init__(self, example: ModuleType, url: str) -> None:
         self._example = example
@@ -36,21 +36,21 @@ class Running:
         self.by_key[caller].call(key, text, self.answers.append)
 
     def until(self, *, answers: int = 0, handled: tuple[str, int] = ("", 0)) -> None:
-        """Let them take turns until there are so many answers, and so many that had a message."""
+        """Run the services until there are this many answers, and this many services have handled the message."""
         self._example.run(
             list(self.by_key.values()),
             lambda: len(self.answers) >= answers and len(self.had(handled[0])) >= handled[1],
         )
 
     def settle_down(self) -> None:
-        """One more turn of everybody behind a call of everybody: what was published before it has arrived."""
+        """Call every service and wait for the answers. Everything that was published before has arrived then."""
         before = len(self.answers)
         for key in list(self.by_key):
             self.call("web.host1", key, "are you there?")
         self.until(answers=before + len(self.by_key))
 
     def had(self, text: str) -> list[str]:
-        """Who handled a message, once for each time."""
+        """The services that handled a message, once for each time."""
         return [key for key, service in self.by_key.items() for handled in service.handled if handled == text]
 
 
@@ -63,7 +63,7 @@ def running(broker: BrokerAddress) -> Iterator[Running]:
 
 
 def listed(broker: BrokerAddress, kind: str) -> list[dict[str, Any]]:
-    """What the broker has of a kind."""
+    """The broker's rows of a kind."""
     if broker.pid == 0:
         pytest.skip("another broker than Headgate has no such command")
     ran = run_process(*HEADGATE, kind, "list", "--json", url=broker.url())

@@ -1,4 +1,4 @@
-"""Generated events and their answers: without Spark."""
+"""Generated events and the expected results, without Spark."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What goes through a broker: alerts of the watch; messages into the archive and out again."""
+"""Jobs that use a broker: alerts of the watch, and messages into the archive and out again."""
 
 import json
 import time

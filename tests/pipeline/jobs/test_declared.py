@@ -1,4 +1,4 @@
-"""``spark-pipelines run`` over the shipped specification and declarations, for real: one triggered run, its tables."""
+"""``spark-pipelines run`` over the shipped specification and declarations: one triggered run, and its tables."""
 
 import os
 import shutil
@@ -18,15 +18,16 @@ from tests.pipeline.reference import link_seconds
 from tests.pyspark_amqp10.spark_fixtures import JAVA_OPTIONS
 
 LIMIT_SECONDS = 570
-"""On a machine that does other things, too; on one that does not it takes 20 s."""
+"""The longest run on a machine that does other things, too. On an idle one it takes 20 s."""
 REFRESHED = ("flow_events", "block_intervals", "link_seconds")
-"""The others are declared and looked through by Spark, but not computed: half a minute of small joins."""
+"""Spark checks the other tables and does not compute them: that would take half a minute of small joins."""
 FIGURES = ("transfers", "accepted", "not_accepted", "granted", "link_credit_min", "link_credit_max")
 Row = dict[str, object]
 
 
 def specification(folder: Path, events: Path) -> Path:
-    """As the page says: a copy, with the storage and a folder as the source set."""
+    """The specification as the page tells users to change it: a copy, with the storage and a folder as the
+    source set."""
     shutil.copytree(ROOT / "pipeline" / "jobs", folder / "jobs", ignore=shutil.ignore_patterns("__pycache__"))
     lines = (ROOT / "pipeline" / "spark-pipeline.yml").read_text().splitlines()
     own = {
@@ -43,7 +44,7 @@ def specification(folder: Path, events: Path) -> Path:
 
 
 def run(folder: Path, events: Path) -> None:
-    """The command, in the folder where its tables are to be."""
+    """Run the command in the folder where its tables are to be."""
     spark = Path(pyspark.__file__).parent
     command = [spark / "bin" / "spark-pipelines", "run", "--remote", "local[2]"]
     command += ["--spec", specification(folder, events), "--refresh", ",".join(REFRESHED)]
@@ -64,7 +65,7 @@ def rows(folder: Path, table: str) -> list[Row]:
 
 
 def microseconds(at: object) -> int:
-    """Since 1970. Spark's files have times of UTC that do not say so."""
+    """Microseconds since 1970. The times in Spark's files are UTC without saying so."""
     assert isinstance(at, datetime)
     return round(at.replace(tzinfo=UTC).timestamp() * 1e6)
 

@@ -1,4 +1,4 @@
-"""The triggered run over all workloads at once, generated and live, each as a node of its own, and a second one that
+"""The triggered run over all workloads at once, generated and live, each as a node of its own, and a second run that
 goes on."""
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 Row = dict[str, object]
 SECOND = 1_000_000
 OPEN_SECONDS = 0.5
-"""How long what the stalls leave open lasts in the end."""
+"""How long the stalls that are open at the end last."""
 
 
 def rows(folder: Path, table: str, **only: object) -> list[Row]:
@@ -37,7 +37,7 @@ def rows(folder: Path, table: str, **only: object) -> list[Row]:
 
 @dataclass(frozen=True)
 class Ran:
-    """Tables of all workloads: after a run of what there was first, and a run of the rest."""
+    """The tables of all workloads, after a run of the first events and a run of the rest."""
 
     warehouse: Path
     answers: dict[str, Answers]
@@ -75,7 +75,7 @@ def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ran:
 
 
 def the_end(still_open: list[Row]) -> pa.Table:
-    """What the broker says when they go on."""
+    """The records that the broker sends when the stalls end."""
     names = ("node", "connection", "link", "direction", "address", "reason", "culprit", "since")
     ends = [
         {name: row[name] for name in names}
@@ -104,7 +104,7 @@ def test_the_bottleneck_is_the_one_that_was_generated(ran: Ran, workload: str):
 @pytest.mark.parametrize("stage", SLOWED)
 def test_the_bottleneck_of_a_broker_is_the_stage_at_which_it_is_slowed(ran: Ran, stage: str):
     [found] = [row for row in ran.rows("bottlenecks", node=f"live {stage}") if row["protocol"] == "amqp-0-9-1"]
-    culprit = str(found["culprit"]).removeprefix(str(found["connection"]))  # a channel is named by its connection
+    culprit = str(found["culprit"]).removeprefix(str(found["connection"]))  # the connection names a channel
     assert (found["bottleneck"], culprit) == (SLOWED[stage].bottleneck, SLOWED[stage].culprit), found["evidence"]
 
 

@@ -1,4 +1,4 @@
-"""The page from figures: without Spark, and without tables."""
+"""The page made from figures, without Spark and without tables."""
 
 import re
 from html.parser import HTMLParser
@@ -17,7 +17,7 @@ NEWER = OLDER | {"link": "c2/0/0", "protocol": "amqp-1.0", "address": "/queues/o
 
 
 class Outline(HTMLParser):
-    """What of a page could fetch something or run, and whether its tags are closed."""
+    """Everything in a page that could fetch or run something, and whether its tags are closed."""
 
     EMPTY = frozenset({"meta", "br", "line", "rect", "polyline"})
 

@@ -1,4 +1,4 @@
-"""Packets to rows: nothing is lost, and nothing that somebody publishes stops the query."""
+"""Packets to rows: no record is lost, and no message that a client publishes stops the query."""
 
 import cbor2
 import pyarrow as pa
@@ -29,7 +29,7 @@ def packed(*records: Record, said: int | None = None, sequence: int = 3) -> byte
 
 
 def arrow_row(row: dict[str, object]) -> dict[str, object]:
-    """As the table has it: this fails where a value does not fit its column."""
+    """The row as the table has it. Fails where a value does not fit its column."""
     return pa.RecordBatch.from_pylist([row], schema=arrow_schema(FLOW_EVENTS)).to_pylist()[0]
 
 

@@ -1,4 +1,4 @@
-"""The pipeline knows the schema of flow events by heart; here it is compared with the broker's."""
+"""The pipeline's own copy of the schema of flow events, compared with the broker's."""
 
 from core.observe.flow_events.schema import HEADER, SHAPES, VERSION, VERSION_KEY
 from pipeline.tables import records

@@ -1,4 +1,4 @@
-"""Pairing blocked with unblocked, over batches, and telling what stands still: without a Spark session."""
+"""Pairing blocked with unblocked over batches, and finding open stalls, without a Spark session."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ SECOND = 1_000_000
 
 
 class Connection:
-    """One connection. Spark gives a processor the whole key; the tester wraps it once more."""
+    """One connection as the tester needs it. Spark gives a processor the whole key; the tester wraps it once more."""
 
     def __init__(self, stall_after_ms: int | None = None) -> None:
         self._tester = TwsTester(
