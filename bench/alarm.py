@@ -27,12 +27,12 @@ from bench.trial import running
 TARGET, SOURCE = "alarm-target", "alarm-source"
 SHARE_MIN = 0.95
 BACKLOG_PER_SECOND = 800_000
-"""Messages of backlog for each second of the measurement: more than a consumer can take."""
+"""How many messages of backlog there are for each second of the measurement: more than a consumer can take."""
 SETTLE_SECONDS = 0.5
 
 
 def rates(management: Management, seconds: float) -> tuple[float, float]:
-    """Messages per second consumed from the source and accepted by the target, over so many seconds."""
+    """Messages per second consumed from the source and accepted by the target, over this many seconds."""
     began = time.monotonic()
     consumed, published = management.counter(SOURCE, "accepted"), management.counter(TARGET, "published")
     time.sleep(seconds)

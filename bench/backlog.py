@@ -51,11 +51,11 @@ SPREAD_MAX = 0.15
 """The largest spread of the rate over the depth that counts as flat."""
 GROWTH_MB_MAX = {"publishing": 10.0, "recovering": 64 * 2**20 / 1e6, "consuming": 40.0}
 RECOVERY_SECONDS_MAX = 2.0
-"""Seconds for the recovery of 100,000 messages."""
+"""The time in seconds in which 100,000 messages must be recovered."""
 LINK_CREDIT = 1000
 SAMPLE_SECONDS = 0.1
 SECONDS_MAX = 36_000.0
-"""So long that a slice ends with its messages, not with the time."""
+"""A time so long that a slice ends with its messages, and not with the time."""
 
 
 @dataclass(slots=True)

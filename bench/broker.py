@@ -114,7 +114,7 @@ def free_port() -> int:
 
 
 def await_listening(process: subprocess.Popen[bytes], port: int, log: Path, patience: float = START_SECONDS) -> None:
-    """Wait until the process listens. Raises BrokerError when it dies, or takes longer than so many seconds."""
+    """Wait until the process listens. Raises BrokerError when it dies, or takes longer than this many seconds."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):

@@ -144,7 +144,7 @@ def line(name: str, figures: Figures) -> str:
 
 
 def spread_of(name: str, spread: Spread, digits: int = 0) -> str:
-    """Median, lowest and highest, as text."""
+    """The median, lowest and highest value, as text."""
     return f"{name} {spread.median:,.{digits}f} ({spread.low:,.{digits}f}-{spread.high:,.{digits}f})"
 
 

@@ -28,7 +28,7 @@ from amqp10.wire.sections import Header
 
 UNDER_WAY_MAX = 255
 POST_MESSAGES = 17
-"""Messages passed to the client at once: few, so that link credit is used as soon as it comes."""
+"""How many messages are passed to the client at once: few, so that link credit is used as soon as it comes."""
 WARM_UP_SECONDS = 0.5
 PATIENCE_SECONDS = 0.5
 SETTINGS = ClientSettings(unsettled_max=100_000)
@@ -41,11 +41,11 @@ class Meter:
         self.begin = begin
         self.confirmed = 0
         self.accepted = 0
-        """All accepted messages, with the warm-up: so many must be in the queues at the end."""
+        """All accepted messages, with the warm-up. The queues must hold this many at the end."""
         self.latencies: list[float] = []
 
     def note(self, posted_at: float, messages: int) -> None:
-        """Note that so many messages, posted at that time, are confirmed now."""
+        """Note that this many messages, posted at that time, are confirmed now."""
         now = time.monotonic()
         self.accepted += messages
         if posted_at >= self.begin:

@@ -158,7 +158,7 @@ def verdicts(round_: Round, sync_delay_ms: float) -> list[Verdict]:
 
 
 def lines(case: Case, outcome: Outcome) -> list[Line]:
-    """The lines of both directions, for cases that have two."""
+    """The lines for the chart, of both directions, for cases that have two."""
     samples = outcome.report.samples
     if not outcome.report.end.published:
         return []

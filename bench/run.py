@@ -43,7 +43,7 @@ PAUSE_SECONDS = 0.3
 """Pause between two runs, in which brokers clean up after a deleted queue."""
 SERVE = "{python} -m amqp10 serve --listen 127.0.0.1:{port} --data {data}"
 HEADGATE = f"{SERVE} --admin off"
-"""Without an admin server, whose cost bench.watched measures."""
+"""The command without an admin server, whose cost bench.watched measures."""
 
 OpenBroker = Callable[[], AbstractContextManager[Broker]]
 

@@ -81,7 +81,7 @@ class LoadProcess:
     ) -> None:
         if kind is not None:
             self._process.kill()
-        with self._process:  # closes the pipes, which makes the process close its connections, and waits
+        with self._process:  # this closes the pipes, which makes the process close its connections, and waits
             pass
 
     @property
@@ -160,8 +160,8 @@ def conduct(
 ) -> Outcome:
     """Start all processes at once and wait for their reports.
 
-    share_queue: several consumers share a queue, so none knows how many messages it will get.
-    filled: how many messages of each publisher were in the queue before.
+    share_queue: several consumers share a queue, so no consumer knows how many messages it will get. filled: how many
+    messages of each publisher were in the queue before.
     """
     start_ns = time.monotonic_ns()
     for process in processes:

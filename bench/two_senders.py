@@ -72,7 +72,7 @@ def prepared(
 
 
 def figures(kinds: Sequence[QueueKind], outcome: Outcome) -> Figures:
-    """Messages that each queue accepted until the time was over, and what held the reader up."""
+    """The messages that each queue accepted until the time was over, and the blocks of the reader."""
     taken = dict(zip(kinds, outcome.taken.values(), strict=True))
     found: Figures = {"seconds": round(outcome.seconds, 3)}
     for kind, count in taken.items():
@@ -132,7 +132,7 @@ def verdicts(round_: Round, sync_delay_ms: float) -> list[Verdict]:
 
 
 def lines(case: Case, outcome: Outcome) -> list[Line]:
-    """The lines of both publishers, for cases with two."""
+    """The lines for the chart, of both publishers, for cases with two."""
     if len(outcome.taken) < len(BOTH):
         return []
     return [

@@ -38,7 +38,7 @@ GOAL = {"admin": 1.05, "flow-events": 1.05}
 CONFIDENCE = 0.95
 STREAMED = "/api/headgate/live"
 POLLED = {"/metrics": 1.0, "/api/headgate/flow-map": 2.0}
-"""Paths, and the seconds between two requests: Prometheus's, and those of the page that polls the most."""
+"""Paths with the seconds between two requests: Prometheus's, and those of the page that polls the most."""
 ANSWER_SECONDS = 10.0
 
 

@@ -20,7 +20,7 @@ TASKS = 20
 
 
 async def work(worker: Receiver, link_credit: int) -> int:
-    """Do tasks until the queue has no more for us."""
+    """Do tasks until the queue has no more for this worker."""
     done = 0
     while True:
         worker.grant(link_credit)

@@ -28,27 +28,27 @@ class Tasks(MessagingHandler):
         self.waiting: list[Delivery] = []
 
     def on_start(self, event: Event) -> None:
-        """One connection, with a sender and two workers that have no link credit yet."""
+        """Open one connection, with a sender and two workers that have no link credit yet."""
         connection = event.container.connect(URL, reconnect=False)
         self.busy = event.container.create_receiver(connection, "/queues/tasks", name="busy")
         self.quick = event.container.create_receiver(connection, "/queues/tasks", name="quick")
         event.container.create_sender(connection, "/queues/tasks")
 
     def on_sendable(self, event: Event) -> None:
-        """There is link credit to send with."""
+        """Send as many tasks as there is link credit for."""
         while event.sender.credit and self.sent < TASKS:
             event.sender.send(Message(body=f"task {self.sent}"))
             self.sent += 1
 
     def on_accepted(self, event: Event) -> None:
-        """A task is in the queue. When all are, the workers begin."""
+        """Count a task that is in the queue. When all are, let the workers begin."""
         self.accepted += 1
         if self.accepted == TASKS:
             self.busy.flow(self.link_credit)
             self.quick.flow(self.link_credit)
 
     def on_message(self, event: Event) -> None:
-        """A task has come. The quick worker does it and asks for another one; the busy one lets it wait."""
+        """Take a task. The quick worker does it and asks for another one; the busy one lets it wait."""
         if event.receiver == self.quick:
             self.accept(event.delivery)
             self.quick.flow(1)

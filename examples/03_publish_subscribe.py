@@ -17,7 +17,7 @@ EXCHANGE = "amq.fanout"
 
 
 async def subscribe(connection: ClientConnection) -> Receiver:
-    """A queue of our own, with a name that the broker chooses, bound to the exchange."""
+    """Bind a queue of the subscriber's own to the exchange; the broker chooses its name."""
     receiver = await connection.open_receiver(None)
     assert receiver.address is not None
     queue = unquote(receiver.address.removeprefix("/queues/"))

@@ -25,24 +25,24 @@ class News(MessagingHandler):
         self.received = 0
 
     def on_start(self, event: Event) -> None:
-        """Nobody is subscribed in this process yet, but the queues are there."""
+        """Open the sender. No subscriber runs in this process yet, but the queues exist."""
         connection = event.container.connect(URL, reconnect=False)
         event.container.create_sender(connection, "/exchanges/news")
 
     def on_sendable(self, event: Event) -> None:
-        """There is link credit to send with."""
+        """Send the message when there is link credit."""
         if not self.published:
             event.sender.send(Message(body="it rains"))
             self.published = True
 
     def on_accepted(self, event: Event) -> None:
-        """The message is in both queues: now look."""
+        """Read the queues, because the message is in both of them."""
         print("two subscriptions: accepted")
         for queue in SUBSCRIPTIONS:
             event.container.create_receiver(event.connection, f"/queues/{queue}")
 
     def on_message(self, event: Event) -> None:
-        """A subscriber has got it; the handler accepts it when this returns."""
+        """Note that a subscriber has the message. The handler accepts it when this returns."""
         print(event.receiver.source.address, "has", event.message.body)
         self.received += 1
         if self.received == len(SUBSCRIPTIONS):

@@ -18,7 +18,7 @@ REPORTS = [("error", "disk full"), ("info", "started"), ("error", "fan stopped")
 
 
 async def read(connection: ClientConnection, queue: str) -> list[object]:
-    """Everything that is in a queue now."""
+    """Read everything that is in a queue now."""
     receiver = await connection.open_receiver(f"/queues/{queue}", options=ReceiverOptions(automatic=False))
     receiver.grant(100)
     await receiver.drain()
@@ -29,7 +29,7 @@ async def read(connection: ClientConnection, queue: str) -> list[object]:
 
 
 async def main() -> None:
-    """Publish four reports without waiting in between, look what became of them, and read both queues."""
+    """Publish four reports without waiting in between, show their outcomes, and read both queues."""
     async with connect(URL) as connection:
         sender = await connection.open_sender(None)
         receipt = await sender.post(

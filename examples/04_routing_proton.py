@@ -18,7 +18,7 @@ QUEUES = ("log.alarms", "log.archive")
 
 
 class Reports(MessagingHandler):
-    """Publishes four reports, counts what became of them, and reads both queues."""
+    """Publishes four reports, counts their outcomes, and reads both queues."""
 
     def __init__(self) -> None:
         super().__init__(prefetch=0)
@@ -26,38 +26,38 @@ class Reports(MessagingHandler):
         self.found: dict[str, list[object]] = {f"/queues/{queue}": [] for queue in QUEUES}
 
     def on_start(self, event: Event) -> None:
-        """A sender without an address: each message says where it goes."""
+        """Open a sender without an address: each message says where it goes."""
         connection = event.container.connect(URL, reconnect=False)
         event.container.create_sender(connection, None)
 
     def on_sendable(self, event: Event) -> None:
-        """There is link credit to send with."""
+        """Send as many reports as there is link credit for."""
         while event.sender.credit and self.sent < len(REPORTS):
             severity, text = REPORTS[self.sent]
             event.sender.send(Message(address=f"/exchanges/log/{severity}", body=text))
             self.sent += 1
 
     def on_accepted(self, event: Event) -> None:
-        """A report is in every queue that wants it."""
+        """Count a report that is in every queue that wants it."""
         self.accepted += 1
 
     def on_released(self, event: Event) -> None:
-        """No queue wants this report."""
+        """Count a report that no queue wants."""
         self.released += 1
 
     def on_settled(self, event: Event) -> None:
-        """The broker has told one more outcome. After the last one read what is there."""
+        """Note one more outcome. After the last one, read the queues."""
         if self.accepted + self.released == len(REPORTS):
             print(f"{self.accepted} accepted, {self.released} released")
             for address in self.found:
                 event.container.create_receiver(event.connection, address).drain(100)
 
     def on_message(self, event: Event) -> None:
-        """A report has come; the handler accepts it when this returns."""
+        """Show a report. The handler accepts it when this returns."""
         self.found[event.receiver.source.address].append(event.message.body)
 
     def on_link_flow(self, event: Event) -> None:
-        """The broker has told its state: a receiver that is not draining any more has everything."""
+        """Note a flow of the broker: a receiver that does not drain any more has everything."""
         if event.receiver and not event.receiver.draining():
             address = event.receiver.source.address
             print(address, "had", self.found.pop(address))

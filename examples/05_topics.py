@@ -18,7 +18,7 @@ KEYS = ("eu.lamp.ordered", "us.lamp.ordered", "eu.desk.paid", "us.desk.returned"
 
 
 async def read(connection: ClientConnection, queue: str) -> None:
-    """Everything in a queue, two messages at a time."""
+    """Read everything in a queue, two messages at a time."""
     receiver = await connection.open_receiver(f"/queues/{queue}", options=ReceiverOptions(automatic=False))
     while True:
         receiver.grant(2)

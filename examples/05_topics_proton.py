@@ -27,19 +27,19 @@ class Sales(MessagingHandler):
         self.pair: list[object] = []
 
     def on_start(self, event: Event) -> None:
-        """A sender without an address: each message says where it goes."""
+        """Open a sender without an address: each message says where it goes."""
         connection = event.container.connect(URL, reconnect=False)
         event.container.create_sender(connection, None)
 
     def on_sendable(self, event: Event) -> None:
-        """There is link credit to send with."""
+        """Send as many messages as there is link credit for."""
         while event.sender.credit and self.sent < len(KEYS):
             key = KEYS[self.sent]
             event.sender.send(Message(address=f"/exchanges/sales/{key}", body=key))
             self.sent += 1
 
     def on_accepted(self, event: Event) -> None:
-        """A message is in its queues; after the last one read them."""
+        """Count a message that is in its queues. After the last one, read the queues."""
         self.accepted += 1
         if self.accepted == len(KEYS):
             self.read_next(event)
@@ -52,11 +52,11 @@ class Sales(MessagingHandler):
             event.connection.close()
 
     def on_message(self, event: Event) -> None:
-        """One message has come; the handler accepts it when this returns."""
+        """Show a message. The handler accepts it when this returns."""
         self.pair.append(event.message.body)
 
     def on_link_flow(self, event: Event) -> None:
-        """The broker has answered a drain: what was there, at most two, has come."""
+        """Note the broker's answer to a drain: the messages that were there, at most two, have come."""
         receiver = event.receiver
         if receiver and not receiver.draining():
             if self.pair:

@@ -1,4 +1,4 @@
-"""Tutorial 6: ask and be answered, through a queue that the broker makes for the asker. With Headgate's own client.
+"""Tutorial 6: requests and replies, through a queue that the broker makes for the client. With Headgate's own client.
 
 To run it:
 
@@ -32,7 +32,7 @@ async def serve(connection: ClientConnection) -> None:
 
 
 async def ask(connection: ClientConnection, *questions: str) -> None:
-    """Send the questions, with where to answer and an id to know each answer by."""
+    """Send the questions, each with the address for its answer and an id by which the answer is known."""
     answers = await connection.open_receiver(None)
     print("answers go to", answers.address)
     requests = await connection.open_sender("/queues/requests")
@@ -51,7 +51,7 @@ async def ask(connection: ClientConnection, *questions: str) -> None:
 
 
 async def main() -> None:
-    """Two questions, two answers. The service could be another process on another machine."""
+    """Ask two questions and get two answers. The service could be another process on another machine."""
     async with connect(URL) as service, connect(URL) as asker, trio.open_nursery() as nursery:
         nursery.start_soon(serve, service)
         await ask(asker, "hello", "goodbye")

@@ -1,4 +1,4 @@
-"""Tutorial 6: ask and be answered, through a queue that the broker makes for the asker. With python-qpid-proton.
+"""Tutorial 6: requests and replies, through a queue that the broker makes for the client. With python-qpid-proton.
 
 To run it:
 
@@ -29,7 +29,7 @@ class Service(MessagingHandler):
         self.answers = event.container.create_sender(event.connection, None)  # each message says where it goes
 
     def on_message(self, event: Event) -> None:
-        """A request has come: answer it and ask for the next. The handler accepts it when this returns."""
+        """Answer a request, and ask for the next one. The handler accepts it when this returns."""
         request = event.message
         answer = Message(address=request.reply_to, correlation_id=request.id, body=request.body.upper())
         self.answers.send(answer)
@@ -37,7 +37,7 @@ class Service(MessagingHandler):
 
 
 class Asker(MessagingHandler):
-    """Sends the questions, with where to answer and a number to know each answer by."""
+    """Sends the questions, each with the address for its answer and a number by which the answer is known."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Asker(MessagingHandler):
         event.container.schedule(SECONDS_MAX, self)
 
     def on_link_opened(self, event: Event) -> None:
-        """The broker has answered the attach: we know where answers go, and can ask."""
+        """Send the questions. The broker has answered the attach, so the address for answers is known."""
         if event.receiver:
             reply_to = event.receiver.remote_source.address
             print("answers go to", reply_to)
@@ -58,19 +58,19 @@ class Asker(MessagingHandler):
                 requests.send(Message(id=number, reply_to=reply_to, body=question))
 
     def on_message(self, event: Event) -> None:
-        """An answer has come."""
+        """Show an answer."""
         print(f"{QUESTIONS[event.message.correlation_id]}: {event.message.body}")
         self.answered += 1
         if self.answered == len(QUESTIONS):
             event.container.stop()
 
     def on_timer_task(self, event: Event) -> None:
-        """Nobody has answered in time."""
+        """Give up, because no answer has come in time."""
         raise TimeoutError(f"no answer within {SECONDS_MAX} s")
 
 
 class Conversation(MessagingHandler):
-    """The service could be another process on another machine; here both have a connection of their own."""
+    """Runs the service and the asker, each on a connection of its own. The service could be on another machine."""
 
     def on_start(self, event: Event) -> None:
         """Connect both."""

@@ -1,4 +1,4 @@
-"""Tutorial 7: one connection with four links. One consumer is slow for a while; who feels it?
+"""Tutorial 7: one connection with four links. One consumer is slow for a while. Which other links does it slow down?
 
 To run it:
 
@@ -21,13 +21,13 @@ URL = os.environ.get("HEADGATE_URL", "amqp://guest:guest@127.0.0.1:5672")
 QUEUE_LENGTH_MAX = 1_000
 BATCH = 100
 SLOW_S = 0.01
-"""What the slow consumer needs for a message, in its slow third of the time."""
+"""How long the slow consumer takes for a message, in its slow third of the time."""
 SAMPLES = 60
 MESSAGE = Message(b"x" * 12).encode()
 
 
 class Pair:
-    """A publisher and a consumer of one queue. Both are on the connection that everybody shares."""
+    """A publisher and a consumer of one queue. Both pairs use the same connection."""
 
     def __init__(self, sender: Sender, receiver: Receiver) -> None:
         self.sender, self.receiver = sender, receiver
@@ -35,11 +35,11 @@ class Pair:
         self.reasons: dict[str, None] = {}
 
     async def publish(self) -> None:
-        """For ever, as fast as link credit allows."""
+        """Publish for ever, as fast as link credit allows."""
         await self.sender.post(repeat(MESSAGE))
 
     async def consume(self, is_slow: Callable[[], bool]) -> None:
-        """For ever: in batches, or one by one with a pause when we are slow."""
+        """Consume for ever: in batches, or one by one with a pause while this consumer is slow."""
         while True:
             batch = await self.receiver.receive_batch(1 if is_slow() else BATCH)
             if is_slow():
@@ -48,21 +48,21 @@ class Pair:
             self.consumed += len(batch)
 
     def counts(self) -> tuple[int, int]:
-        """Messages so far, out and in. Notes also what the broker says of why the publisher waits."""
+        """Messages so far, out and in. It also notes the broker's reason when the publisher waits."""
         if self.sender.waiting_reason is not None:
             self.reasons[self.sender.waiting_reason] = None
         return self.sender.posted, self.consumed
 
 
 async def open_pair(connection: ClientConnection, queue: str) -> Pair:
-    """A queue that makes its publishers wait when it is full, and both ends of it."""
+    """Declare a queue that makes its publishers wait when it is full, and open both ends of it."""
     arguments = {"x-max-length": QUEUE_LENGTH_MAX, "x-overflow": "block"}
     await connection.request("PUT", f"/queues/{queue}", {"arguments": arguments})
     return Pair(await connection.open_sender(f"/queues/{queue}"), await connection.open_receiver(f"/queues/{queue}"))
 
 
 async def measure(seconds: float) -> tuple[list[tuple[float, ...]], Pair]:
-    """Let both pairs run: (time, messages so far on each of the four links), and the pair that was slow."""
+    """Run both pairs; returns (time, messages so far on each of the four links), and the pair that was slow."""
     rows: list[tuple[float, ...]] = []
     async with connect(URL) as connection:
         quick = await open_pair(connection, "one-connection.quick")
@@ -87,7 +87,7 @@ async def measure(seconds: float) -> tuple[list[tuple[float, ...]], Pair]:
 
 
 def table(rows: list[tuple[float, ...]], titles: list[str]) -> str:
-    """Messages per second of each link in each third of the time."""
+    """The messages per second of each link in each third of the time, as text."""
     ends = [rows[len(rows) * third // 3] for third in range(3)] + [rows[-1]]
     lines = [f"{'messages per second':20}{'before':>10}{'one is slow':>14}{'after':>10}"]
     for column, title in enumerate(titles, start=1):
@@ -99,7 +99,7 @@ def table(rows: list[tuple[float, ...]], titles: list[str]) -> str:
 
 
 def chart(rows: list[tuple[float, ...]], titles: list[str], seconds: float) -> str:
-    """The same as a picture."""
+    """The same figures as a picture."""
     styles = ("first", "first dashed", "second", "second dashed")
     lines = [
         Line(

@@ -42,7 +42,7 @@ class Tail(MessagingHandler):
         event.container.create_receiver(connection, ADDRESS, options=first)
 
     def on_message(self, event: Event) -> None:
-        """A packet of records."""
+        """Print the records of a packet."""
         for record in records_of(event.message.body):
             print(json.dumps(record), flush=True)
 

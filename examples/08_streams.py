@@ -1,4 +1,4 @@
-"""Tutorial 8: a stream is read by anybody, from anywhere, any number of times.
+"""Tutorial 8: any number of readers read a stream, from any place, any number of times.
 
 To run it:
 
@@ -21,7 +21,7 @@ FILTER = "rabbitmq:stream-filter"
 
 
 async def read(connection: ClientConnection, filters: dict[str, object]) -> list[Message]:
-    """Everything that a reader with these filters gets."""
+    """Read everything that a reader with these filters gets."""
     described = {name: Described(Symbol(name), value) for name, value in filters.items()}
     options = ReceiverOptions(automatic=False, filter=described)
     receiver = await connection.open_receiver(ADDRESS, options=options)
@@ -35,12 +35,12 @@ async def read(connection: ClientConnection, filters: dict[str, object]) -> list
 
 
 def show(title: str, messages: list[Message]) -> None:
-    """Their bodies, in a line."""
+    """Print the bodies of messages in a line."""
     print(f"{title:18}", *[message.body for message in messages])
 
 
 async def main() -> None:
-    """Six messages in, and readers that begin at different places."""
+    """Publish six messages, and start readers at different places."""
     async with connect(URL) as connection:
         sender = await connection.open_sender(ADDRESS)
         for number in range(6):

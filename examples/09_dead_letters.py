@@ -1,4 +1,4 @@
-"""Tutorial 9: what nobody could handle goes to a queue of its own, with what happened to it.
+"""Tutorial 9: a message that no consumer could handle goes to a queue of its own, with its history.
 
 To run it, make the two queues as the tutorial does, and then:
 
@@ -38,12 +38,12 @@ async def work(connection: ClientConnection) -> None:
 
 
 def story(annotations: Mapping[str, object]) -> str:
-    """Where a message died first, and why."""
+    """The queue in which a message died first, and the reason."""
     return f"{annotations['x-first-death-reason']} in {annotations['x-first-death-queue']}"
 
 
 async def main() -> None:
-    """Send, work, and look at what was buried."""
+    """Send orders, work, and look at the dead letters."""
     async with connect(URL) as connection:
         sender = await connection.open_sender(ORDERS)
         for body in ("easy", "nonsense", "difficult"):
@@ -53,7 +53,7 @@ async def main() -> None:
         buried = await connection.open_receiver(BURIED)
         delivery = await buried.receive()
         print("buried:", delivery.message.body, "-", story(delivery.message.annotations))
-        delivery.release()  # it stays there until somebody has decided what to do with it
+        delivery.release()  # it stays there until an operator decides what to do with it
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Tutorial 10: what was accepted is there again after the broker was killed.
+"""Tutorial 10: accepted messages are there again after the broker was killed.
 
-This one starts a broker of its own, on a port and a data folder that nobody else uses:
+This example starts a broker of its own, on a port and a data folder that no other program uses:
 
     python examples/10_kill_the_broker.py
 """
@@ -34,7 +34,7 @@ def broker(data: str) -> Iterator[str]:
 
 
 async def publish(url: str, queue: str, queue_type: str) -> None:
-    """Make a queue and wait until the broker has accepted everything for it: half of it marked durable."""
+    """Declare a queue and wait until the broker has accepted all messages; half of them are durable."""
     async with connect(url) as connection:
         await connection.request("PUT", f"/queues/{queue}", {"arguments": {"x-queue-type": queue_type}})
         sender = await connection.open_sender(f"/queues/{queue}")
@@ -45,7 +45,7 @@ async def publish(url: str, queue: str, queue_type: str) -> None:
 
 
 async def count(url: str, queue: str) -> None:
-    """See what is there, and which of it somebody may have seen before."""
+    """Count the messages, and those that may have been delivered before."""
     async with connect(url) as connection:
         receiver = await connection.open_receiver(f"/queues/{queue}", options=ReceiverOptions(automatic=False))
         receiver.grant(2 * MESSAGES)

@@ -1,6 +1,6 @@
 """Tutorial 11: a publisher of AMQP 0.9.1 is held up by a slow queue, and the broker says by which one.
 
-This one starts a broker of its own, whose disk is slow on purpose:
+This example starts a broker of its own, whose disk is slow on purpose:
 
     python examples/11_why_it_waits.py
 """
@@ -21,7 +21,7 @@ SLOW_DISK = """
 sync_delay = "200ms"
 """
 QUESTIONS_MAX = 50
-"""Asked every tenth of a second; the answer changes as soon as the first sync is waited for."""
+"""The pause between two questions. The answer changes as soon as the first sync is waited for."""
 HEADGATE = (sys.executable, "-m", "amqp10")
 
 
@@ -42,7 +42,7 @@ def slow_broker() -> Iterator[str]:
 
 
 def publish(url: str, answered: Event) -> None:
-    """Publish without confirms until somebody knows why that is slow. Only one of the two queues waits for syncs."""
+    """Publish without confirms until the answer is known. Only one of the two queues waits for syncs."""
     connection = pika.BlockingConnection(pika.URLParameters(url))
     channel = connection.channel()
     channel.queue_declare("quick", durable=True)
@@ -54,7 +54,7 @@ def publish(url: str, answered: Event) -> None:
 
 
 def headgate(url: str, *arguments: str) -> str:
-    """What the command answers."""
+    """The output of a command."""
     command = [*HEADGATE, *arguments, "--url", url]
     return subprocess.run(command, capture_output=True, check=False, text=True, timeout=30).stdout
 

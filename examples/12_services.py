@@ -21,7 +21,7 @@ repo, ctrl, web = Commands(), Commands(), Commands()
 
 @repo.command("load", idempotent=True)
 def load(request: Request) -> object:
-    """Executed at once; what it returns is the answer."""
+    """A command that is executed at once; its result is the answer."""
     if request.body == "nothing":
         raise RemoteError("repo:not-found", "there is no 'nothing'")
     return f"{request.body} of {request.service.place}"
@@ -29,24 +29,24 @@ def load(request: Request) -> object:
 
 @ctrl.command("show", idempotent=True)
 async def show(request: Request) -> object:
-    """Calls another service before it answers. Its caller waits meanwhile, and no thread does."""
+    """A command that calls another service before it answers. Its caller waits meanwhile, and no thread does."""
     loaded = await request.service.call("REPO", "load", request.body, host="host2")
     return f"{loaded}, shown by {request.service.place}"
 
 
 @ctrl.command("sleep")
 async def sleep(request: Request) -> None:
-    """Never answers."""
+    """A command that never answers."""
     await trio.sleep_forever()
 
 
 def note(request: Request, notes: trio.MemorySendChannel[str]) -> None:
-    """Remember who was told."""
+    """Remember which host was told."""
     notes.send_nowait(str(request.service.place))
 
 
 async def call(caller: Service) -> None:
-    """Calls to whoever has room, to one host, through a chain, with errors, and without waiting."""
+    """Call the host with the fewest calls, one host by name, through a chain, with errors, and without waiting."""
     for _ in range(2):
         print("whoever has room:", await caller.call("REPO", "load", "a page"))
     print("one host:", await caller.call("REPO", "load", "the cover", host="host2"))
@@ -67,13 +67,13 @@ async def call(caller: Service) -> None:
 
 
 def print_answer(answer: object, answered: trio.Event) -> None:
-    """What a call without waiting does in the end."""
+    """Print the answer of a call that did not wait."""
     print("then:", answer)
     answered.set()
 
 
 async def tell(caller: Service, notes: trio.MemoryReceiveChannel[str]) -> None:
-    """Messages that nobody answers: to one host, to all of a type, to all."""
+    """Send messages without answers: to one host, to all hosts of a type, to all services."""
     await caller.cast("CTRL", "note", host="host1")
     print("cast:", await notes.receive())
     await caller.multicast("CTRL", "note")
@@ -83,7 +83,7 @@ async def tell(caller: Service, notes: trio.MemoryReceiveChannel[str]) -> None:
 
 
 async def main() -> None:
-    """Six services, here in one program: three types on two hosts."""
+    """Run six services in one program: three types on two hosts."""
     noted, notes = trio.open_memory_channel[str](20)
     for commands in (web, ctrl, repo):
         commands.add("note", partial(note, notes=noted))

@@ -24,7 +24,7 @@ Handler = Callable[[str], str]
 
 
 class Service:
-    """A service of a type on a host. Whoever knows its key can reach it: `repo`, or `repo.host2`."""
+    """A service of a type on a host. Other services reach it by a key: `repo`, or `repo.host2`."""
 
     def __init__(self, of_type: str, host: str, handler: Handler, *, url: str = URL) -> None:
         self.key, self.handler = f"{of_type}.{host}", handler
@@ -42,7 +42,7 @@ class Service:
         self._consume(self.key, {ONE: [self.key], MANY: [f"{of_type}.*", "*.*"]}, exclusive=True)
 
     def _consume(self, queue: str, bindings: dict[str, list[str]], *, exclusive: bool) -> None:
-        """A channel that consumes a queue, made and bound if it is not there yet."""
+        """Open a channel that consumes a queue. The queue is declared and bound if it does not exist."""
         channel = self.connection.channel()
         channel.basic_qos(prefetch_count=PREFETCH)
         channel.queue_declare(queue, auto_delete=True)
@@ -54,22 +54,23 @@ class Service:
     # --- sending ---------------------------------------------------------------------------------------------------
 
     def call(self, key: str, text: str, then: Callable[[str], None]) -> None:
-        """Ask, and go on: ``then`` gets the answer when it comes. Raises UnroutableError when nobody has the key."""
+        """Send a request and go on: ``then`` gets the answer when it comes. Raises UnroutableError when no service has
+        the key."""
         identity = f"{self.key}-{next(self._ids)}"
         properties = pika.BasicProperties(reply_to=self.key, correlation_id=identity, type="call")
         self._publishing.basic_publish(ONE, key, text.encode(), properties, mandatory=True)
         self._calls[identity] = then
 
     def cast(self, key: str, text: str) -> None:
-        """Tell, and expect no answer."""
+        """Send a message without an answer."""
         self._publishing.basic_publish(ONE, key, text.encode(), pika.BasicProperties(type="cast"), mandatory=True)
 
     def multicast(self, of_type: str, text: str) -> None:
-        """Tell every host of a type."""
+        """Send a message to every host of a type."""
         self._publishing.basic_publish(MANY, f"{of_type}.*", text.encode(), pika.BasicProperties(type="cast"))
 
     def broadcast(self, text: str) -> None:
-        """Tell every host of every type."""
+        """Send a message to every host of every type."""
         self._publishing.basic_publish(MANY, "*.*", text.encode(), pika.BasicProperties(type="cast"))
 
     # --- receiving -------------------------------------------------------------------------------------------------
@@ -81,7 +82,8 @@ class Service:
         properties: pika.BasicProperties,
         body: bytes,
     ) -> None:
-        """An answer goes to who waits for it. Anything else is handled, answered if somebody wants that, and acked."""
+        """Pass an answer to the call that waits for it. Handle any other message, answer it if it asks for that, and
+        ack it."""
         if properties.type == "answer":
             self._calls.pop(properties.correlation_id)(body.decode())
         else:
@@ -94,7 +96,7 @@ class Service:
 
 
 def run(services: Sequence[Service], done: Callable[[], bool]) -> None:
-    """Let the services take turns until something is so. Each could be a process on a host of its own."""
+    """Let the services take turns until the condition holds. Each could be a process on a host of its own."""
     deadline = monotonic() + SECONDS_MAX
     while not done():
         if monotonic() > deadline:
@@ -104,12 +106,12 @@ def run(services: Sequence[Service], done: Callable[[], bool]) -> None:
 
 
 def handled(services: Sequence[Service], text: str) -> list[str]:
-    """Who has handled a message."""
+    """The services that have handled a message."""
     return [service.key for service in services if text in service.handled]
 
 
 def main() -> None:
-    """Three types of services on two hosts, and everything that they can say to each other."""
+    """Run three types of services on two hosts, with every kind of message between them."""
     hosts = [(of_type, host) for of_type in ("web", "ctrl", "repo") for host in ("host1", "host2")]
     services = [Service(of_type, host, lambda text: f"{text}: done") for of_type, host in hosts]
     web, repos = services[0], services[4:]

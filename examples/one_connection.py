@@ -36,18 +36,18 @@ class Numbers(MessagingHandler):
         event.container.create_sender(connection, QUEUE)
 
     def on_sendable(self, event: Event) -> None:
-        """The broker has given link credit: that many messages may be sent now."""
+        """Send as many messages as the broker has given link credit for."""
         while event.sender.credit and self.sent < COUNT:
             event.sender.send(Message(body=self.sent))
             self.sent += 1
 
     def on_accepted(self, event: Event) -> None:
-        """The broker has taken a message of ours, and answers for it."""
+        """Count a message that the broker has accepted."""
         self.confirmed += 1
         self.close_when_done(event)
 
     def on_message(self, event: Event) -> None:
-        """A message has come: look at it, and tell the broker that it is dealt with."""
+        """Check a message that has come, and accept it."""
         if event.message.body != self.received:
             self.problem = f"{event.message.body} came where {self.received} was next"
             event.connection.close()
@@ -56,22 +56,22 @@ class Numbers(MessagingHandler):
         self.close_when_done(event)
 
     def close_when_done(self, event: Event) -> None:
-        """Everything is sent, confirmed, received and settled."""
+        """Close when everything is sent, confirmed, received and settled."""
         if self.confirmed == self.received == COUNT:
             event.connection.close()
 
     def on_link_error(self, event: Event) -> None:
-        """The broker does not attach a link, for example because there is no such queue."""
+        """Report that the broker did not attach a link, for example because there is no such queue."""
         self.problem = event.link.remote_condition.description
         event.connection.close()
 
     def on_transport_error(self, event: Event) -> None:
-        """There is no connection."""
+        """Report that there is no connection."""
         self.problem = f"{event.transport.condition.description}; is the broker running?"
 
 
 def main() -> None:
-    """Run until everything is back, or something is wrong."""
+    """Run until every message is back, or an error was reported."""
     numbers = Numbers()
     Container(numbers).run()
     if numbers.problem:

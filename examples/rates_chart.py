@@ -1,7 +1,7 @@
 """Rates over time as a picture: an SVG file without scripts, readable on paper white and on screen black.
 
-Tutorial 7 draws with it. A line's colour tells what it belongs to, dashes which of two it is, and the words of the
-legend depend on neither. The colours are two that colour-blind readers tell apart.
+Tutorial 7 draws with it. The colour of a line is for its pair, and dashes tell the pair's two lines apart. The legend
+names both in words. The colours are two that colour-blind readers tell apart.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from math import floor, log10
 from typing import NamedTuple
 
 WIDTH, HEIGHT = 760, 300
-"""Of the picture without its legend, in the units of its coordinates."""
+"""The size of the picture without its legend, in the units of its coordinates."""
 LEFT, RIGHT, TOP, BOTTOM = 70, 14, 26, 44
 TIME_TICKS, RATE_TICKS = 6, 5
 LEGEND_LINE = 20
@@ -31,12 +31,12 @@ class Line(NamedTuple):
 
     title: str
     style: str
-    """`first` or `second`, and `dashed` behind it."""
+    """The style: `first` or `second`, and `dashed` behind it."""
     points: Sequence[tuple[float, float]]
 
 
 class Band(NamedTuple):
-    """A stretch of time with a name of its own, in seconds."""
+    """A named part of the time, in seconds."""
 
     title: str
     begin: float
@@ -44,7 +44,7 @@ class Band(NamedTuple):
 
 
 def svg(title: str, lines: Sequence[Line], band: Band) -> str:
-    """The picture: the band, a grid with numbers, the lines, the legend below."""
+    """The text of the picture: the band, a grid with numbers, the lines, the legend below."""
     seconds = round_up(max(at for line in lines for at, _ in line.points))
     rate = round_up(max(1.0, *(rate for line in lines for _, rate in line.points)))
     height = HEIGHT + LEGEND_LINE * len(lines)
@@ -65,7 +65,7 @@ def svg(title: str, lines: Sequence[Line], band: Band) -> str:
 
 
 def round_up(value: float) -> float:
-    """Where an axis may end: 1, 1.5, 2, 3, 4, 5, 6 or 8 times a power of ten. It may be 1 % short."""
+    """The end of an axis: 1, 1.5, 2, 3, 4, 5, 6 or 8 times a power of ten. It may be 1 % too small."""
     power = 10.0 ** floor(log10(value))
     return next(step * power for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * power >= value * 0.99)
 

@@ -1,6 +1,7 @@
-"""A service of ``bench.calls``: reads its plan, then measurements, from standard input, and reports in JSON lines.
+"""A service of ``bench.calls``. It reads its plan, then measurements, from standard input, and reports in lines of
+JSON.
 
-A caller makes each measurement and reports. A host reports what it has executed whenever a line arrives. Both end with
+A caller makes each measurement and reports. A host reports what it has executed when a line arrives. Both end with
 their input.
 """
 

@@ -99,7 +99,7 @@ class Caller:
 
 
 def percentile(values: Sequence[int], percent: float) -> float:
-    """The smallest value that is not exceeded by so many percent of the values; NaN for no values."""
+    """The smallest value that is not exceeded by this percentage of the values; NaN for no values."""
     if not values:
         return float("nan")
     ranked = sorted(values)

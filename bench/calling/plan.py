@@ -66,6 +66,6 @@ class Calls:
     wrong: int
     """Calls whose answer was not their own body, or that ended in an error."""
     problem: str
-    """The first of these, as a text."""
+    """The first of these, as text."""
     slow_answers: int
     """Calls to the slow service that were answered during the measurement."""

@@ -175,7 +175,7 @@ class DeliveryShape:
         return None
 
     def _few(self, data: bytes, at: int, count: int) -> Run | None:
-        """As `run`, for a few frames: one by one, and only while sequence numbers are consecutive."""
+        """Find a run of few frames: compare one by one, and only while sequence numbers are consecutive."""
         before_id, before_tag, before_body, after = self._constants
         deliveries = first_id = publisher = first_sequence = 0
         stamps = []

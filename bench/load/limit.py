@@ -34,7 +34,7 @@ def publisher_seconds(traffic: Traffic, link_credit: int) -> float:
 
 
 def consumer_seconds(traffic: Traffic, per_read: int) -> float:
-    """Time to check and settle `MESSAGES` messages that arrive ``per_read`` at a time."""
+    """The time to check and settle `MESSAGES` messages, of which ``per_read`` arrive in each read."""
     unit = message_unit(1, traffic, 131072)
     stencil = Stencil(unit.data, per_read)
     consumer = Consumer(traffic, 2 * per_read)

@@ -144,7 +144,7 @@ def opened_10(
 def opened_091(
     url: str, traffic: Traffic, applications: Sequence[Application], *, name: str, max_frame_size: int
 ) -> tuple[Line, dict[str, str]]:
-    """The same over AMQP 0.9.1, with channels instead of sessions."""
+    """Open an AMQP 0.9.1 connection with channels for each application; also returns the broker's properties."""
     conversation = Conversation091(url, name=name, frame_max=max_frame_size)
     for number, one in enumerate(applications):
         publishing, consuming = channels(number)

@@ -76,5 +76,5 @@ class Stencil:
                 self._buffer[offset + k : end : self.stride] = column
 
     def take(self, frames: int) -> memoryview:
-        """The first so many frames."""
+        """The first ``frames`` frames."""
         return self._view[: frames * self.stride]

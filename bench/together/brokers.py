@@ -80,7 +80,7 @@ def options_of(parser: argparse.ArgumentParser, found: argparse.Namespace) -> Op
 
 @contextlib.contextmanager
 def broker_for(options: Options, sync_delay_ms: float) -> Iterator[Broker]:
-    """Yield the broker at the URL, or a fresh one whose syncs take so much longer."""
+    """Yield the broker at the URL, or a fresh one whose syncs take that much longer."""
     if options.url is not None:
         yield connect(options.url, options.pid)
         return

@@ -63,7 +63,7 @@ class Measured:
 
 
 Round = dict[str, Measured]
-"""The cases of one broker, by name."""
+"""The measured cases of one broker, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,5 +197,5 @@ def cell(value: float | None, style: str = ",.0f") -> str:
 
 
 def ratio(a: float | None, b: float | None) -> float | None:
-    """a / b, if both are known."""
+    """a / b; None when one of them is unknown."""
     return a / b if a is not None and b else None

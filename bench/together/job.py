@@ -70,7 +70,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The counters after so many seconds: one for each publisher, and the consumer's."""
+    """The counters at this many seconds: one for each publisher, and the consumer's."""
 
     seconds: float
     published: tuple[int, ...]

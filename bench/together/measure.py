@@ -33,7 +33,7 @@ COUNT_PAUSE_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Brakes:
-    """What held the reader of the AMQP 0.9.1 connection up."""
+    """The blocks of the AMQP 0.9.1 connection's reader, and their duration."""
 
     blocks: int
     blocked_seconds: float
@@ -70,7 +70,7 @@ def queues(broker: Broker, kinds: Mapping[str, QueueKind]) -> Iterator[None]:
 
 
 def fill(broker: Broker, queue: str, messages: int, protocol: Protocol) -> None:
-    """Publish so many durable messages, in the protocol in which they are consumed, so that none has to be
+    """Publish this many durable messages, in the protocol in which they are consumed, so that no message has to be
     converted."""
     traffic = Traffic(
         size=BODY_BYTES, durable=True, messages=messages, seconds=FILL_SECONDS, in_flight=FILL_IN_FLIGHT
@@ -83,7 +83,7 @@ def fill(broker: Broker, queue: str, messages: int, protocol: Protocol) -> None:
 
 
 def run_job(broker: Broker, job: Job) -> Outcome:
-    """Have a client process do the job."""
+    """Let a client process do the job."""
     names = [*job.publish_to, *([job.consume_from] if job.consume_from else [])]
     with Management(broker.url) as management, LoadProcess(job, "bench.together") as process:
         process.expect("ready")

@@ -23,7 +23,7 @@ from bench.load.wire import WireError
 from bench.together.job import SAMPLE_SECONDS, Job, Report, Sample
 
 TURN_MESSAGES = 20
-"""Messages of one turn. Few, since pika takes some 50 µs for each, and deliveries wait meanwhile."""
+"""How many messages a turn has. They are few, because pika takes some 50 µs for each, and deliveries wait meanwhile."""
 BUFFER_BYTES_MAX = 64 * 1024
 PATIENCE_SECONDS = 30.0
 _PERSISTENT = pika.BasicProperties(delivery_mode=2)

@@ -18,7 +18,7 @@ from bench.load.wire import WireError
 from bench.together.job import SAMPLE_SECONDS, Job, Report, Sample
 
 TURN_MESSAGES = 20
-"""Messages of one publisher before the next one's turn."""
+"""How many messages one publisher sends before the next one's turn."""
 WAIT_SECONDS = 0.01
 PATIENCE_SECONDS = 30.0
 _NUMBERS = struct.Struct(">IQ")
@@ -114,7 +114,7 @@ class ProtonClient:
         while self._connection.state & Endpoint.REMOTE_ACTIVE and not self._fault and time.monotonic() < deadline:
             self._container.process()
 
-    # What happens, called by proton
+    # --- what proton calls
 
     def on_delivery(self, event: Event) -> None:
         """Take a message, or an outcome."""

@@ -19,7 +19,7 @@ FRAME_END: Final = 0xCE
 FRAME_HEAD: Final = struct.Struct(">BHI")
 """Type, channel, size of the payload."""
 FRAME_EXTRA: Final = FRAME_HEAD.size + 1
-"""By how many bytes a frame is longer than its payload."""
+"""How many bytes longer a frame is than its payload."""
 HEARTBEAT: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 CONNECTION_START, CONNECTION_START_OK = (10, 10), (10, 11)
