@@ -61,16 +61,77 @@ class Deliveries(NamedTuple):
         return self.first + len(self.entries) - 1
 
 
+class BlockingEnd:
+    """Our end of a link: the broker's answer, why the link is over, and waiting for what happens on it."""
+
+    def __init__(self, connection: BlockingConnection, address: str | None, take: Callable[[LinkEvent], None]) -> None:
+        """``take`` is called with each event on the attached link."""
+        self.answer: Attach | None = None
+        """The broker's attach. Its source has the filters in force."""
+        self.failure: ClientError | None = None
+        self._connection = connection
+        self._address = address
+        self._take = take
+
+    def attached(self) -> None:
+        """Wait until the broker has attached too. Raises LinkRefused with the broker's reason, and TimedOut."""
+        try:
+            self.wait(lambda: self.answer is not None, None, "the attach")
+        except ConnectionLost as lost:
+            if lost.condition in REFUSALS:
+                raise LinkRefused(lost.text, lost.condition) from None
+            raise
+
+    def wait(self, done: Callable[[], bool], within_s: float | None, what: str) -> None:
+        """Wait until ``done`` returns True. Raises TimedOut, and the reason why the link or the connection is over."""
+        seconds = self._connection.settings.answer_time_out_s if within_s is None else within_s
+        self._connection.wait_until(
+            lambda: done() or self.failure is not None, within_s=seconds, what=f"{self._address}: {what}"
+        )
+        self.check()
+
+    def check(self) -> None:
+        """Raise the reason why the link or the connection is over."""
+        failure = self.failure or self._connection.failure
+        if failure is not None:
+            raise failure
+
+    def close(self, link: ReceiverLink | SenderLink) -> None:
+        """Detach for good, and wait for the answer."""
+        connection = self._connection
+        with connection.lock:
+            link.reference = None
+            if connection.failure is None and link.end.attached:
+                connection.session.detach(link)
+                with suppress(ClientError):  # the connection is over, and the link with it
+                    connection.moved_until(
+                        lambda: link.end.state is LinkState.GONE, within_s=connection.settings.close_time_out_s
+                    )
+
+    # --- calls of the client core ----------------------------------------------------------------------------------
+
+    def attach_answered(self, attach: Attach) -> None:
+        """See :class:`amqp10.client_core.events.LinkUser`."""
+        self.answer = attach
+
+    def event_received(self, event: LinkEvent) -> None:
+        """See :class:`amqp10.client_core.events.LinkUser`."""
+        self._take(event)
+
+    def detached(self, error: Error | None) -> None:
+        """See :class:`amqp10.client_core.events.LinkUser`."""
+        place = f"{self._connection.login.url.place} {self._address or '(anonymous terminus)'}"
+        self.failure = LinkRefused(*told(f"{place} closed the link", error))
+
+
 class ReceivingLink:
     """A receiver for one address. Made by :meth:`open`."""
 
     def __init__(self, connection: BlockingConnection, address: str, link: ReceiverLink) -> None:
         self.address = address
-        self.answer: Attach | None = None
-        """The broker's attach: its source has the filters in force, and it has the broker's link properties."""
+        self.end = BlockingEnd(connection, address, self._take)
         self._connection = connection
         self._link = link
-        self._failure: ClientError | None = None
         self._arrived: list[Deliveries] = []
         self._keep_at = 0
         """While streaming: the link credit, which is set to this again when half of it is used."""
@@ -97,7 +158,7 @@ class ReceivingLink:
         with connection.lock:
             link = connection.session.new_receiver(name or connection.new_link_name())
             receiving = cls(connection, address, link)
-            link.reference = receiving
+            link.reference = receiving.end
             link.attach(
                 source=Source(address=address, filter=dict(filters) if filters else None),
                 target=Target(),
@@ -106,7 +167,7 @@ class ReceivingLink:
                 credit=ReceiverCredit(),
                 properties=properties,
             )
-            receiving._await_attach()
+            receiving.end.attached()
         return receiving
 
     # --- batches ---------------------------------------------------------------------------------------------------
@@ -120,23 +181,23 @@ class ReceivingLink:
         """
         link = self._link
         with self._connection.lock:
-            self._check()
+            self.end.check()
             link.grant(link_credit, drain=True)
             drained = self._connection.moved_until(self._drained, within_s=within_s)
-            self._check()
+            self.end.check()
             link.credit.drain = False
             if not drained:
                 self._take_back(within_s)
             return self._taken()
 
     def _drained(self) -> bool:
-        return self._link.credit.link_credit == 0 or self._failure is not None
+        return self._link.credit.link_credit == 0 or self.end.failure is not None
 
     def _take_back(self, within_s: float) -> None:
         """Set link credit to 0, and wait until no message is on its way any more."""
         echoes = self._echoes
         self._link.grant(0, echo=True)
-        self._wait(lambda: self._echoes > echoes, within_s, "the answer to a drain, and to taking link credit back")
+        self.end.wait(lambda: self._echoes > echoes, within_s, "the answer to a drain, and to taking link credit back")
 
     def ready(self) -> int | None:
         """How many messages the broker would send now: its ``available`` [2.6.7]. None when it does not say."""
@@ -149,16 +210,16 @@ class ReceivingLink:
     def stream(self, link_credit: int, *, messages: int) -> None:
         """Have so many messages sent from now on, with link credit between half of ``link_credit`` and all of it."""
         with self._connection.lock:
-            self._check()
+            self.end.check()
             self._keep_at, self._to_come = link_credit, messages
             self._link.grant(min(link_credit, messages))
 
     def arrived(self, *, within_s: float) -> list[Deliveries]:
         """Return the runs that have come, after waiting for the first. Empty when the time is over."""
         with self._connection.lock:
-            self._connection.moved_until(lambda: bool(self._arrived) or self._failure is not None, within_s=within_s)
+            self._connection.moved_until(lambda: bool(self._arrived) or self.end.failure is not None, within_s=within_s)
             if not self._arrived:
-                self._check()
+                self.end.check()
             return self._taken()
 
     # --- outcomes --------------------------------------------------------------------------------------------------
@@ -166,7 +227,7 @@ class ReceivingLink:
     def settle(self, first: int, last: int, outcome: Outcome = ACCEPTED) -> None:
         """Give deliveries (extended ids, both inclusive) their outcome. It is sent with the next :meth:`sync`."""
         with self._connection.lock:
-            self._check()
+            self.end.check()
             self._link.settle(first, last, outcome)
             session = self._connection.session
             session.connection.flush_later(session)
@@ -174,36 +235,31 @@ class ReceivingLink:
     def sync(self, *, within_s: float | None = None) -> None:
         """Make a round trip. After it the broker has processed everything that was sent before, outcomes too."""
         with self._connection.lock:
-            self._check()
+            self.end.check()
             echoes = self._echoes
             self._link.grant(self._link.credit.link_credit, echo=True)
-            self._wait(lambda: self._echoes > echoes, within_s, "the answer to an echo")
+            self.end.wait(lambda: self._echoes > echoes, within_s, "the answer to an echo")
 
     @property
     def queue_identity(self) -> str | None:
         """The identity that tells the queue from earlier and later ones of its name; None when the broker does not send
         it."""
-        identity = None if self.answer is None else (self.answer.properties or {}).get(IDENTITY_PROPERTY)
+        answer = self.end.answer
+        identity = None if answer is None else (answer.properties or {}).get(IDENTITY_PROPERTY)
         return identity if isinstance(identity, str) else None
 
     @property
     def attached(self) -> bool:
         """Whether the link is attached and the connection open."""
-        return self._failure is None and self._connection.failure is None
+        return self.end.failure is None and self._connection.failure is None
 
     def close(self) -> None:
         """Detach for good, and wait for the answer. Deliveries without an outcome return to their queue."""
-        _close(self._connection, self._link)
+        self.end.close(self._link)
 
-    # --- calls of the connection -----------------------------------------------------------------------------------
+    # --- inside ----------------------------------------------------------------------------------------------------
 
-    def attach_answered(self, attach: Attach) -> None:
-        """See :class:`amqp10.client_core.events.LinkUser`."""
-        if isinstance(attach.source, Source):
-            self.answer = attach
-
-    def event_received(self, event: LinkEvent) -> None:
-        """See :class:`amqp10.client_core.events.LinkUser`."""
+    def _take(self, event: LinkEvent) -> None:
         if isinstance(event, DeliveriesReceived):
             header = event.header
             entries = [header + entry for entry in event.entries] if header else event.entries
@@ -217,39 +273,9 @@ class ReceivingLink:
             self._echoes += 1
             self._available = event.flow.available
 
-    def detached(self, error: Error | None) -> None:
-        """See :class:`amqp10.client_core.events.LinkUser`."""
-        self._failure = LinkRefused(*told(f"{self._place()} closed the link", error))
-
-    # --- inside ----------------------------------------------------------------------------------------------------
-
-    def _await_attach(self) -> None:
-        try:
-            self._wait(lambda: self.answer is not None, None, f"the attach of a receiver from {self.address}")
-        except ConnectionLost as lost:
-            if lost.condition in REFUSALS:
-                raise LinkRefused(lost.text, lost.condition) from None
-            raise
-
-    def _wait(self, done: Callable[[], bool], within_s: float | None, what: str) -> None:
-        seconds = self._connection.settings.answer_time_out_s if within_s is None else within_s
-        self._connection.wait_until(
-            lambda: done() or self._failure is not None, within_s=seconds, what=f"{self.address}: {what}"
-        )
-        self._check()
-
-    def _check(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-        if self._connection.failure is not None:
-            raise self._connection.failure
-
     def _taken(self) -> list[Deliveries]:
         arrived, self._arrived = self._arrived, []
         return arrived
-
-    def _place(self) -> str:
-        return f"{self._connection.login.url.place} {self.address}"
 
 
 class SendingLink:
@@ -258,13 +284,11 @@ class SendingLink:
     def __init__(self, connection: BlockingConnection, core: SenderCore) -> None:
         self.address = core.address
         """None for the anonymous terminus: then each message names its target in ``to``."""
-        self.answer: Attach | None = None
-        """The broker's attach, with ``max_message_size`` among its fields."""
+        self.end = BlockingEnd(connection, core.address, self._take)
         self._connection = connection
         self._core = core
         self._sending = Outcomes(0)
         """Those of the call of :meth:`send` that is under way, or was the last."""
-        self._failure: ClientError | None = None
 
     @classmethod
     def open(
@@ -291,8 +315,8 @@ class SendingLink:
         )
         sending = cls(connection, core)
         with connection.lock:
-            core.attach(connection.session, sending)
-            sending._wait(lambda: sending.answer is not None, None, f"the attach of a sender to {address}")
+            core.attach(connection.session, sending.end)
+            sending.end.attached()
         return sending
 
     def send(self, entries: Sequence[bytes], *, header: bytes = b"", within_s: float) -> Outcomes:
@@ -312,7 +336,7 @@ class SendingLink:
                 if not core.room:
                     self._wait(lambda: core.room > 0, within_s, "link credit, or outcomes of what was sent")
                     continue
-                self._check()
+                self.end.check()
                 core.give(list(entries[at : at + min(core.room, RUN_MESSAGES_MAX)]), outcomes, header)
                 self._connection.moved_until(lambda: True, within_s=0.0)
             outcomes.close()
@@ -333,64 +357,28 @@ class SendingLink:
     def close(self) -> None:
         """Detach for good, and wait for the answer."""
         if self._core.link is not None:
-            _close(self._connection, self._core.link)
-
-    # --- calls of the connection -----------------------------------------------------------------------------------
-
-    def attach_answered(self, attach: Attach) -> None:
-        """See :class:`amqp10.client_core.events.LinkUser`."""
-        if attach.target is not None:
-            self.answer = attach
-
-    def event_received(self, event: LinkEvent) -> None:
-        """See :class:`amqp10.client_core.events.LinkUser`."""
-        for first, last in self._core.event_received(event):  # the newest messages, which send() passes again
-            self._core.forget_newest(last - first + 1, self._sending)
-
-    def detached(self, error: Error | None) -> None:
-        """See :class:`amqp10.client_core.events.LinkUser`."""
-        self._failure = LinkRefused(*told(f"{self._place()} closed the link", error))
+            self.end.close(self._core.link)
 
     # --- inside ----------------------------------------------------------------------------------------------------
+
+    def _take(self, event: LinkEvent) -> None:
+        for first, last in self._core.event_received(event):  # the newest messages, which send() passes again
+            self._core.forget_newest(last - first + 1, self._sending)
 
     @property
     def _waiting(self) -> int:
         """Messages that are not written yet."""
         return 0 if self._core.link is None else self._core.link.waiting
 
-    def _wait(self, done: Callable[[], bool], within_s: float | None, what: str) -> None:
-        seconds = self._connection.settings.answer_time_out_s if within_s is None else within_s
+    def _wait(self, done: Callable[[], bool], within_s: float, what: str) -> None:
         try:
-            self._connection.wait_until(
-                lambda: done() or self._failure is not None, within_s=seconds, what=f"{self.address}: {what}"
-            )
+            self.end.wait(done, within_s, what)
         except TimedOut as late:
             if self._core.waiting_reason is None:
                 raise
             raise TimedOut(f"{late.text}; it makes this link wait: {self._core.waiting_reason}") from None
-        self._check()
-
-    def _check(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-        if self._connection.failure is not None:
-            raise self._connection.failure
-
-    def _place(self) -> str:
-        return f"{self._connection.login.url.place} {self.address or '(anonymous terminus)'}"
 
 
 def not_accepted(outcomes: Outcomes) -> list[FateRange]:
     """The outcomes so far that are other than accepted, in order."""
     return [one for one in outcomes.so_far() if not isinstance(one.fate, Accepted)]
-
-
-def _close(connection: BlockingConnection, link: ReceiverLink | SenderLink) -> None:
-    with connection.lock:
-        link.reference = None
-        if connection.failure is None and link.end.attached:
-            connection.session.detach(link)
-            with suppress(ClientError):  # the connection is over, and the link with it
-                connection.moved_until(
-                    lambda: link.end.state is LinkState.GONE, within_s=connection.settings.close_time_out_s
-                )

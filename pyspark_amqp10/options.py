@@ -32,6 +32,13 @@ class Option:
     default: str | None
     """As text; None when there is no default."""
     meaning: str
+    field: str | None = None
+    """The field that has the value, where it is not named as the option."""
+
+    @property
+    def in_class(self) -> str:
+        """The name of the field that has the value: ``containerId`` is in ``container_id``."""
+        return self.field or re.sub(r"(?=[A-Z])", "_", self.name).lower()
 
 
 # --- how texts are read --------------------------------------------------------------------------------------------
@@ -174,6 +181,7 @@ SOURCE_OPTIONS: Final = (
         timestamp_ms,
         None,
         "streams, instead of `startingOffsets`: milliseconds since 1970 or ISO 8601; a few messages before it may come",
+        "starting_timestamp_ms",
     ),
     Option(
         "endingOffsets",
@@ -181,18 +189,25 @@ SOURCE_OPTIONS: Final = (
         None,
         "streams, batch only: where it ends, exclusive; as `startingOffsets`, `latest` by default",
     ),
-    Option("endingTimestamp", timestamp_ms, None, "streams, batch only: instead of `endingOffsets`"),
-    Option("maxRowsPerTrigger", whole_number, "100000", "rows of a micro-batch, over all addresses"),
+    Option(
+        "endingTimestamp", timestamp_ms, None, "streams, batch only: instead of `endingOffsets`", "ending_timestamp_ms"
+    ),
+    Option("maxRowsPerTrigger", whole_number, "100000", "rows of a micro-batch, over all addresses", "rows_max"),
     Option(
         "maxBytesPerTrigger",
         size_bytes,
         "64m",
         "bytes of messages of a micro-batch; for streams estimated by what has been read before",
+        "bytes_max",
     ),
     Option("minPartitions", whole_number, None, "streams: into at least so many tasks, by splitting ranges of offsets"),
-    Option("creditPerLink", whole_number, "10000", "link credit that is given at once, in messages"),
+    Option("creditPerLink", whole_number, "10000", "link credit that is given at once, in messages", "link_credit"),
     Option(
-        "drainTimeout", duration_s, "10s", "how long the broker may take to send what it has, or to say there is none"
+        "drainTimeout",
+        duration_s,
+        "10s",
+        "how long the broker may take to send what it has, or to say there is none",
+        "drain_time_out_s",
     ),
     Option(
         "failOnDataLoss",
@@ -225,7 +240,7 @@ SOURCE_OPTIONS: Final = (
 def read_options(
     given: Mapping[str, str], table: Sequence[Option], *, others: Sequence[Option] = ()
 ) -> dict[str, object]:
-    """The values of all options of a table, by their names; the default where an option is not given, or None.
+    """The values of all options of a table, by their fields; the default where an option is not given, or None.
 
     ``others`` are options that exist, but not here. Raises BadOption.
     """
@@ -238,7 +253,7 @@ def read_options(
     for option in table:
         value = lowered.get(option.name.lower(), option.default)
         try:
-            values[option.name] = None if value is None else option.read(value)
+            values[option.in_class] = None if value is None else option.read(value)
         except ValueError as error:
             raise BadOption(f"option {option.name} is {value!r}; {error}") from None
     return values
@@ -282,26 +297,7 @@ class SourceOptions:
     def read(cls, given: Mapping[str, str], *, others: Sequence[Option] = ()) -> "SourceOptions":
         """Read Spark's texts. Raises BadOption for the first error, with the remedy."""
         values = read_options(given, (*CONNECTION_OPTIONS, *SOURCE_OPTIONS), others=others)
-        options = cls(
-            login=read_login(values),
-            addresses=_addresses(values),
-            container_id=values["containerId"],  # type: ignore[arg-type]
-            link_name=values["linkName"],  # type: ignore[arg-type]
-            mode=values["mode"],  # type: ignore[arg-type]
-            starting_offsets=values["startingOffsets"],  # type: ignore[arg-type]
-            starting_timestamp_ms=values["startingTimestamp"],  # type: ignore[arg-type]
-            ending_offsets=values["endingOffsets"],  # type: ignore[arg-type]
-            ending_timestamp_ms=values["endingTimestamp"],  # type: ignore[arg-type]
-            rows_max=values["maxRowsPerTrigger"],  # type: ignore[arg-type]
-            bytes_max=values["maxBytesPerTrigger"],  # type: ignore[arg-type]
-            min_partitions=values["minPartitions"],  # type: ignore[arg-type]
-            link_credit=values["creditPerLink"],  # type: ignore[arg-type]
-            drain_time_out_s=values["drainTimeout"],  # type: ignore[arg-type]
-            fail_on_data_loss=values["failOnDataLoss"],  # type: ignore[arg-type]
-            on_bad_row=values["onBadRow"],  # type: ignore[arg-type]
-            include_headers=values["includeHeaders"],  # type: ignore[arg-type]
-            settle=values["settle"],  # type: ignore[arg-type]
-        )
+        options = cls(login=read_login(values), addresses=_addresses(values), **values)  # type: ignore[arg-type]
         options._check()
         return options
 
@@ -327,9 +323,9 @@ class SourceOptions:
             raise BadOption("option settle is for queues: nothing is taken from a stream")
 
 
-def read_login(values: Mapping[str, object]) -> Login:
-    """Read the broker and the user from values of :data:`CONNECTION_OPTIONS`. Raises BadOption."""
-    url, user, password_file = values["url"], values["user"], values["passwordFile"]
+def read_login(values: dict[str, object]) -> Login:
+    """Take the broker and the user out of values of :data:`CONNECTION_OPTIONS`. Raises BadOption."""
+    url, user, password_file = values.pop("url"), values.pop("user"), values.pop("password_file")
     if not isinstance(url, str):
         raise BadOption(f"option url is missing; it says where the broker is: {FORM}")
     return Login.parse(
@@ -339,8 +335,8 @@ def read_login(values: Mapping[str, object]) -> Login:
     )
 
 
-def _addresses(values: Mapping[str, object]) -> tuple[str, ...]:
-    one, several = values["address"], values["addresses"]
+def _addresses(values: dict[str, object]) -> tuple[str, ...]:
+    one, several = values.pop("address"), values.pop("addresses")
     if isinstance(one, str) and several is None:
         return (one,)
     if one is None and isinstance(several, tuple):

@@ -96,7 +96,7 @@ class RowSender:
 
     @staticmethod
     def _check_sizes(link: SendingLink, entries: Sequence[bytes], rows: Sequence[int]) -> None:
-        limit = link.answer.max_message_size if link.answer is not None else None
+        limit = link.end.answer.max_message_size if link.end.answer is not None else None
         longest = max(map(len, entries), default=0)
         if limit and longest > limit:
             row, size = next((row, len(entry)) for row, entry in zip(rows, entries, strict=True) if len(entry) > limit)

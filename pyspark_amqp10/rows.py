@@ -19,12 +19,12 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from amqp10.client_core.message import decode_body
 from amqp10.errors import DecodeError
 from amqp10.wire.codec import format_codes as code
 from amqp10.wire.codec.composite import read_descriptor
 from amqp10.wire.codec.decode import DEPTH_MAX, decode_value, skip_value
 from amqp10.wire.sections import (
-    AMQP_SEQUENCE,
     DATA,
     MESSAGE_ANNOTATIONS,
     Bounds,
@@ -361,23 +361,16 @@ def _body(entry: bytes, bounds: SectionBounds) -> tuple[bytes, int | None]:
     """
     if bounds.body is None:
         return b"", None
-    at, end = bounds.body
-    parts: list[object] = []
-    while at < end:
-        _, value_at = read_descriptor(entry, at, end, DEPTH_MAX)
-        value, at = decode_value(entry, value_at, end, DEPTH_MAX)
-        parts.append(value)
-        if len(parts) == 1 and at == end and bounds.body_code == DATA and bounds.footer is None:
-            assert isinstance(value, bytes)
-            return value, at - len(value)
-    if bounds.body_code == DATA:
-        return b"".join(part for part in parts if isinstance(part, bytes)), None
-    if bounds.body_code == AMQP_SEQUENCE:
-        return _json(plain([item for part in parts if isinstance(part, list) for item in part])).encode(), None
-    bare = plain(parts[0])
-    if isinstance(bare, bytes):
-        return bare, None
-    return (bare if isinstance(bare, str) else _json(bare)).encode(), None
+    start, end = bounds.body
+    if bounds.body_code == DATA and bounds.footer is None:
+        _, value_at = read_descriptor(entry, start, end, DEPTH_MAX)
+        data, at = decode_value(entry, value_at, end, DEPTH_MAX)
+        if at == end and isinstance(data, bytes):
+            return data, at - len(data)
+    body = plain(decode_body(entry, bounds.body, bounds.body_code)[0])
+    if isinstance(body, bytes):
+        return body, None
+    return (body if isinstance(body, str) else _json(body)).encode(), None
 
 
 # --- layouts -------------------------------------------------------------------------------------------------------

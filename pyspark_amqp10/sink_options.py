@@ -25,15 +25,21 @@ SINK_OPTIONS: Final = (
         duration_s,
         "60s",
         "how long the broker may take for the next outcome, or for link credit, before the task fails",
+        "confirm_time_out_s",
     ),
     Option(
-        "maxUnconfirmed", whole_number, "10000", "messages of one link that are sent and have no outcome, at the most"
+        "maxUnconfirmed",
+        whole_number,
+        "10000",
+        "messages of one link that are sent and have no outcome, at the most",
+        "unconfirmed_max",
     ),
     Option(
         "maxLinks",
         whole_number,
         "64",
         "links of one task; when its rows name more addresses, the link that was used least recently is closed",
+        "links_max",
     ),
     Option(
         "batchIdAnnotation",
@@ -83,17 +89,7 @@ class SinkOptions:
         """Read Spark's texts. Raises BadOption for the first error, with the remedy."""
         given = {name: value for name, value in given.items() if name.lower() not in SPARK_OPTIONS}
         values = read_options(given, (*CONNECTION_OPTIONS, *SINK_OPTIONS), others=SOURCE_OPTIONS)
-        return cls(
-            login=read_login(values),
-            address=values["address"],  # type: ignore[arg-type]
-            container_id=values["containerId"],  # type: ignore[arg-type]
-            link_name=values["linkName"],  # type: ignore[arg-type]
-            durable=values["durable"],  # type: ignore[arg-type]
-            confirm_time_out_s=values["confirmTimeout"],  # type: ignore[arg-type]
-            unconfirmed_max=values["maxUnconfirmed"],  # type: ignore[arg-type]
-            links_max=values["maxLinks"],  # type: ignore[arg-type]
-            batch_id_annotation=values["batchIdAnnotation"],  # type: ignore[arg-type]
-        )
+        return cls(login=read_login(values), **values)  # type: ignore[arg-type]
 
 
 def check_columns(types: Mapping[str, str], *, address: str | None) -> None:

@@ -114,8 +114,8 @@ def open_stream(
     value = ULong(where) if isinstance(where, int) else where
     filters = {OFFSET_SPEC: Described(Symbol(OFFSET_SPEC), value)}
     link = ReceivingLink.open(connection, address, name=name, filters=filters, settled=settled)
-    assert link.answer is not None
-    source = link.answer.source
+    assert link.end.answer is not None
+    source = link.end.answer.source
     if OFFSET_SPEC not in (getattr(source, "filter", None) or {}):
         link.close()
         raise _no_stream(address)

@@ -15,10 +15,10 @@ Bounds: link credit bounds the waiting deliveries in automatic mode, and the ses
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import trio
 
+from amqp10.client.sender import LinkSession
 from amqp10.client.standing import Standing
 from amqp10.client_core.errors import ClientError, LinkClosed, TimedOut, told
 from amqp10.client_core.events import LinkEvent
@@ -40,25 +40,6 @@ AUTOMATIC_TOP_UP_BELOW = 100
 """Half of it: one flow for a hundred messages."""
 PRIORITY_PROPERTY = "rabbitmq:priority"
 """The link property with which a consumer asks to be served before others; an int, 0 by default."""
-
-
-class ReceiverSession(Protocol):
-    """The part of a session that its receivers use."""
-
-    def wake(self) -> None:
-        """Wake the background task: there is output."""
-
-    def settle_later(self, receiver: "Receiver") -> None:
-        """Have the receiver settle the deliveries that it has noted as accepted, before the next output."""
-
-    def buffered(self, messages: int, size: int) -> None:
-        """Add messages and bytes to those that wait for the user; negative numbers subtract."""
-
-    async def close_link(self, link: ReceiverLink | None) -> None:
-        """Detach, and wait a limited time for the answer."""
-
-    def forget_receiver(self, receiver: "Receiver") -> None:
-        """Drop a receiver that must not be attached again."""
 
 
 @dataclass(slots=True, eq=False)
@@ -123,7 +104,7 @@ class ReceiverOptions:
 class Receiver:
     """A receiver from one address, made by ``open_receiver``."""
 
-    def __init__(self, session: ReceiverSession, *, name: str, address: str | None, options: ReceiverOptions) -> None:
+    def __init__(self, session: LinkSession, *, name: str, address: str | None, options: ReceiverOptions) -> None:
         self.name = name
         self.address = address
         """The address; None for a dynamic node until the broker has named it."""
@@ -269,7 +250,7 @@ class Receiver:
     def accept_soon(self, number: int) -> None:
         """Accept one delivery; it is settled, in a range with others, before the next output."""
         if not self._accepted:
-            self._session.settle_later(self)
+            self._session.settle_later(self.settle_accepted)
         self._accepted.append(number)
 
     def reject(self, first: int, last: int | None = None, *, error: Error | None = None) -> int:
@@ -305,7 +286,7 @@ class Receiver:
     async def close(self) -> None:
         """Detach for good. Deliveries without an outcome go back to the node that they came from."""
         self.settle_accepted()
-        self._session.forget_receiver(self)
+        self._session.forget(self)
         link, self._link = self._link, None
         await self._session.close_link(link)
         self._over(LinkClosed(f"the receiver from {self.address} was closed"))
@@ -338,12 +319,10 @@ class Receiver:
         )
 
     def attach_answered(self, attach: Attach) -> None:
-        """The broker attached too. Without a source it has refused, and its reason follows [2.6.3]."""
-        if not isinstance(attach.source, Source):
-            return
+        """The broker attached too."""
         link = self._link
         assert link is not None
-        if self._dynamic and isinstance(attach.source.address, str):
+        if self._dynamic and isinstance(attach.source, Source) and isinstance(attach.source.address, str):
             self.address = attach.source.address
         self.standing.came_up()
         if self._automatic:
@@ -397,7 +376,7 @@ class Receiver:
 
     def detached(self, error: Error | None) -> None:
         """The broker ended the link."""
-        self._session.forget_receiver(self)
+        self._session.forget(self)
         self._link = None
         self._over(LinkClosed(*told(f"the broker closed the link from {self.address}", error)))
 

@@ -10,7 +10,7 @@ outcome. When the connection is lost, messages without an outcome become uncerta
 sent; ``post`` goes on with the rest when the link is attached again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Protocol
 
@@ -19,11 +19,12 @@ import trio
 from amqp10.client.receipt import Receipt
 from amqp10.client.standing import Standing
 from amqp10.client_core.errors import ClientError, LinkClosed, told
-from amqp10.client_core.events import LinkEvent
+from amqp10.client_core.events import LinkEvent, LinkUser
 from amqp10.client_core.message import Message
 from amqp10.client_core.outcomes import Fate, FateRange, Outcomes, Unsent
 from amqp10.client_core.sending import SenderCore
 from amqp10.protocol.events import DeliveriesSent
+from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session import Session
 from amqp10.wire.messaging import Error
@@ -36,17 +37,23 @@ Sendable = Message | bytes
 """A message, or an encoded one."""
 
 
-class SenderSession(Protocol):
-    """The part of a session that its senders use."""
+class LinkSession(Protocol):
+    """The part of a session that its senders and receivers use."""
 
     def wake(self) -> None:
         """Wake the background task: there is output."""
 
-    async def close_link(self, link: SenderLink | None) -> None:
+    def settle_later(self, settle: Callable[[], None]) -> None:
+        """Have a receiver settle the deliveries that it has noted as accepted, before the next output."""
+
+    def buffered(self, messages: int, size: int) -> None:
+        """Add messages and bytes to those that wait for the user; negative numbers subtract."""
+
+    async def close_link(self, link: SenderLink | ReceiverLink | None) -> None:
         """Detach, and wait a limited time for the answer."""
 
-    def forget_sender(self, sender: "Sender") -> None:
-        """Drop a sender that must not be attached again."""
+    def forget(self, user: LinkUser) -> None:
+        """Drop a sender or receiver that must not be attached again."""
 
 
 class Sender:
@@ -54,7 +61,7 @@ class Sender:
 
     def __init__(
         self,
-        session: SenderSession,
+        session: LinkSession,
         *,
         name: str,
         address: str | None,
@@ -153,7 +160,7 @@ class Sender:
 
     async def close(self) -> None:
         """Detach for good. Messages without an outcome become uncertain: wait for the receipts first."""
-        self._session.forget_sender(self)
+        self._session.forget(self)
         link = self._core.let_go()
         await self._session.close_link(link)
         self._over(LinkClosed(f"the sender to {self.address} was closed"), link)
@@ -165,9 +172,8 @@ class Sender:
         self._core.attach(session, self)
 
     def attach_answered(self, attach: Attach) -> None:
-        """The broker attached too. Without a target it has refused, and its reason follows [2.6.3]."""
-        if attach.target is not None:
-            self.standing.came_up()
+        """The broker attached too."""
+        self.standing.came_up()
 
     def event_received(self, event: LinkEvent) -> None:
         """Link credit, outcomes, or messages that were sent."""
@@ -178,7 +184,7 @@ class Sender:
 
     def detached(self, error: Error | None) -> None:
         """The broker ended the link."""
-        self._session.forget_sender(self)
+        self._session.forget(self)
         self._over(LinkClosed(*told(f"the broker closed the link to {self.address}", error)), self._core.let_go())
 
     def lost(self, reason: ClientError) -> None:

@@ -7,7 +7,7 @@ A session survives a reconnect: it begins again on the new connection and attach
 without waiting for answers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import trio
@@ -17,6 +17,7 @@ from amqp10.client.sender import Sender
 from amqp10.client.settings import ClientSettings
 from amqp10.client.standing import Standing
 from amqp10.client_core.errors import ClientError, LinkClosed, SessionClosed, told
+from amqp10.client_core.events import LinkUser
 from amqp10.errors import ConnectionFault
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.lifecycle import LinkState
@@ -26,7 +27,7 @@ from amqp10.protocol.session import Session, SessionLimits
 from amqp10.wire.messaging import Error
 
 
-class SessionConnection(Protocol):
+class SessionOwner(Protocol):
     """The part of a connection that its sessions use."""
 
     settings: ClientSettings
@@ -44,13 +45,12 @@ class SessionConnection(Protocol):
 class ClientSession:
     """A session with its links, made by ``begin_session``."""
 
-    def __init__(self, connection: SessionConnection) -> None:
+    def __init__(self, connection: SessionOwner) -> None:
         self.standing = Standing()
         self._connection = connection
         self._session: Session | None = None
-        self._senders: dict[Sender, None] = {}
-        self._receivers: dict[Receiver, None] = {}
-        self._settling: dict[Receiver, None] = {}
+        self._links: list[Sender | Receiver] = []
+        self._settling: list[Callable[[], None]] = []
         self._closing: dict[SenderLink | ReceiverLink, trio.Event] = {}
         self._buffered_messages = 0
         self._buffered_bytes = 0
@@ -77,11 +77,7 @@ class ClientSession:
             unsettled_max=self._connection.settings.unsettled_max,
             properties=dict(properties) if properties else None,
         )
-        self.standing.check()
-        self._senders[sender] = None
-        if self._session is not None:
-            sender.attach(self._session)
-        await self._attached(sender)
+        await self._attach(sender)
         return sender
 
     async def open_receiver(
@@ -97,11 +93,7 @@ class ClientSession:
             address=address,
             options=options or ReceiverOptions(),
         )
-        self.standing.check()
-        self._receivers[receiver] = None
-        if self._session is not None:
-            receiver.attach(self._session)
-        await self._attached(receiver)
+        await self._attach(receiver)
         return receiver
 
     def close(self) -> None:
@@ -132,10 +124,8 @@ class ClientSession:
         session.reference = self
         self._session = session
         session.begin()
-        for sender in self._senders:
-            sender.attach(session)
-        for receiver in self._receivers:
-            receiver.attach(session)
+        for link in self._links:
+            link.attach(session)
 
     def begun(self) -> None:
         """The broker answered our begin."""
@@ -144,10 +134,8 @@ class ClientSession:
     def lost(self, reason: ClientError) -> None:
         """The connection is lost for now."""
         self._session = None
-        for sender in self._senders:
-            sender.lost(reason)
-        for receiver in self._receivers:
-            receiver.lost(reason)
+        for link in self._links:
+            link.lost(reason)
         self._release_closing()
         self.standing.went_away(reason)
 
@@ -162,10 +150,9 @@ class ClientSession:
 
     def settle(self) -> None:
         """Call this before output: receivers settle the deliveries that they have noted as accepted."""
-        if self._settling:
-            settling, self._settling = self._settling, {}
-            for receiver in settling:
-                receiver.settle_accepted()
+        settling, self._settling = self._settling, []
+        for settle in settling:
+            settle()
 
     def look_at_closing(self) -> None:
         """Wake the tasks whose detach has been answered: the engine has no event for it, only a state."""
@@ -180,9 +167,9 @@ class ClientSession:
             self._session.connection.flush_later(self._session)
         self._connection.wake()
 
-    def settle_later(self, receiver: Receiver) -> None:
-        """Have the receiver settle the deliveries that it has noted as accepted, before the next output."""
-        self._settling[receiver] = None
+    def settle_later(self, settle: Callable[[], None]) -> None:
+        """Have a receiver settle the deliveries that it has noted as accepted, before the next output."""
+        self._settling.append(settle)
         self._connection.wake()
 
     def buffered(self, messages: int, size: int) -> None:
@@ -216,26 +203,23 @@ class ClientSession:
         finally:
             self._closing.pop(link, None)
 
-    def forget_sender(self, sender: Sender) -> None:
-        """Drop a sender that must not be attached again."""
-        self._senders.pop(sender, None)
-
-    def forget_receiver(self, receiver: Receiver) -> None:
-        """Drop a receiver that must not be attached again."""
-        self._receivers.pop(receiver, None)
+    def forget(self, user: LinkUser) -> None:
+        """Drop a sender or receiver that must not be attached again."""
+        self._links = [link for link in self._links if link is not user]
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
-    async def _attached(self, link: Sender | Receiver) -> None:
-        """Wait until the broker has attached too; a caller that is cancelled gives up the link."""
+    async def _attach(self, link: Sender | Receiver) -> None:
+        """Attach, and wait until the broker has attached too; a caller that is cancelled gives up the link."""
+        self.standing.check()
+        self._links.append(link)
+        if self._session is not None:
+            link.attach(self._session)
         self._connection.wake()
         try:
             await link.standing.usable()
         except trio.Cancelled:
-            if isinstance(link, Sender):
-                self.forget_sender(link)
-            else:
-                self.forget_receiver(link)
+            self.forget(link)
             link.ended(LinkClosed("the link was given up before the broker had answered"))
             raise
 
@@ -246,11 +230,8 @@ class ClientSession:
 
     def _over(self, reason: ClientError) -> None:
         self._session = None
-        for sender in self._senders:
-            sender.ended(reason)
-        for receiver in self._receivers:
-            receiver.ended(reason)
-        self._senders.clear()
-        self._receivers.clear()
+        for link in self._links:
+            link.ended(reason)
+        self._links.clear()
         self._release_closing()
         self.standing.ended(reason)

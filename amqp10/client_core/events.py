@@ -26,7 +26,7 @@ from amqp10.protocol.events import (
 )
 from amqp10.protocol.session import Session
 from amqp10.wire.messaging import Error
-from amqp10.wire.performatives import Attach
+from amqp10.wire.performatives import RECEIVER, Attach
 
 LinkEvent = DeliveriesReceived | SenderFlowReceived | CreditReceived | DeliveriesSettled | DeliveriesSent
 """Events on links that are attached."""
@@ -46,7 +46,7 @@ class LinkUser(Protocol):
     """The object that uses a link of ours."""
 
     def attach_answered(self, attach: Attach) -> None:
-        """The broker attached too. Without our target or source it has refused, and its reason follows [2.6.3]."""
+        """The broker attached too. A refusal is not told: it has no terminus, and a detach follows [2.6.3]."""
 
     def event_received(self, event: LinkEvent) -> None:
         """An event on the attached link."""
@@ -70,7 +70,8 @@ def take_event(event: Event) -> None:
                 _session_user(session).ended_by_peer(error)
         case SenderAttached(link, attach) | ReceiverAttached(link, attach):
             if link.reference is not None:
-                _link_user(link.reference).attach_answered(attach)
+                if (attach.target if attach.role == RECEIVER else attach.source) is not None:
+                    _link_user(link.reference).attach_answered(attach)
                 return
             session = link.channel  # type: ignore[assignment]
             assert isinstance(session, Session)
