@@ -4,7 +4,7 @@ A broker and a client's connection run in this process, with no socket and no st
 operation runs, a profile function sees each call of a Python function. What is counted:
 
 - A call is the beginning of a Python function, or the next step of a generator, whose code is in ``amqp10/`` or
-  ``core/``. Functions in C, in libraries and in the tests are not counted.
+  ``core/`` (:func:`tests.kit.call_trace.traced_calls`). Functions in C, in libraries and in the tests are not counted.
 - Files are the different files of these calls. A move is a call whose file differs from that of the call before it.
 - The client uses the product's codec to encode its frame and to decode the answer. These calls are counted.
 
@@ -24,15 +24,13 @@ comprehensions are functions up to Python 3.11 and are not from 3.12 on, so figu
 Python only.
 """
 
-import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from types import FrameType
 from typing import NamedTuple
 
+from tests.kit.call_trace import traced_calls
 from tests.kit.wire import InProcessBroker, WirePeer
-from tests.tidy.source_tree import BROKER_FOLDERS
 
 ADDRESS = "/queues/q"
 
@@ -100,18 +98,8 @@ def _encoded(peer: WirePeer, send: Callable[[], object]) -> bytes:
 
 
 def _count(root: Path, operation: Callable[[], object]) -> Calls:
-    folders = tuple(f"{root / folder}/" for folder in BROKER_FOLDERS)
-    files: list[str] = []
-
-    def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and (name := frame.f_code.co_filename).startswith(folders):
-            files.append(name)
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
+    with traced_calls(root) as calls:
         operation()
-    finally:
-        sys.setprofile(before)
+    files = [code.co_filename for code in calls]
     moves = sum(one != following for one, following in pairwise(files))
     return Calls(len(files), len(set(files)), moves)

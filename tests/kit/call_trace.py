@@ -1,0 +1,31 @@
+"""Which functions of the broker are called while a block of a test runs, in the order of the calls."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+
+from tests.tidy.source_tree import BROKER_FOLDERS
+
+
+@contextmanager
+def traced_calls(root: Path) -> Iterator[list[CodeType]]:
+    """Yield a list that grows by the code of each call in this thread, until the block ends.
+
+    A call is the beginning of a Python function, or the next step of a generator or coroutine, whose code is in
+    ``amqp10/`` or ``core/`` of the tree at ``root``. Functions in C, in libraries and in the tests are left out.
+    """
+    folders = tuple(f"{root / folder}/" for folder in BROKER_FOLDERS)
+    calls: list[CodeType] = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(folders):
+            calls.append(frame.f_code)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(before)
