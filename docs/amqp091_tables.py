@@ -1,7 +1,7 @@
-"""The tables of ``protocol/amqp091.md``, from the code: methods, reply codes with their levels, capabilities.
+"""Makes the tables of ``protocol/amqp091.md`` from the code: methods, reply codes with their levels, capabilities.
 
-At which level a code is used is what the broker's own modules say: a ``ChannelFault`` closes a channel, a
-``ConnectionFault`` the connection.
+The level of a reply code is found in the broker's modules: a ``ChannelFault`` closes a channel, a ``ConnectionFault``
+the connection.
 """
 
 import ast
@@ -23,7 +23,7 @@ LEVELS = {
     "ConnectionClose": "connection",
     "BasicReturn": "basic.return",
 }
-"""What carries a reply code, and what that costs."""
+"""The classes that carry a reply code, and what each of them closes."""
 
 SENT_BY_THE_BROKER = frozenset({"connection.start", "connection.secure", "connection.tune", "connection.blocked"})
 SENT_BY_THE_BROKER |= {"connection.unblocked", "basic.return", "basic.deliver"}
@@ -33,54 +33,54 @@ HERE: Mapping[str, str] = {
     "connection.secure": "no mechanism that is offered needs it",
     "connection.blocked": "an alarm is on, and the client has published; only to clients with this capability",
     "connection.unblocked": "the last alarm is off",
-    "connection.update-secret": "answered; no secret of ours expires",
+    "connection.update-secret": "answered without effect; no secret expires",
     "channel.flow": "`active` false: 540. The broker never sends it",
     "access.request": "answered, without effect",
-    "exchange.declare": "types direct, fanout, topic, headers, x-local-random; another one: 406",
+    "exchange.declare": "types direct, fanout, topic, headers, x-local-random; another type: 406",
     "queue.declare": "without a name the broker makes one that begins with `amq.gen-`",
-    "queue.purge": "not of a stream",
-    "queue.delete": "of a queue that is not there: answered, 0 messages",
+    "queue.purge": "not for a stream",
+    "queue.delete": "a queue that does not exist: answered, 0 messages",
     "basic.qos": "`prefetch_size`: 540; `global` means the channel, otherwise each later consumer",
     "basic.consume": "`no_local`: 540; an unknown `x-` argument: 406; a stream needs a prefetch and acknowledgements",
     "basic.cancel": "from the broker when the queue is deleted, to clients with the capability",
     "basic.publish": "`immediate`: 540",
-    "basic.get": "of a stream: 540",
+    "basic.get": "from a stream: 540",
     "basic.ack": "an unknown tag: 406",
     "basic.reject": "`requeue` false: dead-lettered, or dropped",
-    "basic.nack": "the same; from the broker for what a queue rejected",
+    "basic.nack": "the same; the broker sends it for a message that a queue rejected",
     "basic.recover": "`requeue` false: 540",
-    "basic.recover-async": "the same",
+    "basic.recover-async": "the same as basic.recover",
     "confirm.select": "not on a channel with transactions",
     "tx.select": "not on a channel with confirms",
-    "tx.commit": "answered when all of it is safe",
+    "tx.commit": "answered when all messages of the transaction are accepted",
 }
 
 WHEN_SENT: Mapping[str, str] = {
     "CONTENT_TOO_LARGE": "messages that are not complete take more than `amqp091.partial_content_bytes_max`",
-    "NO_ROUTE": "a mandatory message, for which there is no queue",
-    "CONNECTION_FORCED": "the broker stops or is being drained, or an operator closes the connection",
-    "ACCESS_REFUSED": "a wrong password, told late (connection); a reserved name, or an exclusive consumer in the way"
-    " (channel)",
+    "NO_ROUTE": "a mandatory message that is routed to no queue",
+    "CONNECTION_FORCED": "the broker stops or is in maintenance mode, or an operator closes the connection",
+    "ACCESS_REFUSED": "a wrong password, answered with a delay (connection); a reserved name, or another consumer is"
+    " exclusive (channel)",
     "NOT_FOUND": "the queue or exchange does not exist",
     "RESOURCE_LOCKED": "an exclusive queue of another connection",
-    "PRECONDITION_FAILED": "a declaration that differs, an argument that cannot be, an unknown delivery tag,"
-    " transactions mixed with confirms, a message above `amqp091.max_message_size`, a limit that is used up, a delivery"
-    " that was not acknowledged in time",
-    "FRAME_ERROR": "a frame that is too large, of an unknown type or with a wrong end; more body than announced",
+    "PRECONDITION_FAILED": "a declaration that differs from the existing one, an invalid argument, an unknown delivery"
+    " tag, transactions mixed with confirms, a message above `amqp091.max_message_size`, a limit that is reached, a"
+    " delivery that was not acknowledged in time",
+    "FRAME_ERROR": "a frame that is too large, of an unknown type or with a wrong end; a body longer than announced",
     "SYNTAX_ERROR": "fields or tables that cannot be decoded",
     "COMMAND_INVALID": "a method out of order or not for clients; an unknown mechanism",
-    "CHANNEL_ERROR": "a frame on a channel that is not open, or an open of one that is",
-    "UNEXPECTED_FRAME": "a content header or body where none is due, or something else where one is",
-    "RESOURCE_ERROR": "the broker has no room for another connection",
-    "NOT_ALLOWED": "a virtual host that is not there, a limit above the offered one, a channel above `channel_max`, a"
+    "CHANNEL_ERROR": "a frame on a channel that is not open, or channel.open on one that is open",
+    "UNEXPECTED_FRAME": "a content header or body that is not expected, or another frame where one is expected",
+    "RESOURCE_ERROR": "the broker cannot serve another connection",
+    "NOT_ALLOWED": "a virtual host that does not exist, a limit above the offered one, a channel above `channel_max`, a"
     " consumer tag that is in use",
     "NOT_IMPLEMENTED": "a method that does not exist, or a flag that is not served: see the methods above",
-    "INTERNAL_ERROR": "a bug of the broker's; its log says more",
+    "INTERNAL_ERROR": "a bug of the broker; its log has the details",
 }
 
 
 def tables() -> Mapping[str, str]:
-    """Each table by the name of its marks in the page."""
+    """Return each table by the name of its marks in the page."""
     return {
         "methods": "".join(methods()),
         "reply codes": "".join(reply_codes()),
@@ -90,14 +90,14 @@ def tables() -> Mapping[str, str]:
 
 
 def spelled(method: type[Method]) -> str:
-    """``basic.recover-async`` for BasicRecoverAsync."""
+    """Return the name of a method as in the specification: ``basic.recover-async`` for BasicRecoverAsync."""
     class_name, *words = re.findall("[A-Z][a-z]*", method.__name__)
     return f"{class_name}.{'-'.join(words)}".lower()
 
 
 def methods() -> Iterator[str]:
-    """A row for each method, with its answers in it."""
-    yield "| method | id | sent by | answer | what it does | here |\n|---|---|---|---|---|---|\n"
+    """Yield the table of methods. The row of a method names its answers."""
+    yield "| method | id | sent by | answer | what it does | in Headgate |\n|---|---|---|---|---|---|\n"
     names = {method.__name__: method for method in METHODS.values()}
     answers = {name + end for name in names for end in ("Ok", "Empty")} & names.keys()
     for (class_id, method_id), method in sorted(METHODS.items()):
@@ -112,7 +112,7 @@ def methods() -> Iterator[str]:
 
 
 def levels() -> Mapping[ReplyCode, frozenset[str]]:
-    """At which levels the code of the front end uses each reply code."""
+    """Return the levels at which the code uses each reply code."""
     found: dict[ReplyCode, set[str]] = defaultdict(set)
     for code in REPLY_CODES.values():
         found[code].add("channel")
@@ -133,7 +133,7 @@ def _reply_code(node: ast.expr) -> ReplyCode | None:
 
 
 def reply_codes() -> Iterator[str]:
-    """A row for each code that is sent, and the others in a sentence."""
+    """Yield the table of the codes that the broker sends, and a sentence with the other codes."""
     yield "| code | name | closes | when |\n|---|---|---|---|\n"
     used = levels()
     for code in ReplyCode:
@@ -145,12 +145,12 @@ def reply_codes() -> Iterator[str]:
 
 
 def engine_errors() -> Iterator[str]:
-    """A row for each kind of refusal of the engine."""
-    yield "| the engine says | closes the channel with | means |\n|---|---|---|\n"
+    """Yield the table of the engine's errors."""
+    yield "| error of the engine | closes the channel with | meaning |\n|---|---|---|\n"
     for error, code in REPLY_CODES.items():
         yield f"| `{error.__name__}` | {code.value} `{code.name}` | {' '.join((error.__doc__ or '').split())} |\n"
 
 
 def capabilities() -> str:
-    """What connection.start announces."""
+    """Return the list of the capabilities in connection.start."""
     return "".join(f"- `{name}`\n" for name in CAPABILITIES)

@@ -1,4 +1,4 @@
-"""The tables of ``flow-events.md``: the schema of flow events, as the code has it."""
+"""Makes the tables of ``flow-events.md`` from the schema of flow events in the code."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,7 +8,7 @@ _TYPES = {str: "text", int: "integer", float: "float", bool: "boolean"}
 
 
 def tables() -> str:
-    """The header, what all records have, and each kind."""
+    """Return the tables of the header, of the common fields, and of each kind of record."""
     return "".join(_tables())
 
 
