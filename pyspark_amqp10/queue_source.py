@@ -40,7 +40,7 @@ from pyspark_amqp10.offsets import (
 )
 from pyspark_amqp10.options import SourceOptions
 from pyspark_amqp10.queue_depths import UNKNOWN, QueueDepths, lag_of
-from pyspark_amqp10.rows import OFFSET_ANNOTATION, Rows
+from pyspark_amqp10.rows import OFFSET_ANNOTATION, MessageRows
 from pyspark_amqp10.stream_source import BATCH_ROWS, check_bad, is_another, lost
 from pyspark_amqp10.wire import BlockingConnection
 
@@ -268,13 +268,13 @@ class Fetch:
         self.at_once: list[Settlement] = []
         """To be done at once: for messages that were committed before."""
         self._options = options
-        self._parts: list[tuple[Rows, set[int]]] = []
+        self._parts: list[tuple[MessageRows, set[int]]] = []
         """Rows, and the places of those that Spark does not get."""
 
     def take(self, address: str, link: ReceivingLink, run: Deliveries, taken: Taken) -> int:
         """Take a run of deliveries. Returns how many of them are new."""
         if not self._parts or self._parts[-1][0].address != address or len(self._parts[-1][0]) >= BATCH_ROWS:
-            self._parts.append((Rows(address), set()))
+            self._parts.append((MessageRows(address), set()))
         rows, left_out = self._parts[-1]
         begin = len(rows)
         rows.take(run.entries)
@@ -313,7 +313,7 @@ class Fetch:
         parts = [rows.columns(schema, left_out=left_out) for rows, left_out in self._parts]
         return [part for part in parts if part.num_rows]
 
-    def _outcomes(self, rows: Rows, begin: int, count: int) -> dict[int, Outcome]:
+    def _outcomes(self, rows: MessageRows, begin: int, count: int) -> dict[int, Outcome]:
         """The outcomes of messages that Spark does not get, by their place in the run."""
         if not rows.bad or self._options.on_bad_row not in ("reject", "release"):
             return {}
@@ -371,7 +371,7 @@ def read_again(options: SourceOptions, start: Json, end: Json, schema: pa.Schema
     before, known = identities_in(start), identities_in(end)
     with BlockingConnection.open(options.login, container_id=options.container_id) as connection:
         for address in options.addresses:
-            rows = Rows(address)
+            rows = MessageRows(address)
             link = ReceivingLink.open(connection, address, name=_link_name(options, address))
             if is_another(options, address, known.get(address), link.queue_identity):
                 link.close()
@@ -398,7 +398,7 @@ def _with_numbers(
 
     def take(runs: list[Deliveries]) -> int:
         for run in runs:
-            rows = Rows(link.address)
+            rows = MessageRows(link.address)
             rows.take(run.entries)
             found.update(
                 (number, entry)

@@ -2,7 +2,7 @@
 
 Messages of one sender are alike: only the body and the number stamped by the broker change. The first message is
 decoded, and its bytes around number and body become a *layout*. A message with the same bytes there needs two slices
-and no decoding: about 1 µs. All other parts of a message are an :class:`Envelope`, kept once for all messages of a
+and no decoding: about 1 µs. All other parts of a message are a :class:`RowEnvelope`, kept once for all messages of a
 layout, and columns of envelopes are made by index.
 
 Messages without a known layout go to the generic decoder, one by one, so both ways give the same rows. A message that
@@ -83,7 +83,7 @@ HEADER_COLUMNS: Final = ("properties", "annotations")
 Texts = tuple[tuple[str, str | None], ...]
 
 
-class Envelope(NamedTuple):
+class RowEnvelope(NamedTuple):
     """All parts of a message except its body and its number, as the columns show them, in their order."""
 
     enqueued: int | None = None
@@ -100,7 +100,7 @@ class Envelope(NamedTuple):
     annotations: Texts | None = None
 
 
-NOTHING: Final = Envelope(durable=None, priority=None, delivery_count=None)
+NOTHING: Final = RowEnvelope(durable=None, priority=None, delivery_count=None)
 """The envelope of a message that could not be decoded: all columns null."""
 
 
@@ -118,7 +118,7 @@ class Row(NamedTuple):
     body: bytes
     number: int | None
     """Its offset or sequence number, where the broker stamps one."""
-    envelope: Envelope
+    envelope: RowEnvelope
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +134,10 @@ class Layout:
     """The size of the data section's length: 1 or 4."""
     body_at: int
     numbered: bool
-    envelope: Envelope
+    envelope: RowEnvelope
 
 
-class Rows:
+class MessageRows:
     """Takes messages and returns their columns. One for each address and batch; ``reader`` is used longer."""
 
     def __init__(self, address: str) -> None:
@@ -145,11 +145,11 @@ class Rows:
         self.bodies: list[bytes] = []
         self.numbers: list[int | None] = []
         self.bad: list[BadRow] = []
-        self._envelopes: list[Envelope] = []
+        self._envelopes: list[RowEnvelope] = []
         self._kinds: list[int] = []
         """For each message, the index of its envelope."""
         self._layout: Layout | None = None
-        self._known: dict[Envelope, int] = {}
+        self._known: dict[RowEnvelope, int] = {}
         self._in_vain = 0
         """Consecutive layouts that no other message had."""
 
@@ -227,7 +227,7 @@ class Rows:
         if layout is not None:
             self._layout = layout
 
-    def _kind(self, envelope: Envelope) -> int:
+    def _kind(self, envelope: RowEnvelope) -> int:
         kind = self._known.get(envelope)
         if kind is None:
             kind = self._known[envelope] = len(self._envelopes)
@@ -251,7 +251,7 @@ def read_message(entry: bytes, *, learn: bool = True) -> tuple[Row, Layout | Non
     annotations = _annotations(entry, *bounds.message_annotations) if bounds.message_annotations else {}
     application = decode_map_section(entry, *bounds.application_properties) if bounds.application_properties else None
     number = _number(annotations)
-    envelope = Envelope(
+    envelope = RowEnvelope(
         enqueued=_enqueued(annotations, properties),
         message_id=_text(properties.message_id),
         correlation_id=_text(properties.correlation_id),
@@ -376,7 +376,9 @@ def _body(entry: bytes, bounds: SectionBounds) -> tuple[bytes, int | None]:
 # --- layouts -------------------------------------------------------------------------------------------------------
 
 
-def _layout(entry: bytes, bounds: SectionBounds, body_at: int, number: int | None, envelope: Envelope) -> Layout | None:
+def _layout(
+    entry: bytes, bounds: SectionBounds, body_at: int, number: int | None, envelope: RowEnvelope
+) -> Layout | None:
     """The layout of messages like this one, if their bytes alone can identify it."""
     body_bytes = len(entry) - body_at
     length_bytes = 1 if entry[body_at - 2] == code.BINARY_8 and entry[body_at - 1] == body_bytes else 4

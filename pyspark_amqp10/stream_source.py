@@ -31,7 +31,7 @@ from pyspark_amqp10.offsets import (
     with_identities,
 )
 from pyspark_amqp10.options import Position, SourceOptions
-from pyspark_amqp10.rows import Rows, number_in
+from pyspark_amqp10.rows import MessageRows, number_in
 from pyspark_amqp10.stream_ends import Ends, StreamEnds, open_stream
 from pyspark_amqp10.wire import BlockingConnection
 
@@ -239,7 +239,7 @@ def read_range(options: SourceOptions, wanted: OffsetRange, schema: pa.Schema) -
         if is_another(options, wanted.address, wanted.identity, link.queue_identity):
             return
         link.stream(options.link_credit, messages=wanted.end - wanted.first)
-        rows, held, first = Rows(wanted.address), 0, True
+        rows, held, first = MessageRows(wanted.address), 0, True
         for entries in _entries(options, connection, link, wanted):
             if first:
                 first = False
@@ -248,18 +248,18 @@ def read_range(options: SourceOptions, wanted: OffsetRange, schema: pa.Schema) -
             held += sum(map(len, entries))
             if len(rows) >= BATCH_ROWS or held >= BATCH_BYTES_MAX:
                 yield _finished(options, rows, schema)
-                rows, held = Rows(wanted.address), 0
+                rows, held = MessageRows(wanted.address), 0
         if len(rows):
             yield _finished(options, rows, schema)
 
 
-def _finished(options: SourceOptions, rows: Rows, schema: pa.Schema) -> pa.RecordBatch:
+def _finished(options: SourceOptions, rows: MessageRows, schema: pa.Schema) -> pa.RecordBatch:
     """The columns of rows, without bad ones that are to be left out."""
     check_bad(options, rows)
     return rows.columns(schema, left_out=() if options.on_bad_row == "null" else {one.place for one in rows.bad})
 
 
-def check_bad(options: SourceOptions, rows: Rows) -> None:
+def check_bad(options: SourceOptions, rows: MessageRows) -> None:
     """With ``onBadRow`` fail, raise BadMessage for a message that could not be decoded, which ends the query."""
     if rows.bad and options.on_bad_row == "fail":
         place, reason = rows.bad[0]

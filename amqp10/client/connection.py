@@ -133,12 +133,6 @@ class ClientConnection:
         """A name that no other link of this connection has."""
         return f"{self.container_id}-{next(self._names)}"
 
-    def forget_session(self, session: ClientSession) -> None:
-        """Drop a session that must not begin again."""
-        self._sessions.pop(session, None)
-        if session is self._default:
-            self._default = None
-
     # --- the connection's life -------------------------------------------------------------------------------------
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -210,12 +204,12 @@ class ClientConnection:
                 self._established = True
                 self._task_status.started()
         for session in self._sessions:
-            session.look_at_closing()
+            session.shared.look_at_closing()
 
     def _settle(self) -> None:
         """Call this before output: it settles, in ranges, the deliveries that were accepted one by one."""
         for session in self._sessions:
-            session.settle()
+            session.shared.settle()
 
     def _take_event(self, event: Event) -> None:
         if isinstance(event, ConnectionClosed) and self._engine is not None:
@@ -224,6 +218,12 @@ class ClientConnection:
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
+    def _forget_session(self, session: ClientSession) -> None:
+        """Drop a session that must not begin again."""
+        self._sessions.pop(session, None)
+        if session is self._default:
+            self._default = None
+
     def _shared_session(self) -> ClientSession:
         if self._default is None:
             self._default = self._new_session()
@@ -231,7 +231,9 @@ class ClientConnection:
 
     def _new_session(self) -> ClientSession:
         self.standing.check()
-        session = ClientSession(self)
+        session = ClientSession(
+            self.settings, wake=self.wake, new_link_name=self.new_link_name, forget=self._forget_session
+        )
         self._sessions[session] = None
         if self._engine is not None and self.standing.up:
             session.begin(self._engine)

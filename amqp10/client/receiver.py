@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from amqp10.client.sender import LinkSession
+from amqp10.client.link_session import LinkSession
 from amqp10.client.standing import Standing
 from amqp10.client_core.errors import ClientError, LinkClosed, TimedOut, told
 from amqp10.client_core.events import LinkEvent

@@ -10,21 +10,20 @@ outcome. When the connection is lost, messages without an outcome become uncerta
 sent; ``post`` goes on with the rest when the link is attached again.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Protocol
 
 import trio
 
+from amqp10.client.link_session import LinkSession
 from amqp10.client.receipt import Receipt
 from amqp10.client.standing import Standing
 from amqp10.client_core.errors import ClientError, LinkClosed, told
-from amqp10.client_core.events import LinkEvent, LinkUser
+from amqp10.client_core.events import LinkEvent
 from amqp10.client_core.message import Message
 from amqp10.client_core.outcomes import Fate, FateRange, Outcomes, Unsent
 from amqp10.client_core.sending import SenderCore
 from amqp10.protocol.events import DeliveriesSent
-from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session import Session
 from amqp10.wire.messaging import Error
@@ -35,25 +34,6 @@ RUN_MESSAGES_MAX = 256
 
 Sendable = Message | bytes
 """A message, or an encoded one."""
-
-
-class LinkSession(Protocol):
-    """The part of a session that its senders and receivers use."""
-
-    def wake(self) -> None:
-        """Wake the background task: there is output."""
-
-    def settle_later(self, settle: Callable[[], None]) -> None:
-        """Have a receiver settle the deliveries that it has noted as accepted, before the next output."""
-
-    def buffered(self, messages: int, size: int) -> None:
-        """Add messages and bytes to those that wait for the user; negative numbers subtract."""
-
-    async def close_link(self, link: SenderLink | ReceiverLink | None) -> None:
-        """Detach, and wait a limited time for the answer."""
-
-    def forget(self, user: LinkUser) -> None:
-        """Drop a sender or receiver that must not be attached again."""
 
 
 class Sender:

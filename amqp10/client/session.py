@@ -8,10 +8,10 @@ without waiting for answers.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 import trio
 
+from amqp10.client.link_session import LinkSession
 from amqp10.client.receiver import Receiver, ReceiverOptions
 from amqp10.client.sender import Sender
 from amqp10.client.settings import ClientSettings
@@ -20,40 +20,30 @@ from amqp10.client_core.errors import ClientError, LinkClosed, SessionClosed, to
 from amqp10.client_core.events import LinkUser
 from amqp10.errors import ConnectionFault
 from amqp10.protocol.connection import Connection
-from amqp10.protocol.lifecycle import LinkState
-from amqp10.protocol.receiver_link import ReceiverLink
-from amqp10.protocol.sender_link import SenderLink
-from amqp10.protocol.session import Session, SessionLimits
+from amqp10.protocol.session import SessionLimits
 from amqp10.wire.messaging import Error
-
-
-class SessionOwner(Protocol):
-    """The part of a connection that its sessions use."""
-
-    settings: ClientSettings
-
-    def wake(self) -> None:
-        """Wake the background task: there is output."""
-
-    def new_link_name(self) -> str:
-        """A name that no other link has."""
-
-    def forget_session(self, session: "ClientSession") -> None:
-        """Drop a session that must not begin again."""
 
 
 class ClientSession:
     """A session with its links, made by ``begin_session``."""
 
-    def __init__(self, connection: SessionOwner) -> None:
+    def __init__(
+        self,
+        settings: ClientSettings,
+        *,
+        wake: Callable[[], None],
+        new_link_name: Callable[[], str],
+        forget: Callable[["ClientSession"], None],
+    ) -> None:
+        """``wake`` wakes the connection's background task; ``forget`` drops a session that must not begin again."""
         self.standing = Standing()
-        self._connection = connection
-        self._session: Session | None = None
+        self.shared = LinkSession(settings, wake=wake, forget=self._forget)
+        """What the links of this session share."""
+        self._settings = settings
+        self._wake = wake
+        self._new_link_name = new_link_name
+        self._forget_session = forget
         self._links: list[Sender | Receiver] = []
-        self._settling: list[Callable[[], None]] = []
-        self._closing: dict[SenderLink | ReceiverLink, trio.Event] = {}
-        self._buffered_messages = 0
-        self._buffered_bytes = 0
 
     # --- the user's side -------------------------------------------------------------------------------------------
 
@@ -70,11 +60,11 @@ class ClientSession:
         Raises LinkClosed when the broker refuses.
         """
         sender = Sender(
-            self,
-            name=name or self._connection.new_link_name(),
+            self.shared,
+            name=name or self._new_link_name(),
             address=address,
             settled=settled,
-            unsettled_max=self._connection.settings.unsettled_max,
+            unsettled_max=self._settings.unsettled_max,
             properties=dict(properties) if properties else None,
         )
         await self._attach(sender)
@@ -88,8 +78,8 @@ class ClientSession:
         Raises LinkClosed when the broker refuses.
         """
         receiver = Receiver(
-            self,
-            name=name or self._connection.new_link_name(),
+            self.shared,
+            name=name or self._new_link_name(),
             address=address,
             options=options or ReceiverOptions(),
         )
@@ -98,18 +88,18 @@ class ClientSession:
 
     def close(self) -> None:
         """End the session and every link on it. Messages without an outcome become uncertain."""
-        self.settle()
-        self._connection.forget_session(self)
-        if self._session is not None:
-            self._session.end()
-        self._over(SessionClosed("the session was closed"))
-        self._connection.wake()
+        self.shared.settle()
+        self._forget_session(self)
+        if self.shared.engine is not None:
+            self.shared.engine.end()
+        self.ended(SessionClosed("the session was closed"))
+        self._wake()
 
     # --- the connection's side -------------------------------------------------------------------------------------
 
     def begin(self, connection: Connection) -> None:
         """Begin on a connection, for the first time or again, and attach every link."""
-        settings = self._connection.settings
+        settings = self._settings
         try:
             session = connection.new_session(
                 SessionLimits(
@@ -119,10 +109,10 @@ class ClientSession:
                 )
             )
         except ConnectionFault as fault:
-            self._over(SessionClosed(fault.description, fault.condition))
+            self.ended(SessionClosed(fault.description, fault.condition))
             return
         session.reference = self
-        self._session = session
+        self.shared.engine = session
         session.begin()
         for link in self._links:
             link.attach(session)
@@ -133,105 +123,39 @@ class ClientSession:
 
     def lost(self, reason: ClientError) -> None:
         """The connection is lost for now."""
-        self._session = None
+        self.shared.over()
         for link in self._links:
             link.lost(reason)
-        self._release_closing()
         self.standing.went_away(reason)
 
     def ended_by_peer(self, error: Error | None) -> None:
         """The broker ended the session, or we did because of a mistake of the broker."""
-        self._connection.forget_session(self)
-        self._over(SessionClosed(*told("the broker ended the session", error)))
+        self._forget_session(self)
+        self.ended(SessionClosed(*told("the broker ended the session", error)))
 
     def ended(self, reason: ClientError) -> None:
-        """The connection is over."""
-        self._over(reason)
-
-    def settle(self) -> None:
-        """Call this before output: receivers settle the deliveries that they have noted as accepted."""
-        settling, self._settling = self._settling, []
-        for settle in settling:
-            settle()
-
-    def look_at_closing(self) -> None:
-        """Wake the tasks whose detach has been answered: the engine has no event for it, only a state."""
-        for link in [link for link in self._closing if link.end.state is LinkState.GONE]:
-            self._closing.pop(link).set()
-
-    # --- the links' side -------------------------------------------------------------------------------------------
-
-    def wake(self) -> None:
-        """Wake the background task: there is output."""
-        if self._session is not None:
-            self._session.connection.flush_later(self._session)
-        self._connection.wake()
-
-    def settle_later(self, settle: Callable[[], None]) -> None:
-        """Have a receiver settle the deliveries that it has noted as accepted, before the next output."""
-        self._settling.append(settle)
-        self._connection.wake()
-
-    def buffered(self, messages: int, size: int) -> None:
-        """Count deliveries that wait for the user; close the window above the limit, and open it below half of it."""
-        self._buffered_messages += messages
-        self._buffered_bytes += size
-        session, settings = self._session, self._connection.settings
-        if session is None:
-            return
-        load = max(
-            self._buffered_messages / settings.buffered_messages_max,
-            self._buffered_bytes / settings.buffered_bytes_max,
-        )
-        if load > 1.0:
-            session.close_incoming_window()
-        elif load <= 0.5 and session.window.closed:
-            session.open_incoming_window()
-            self._connection.wake()
-
-    async def close_link(self, link: SenderLink | ReceiverLink | None) -> None:
-        """Detach, and wait a limited time for the answer."""
-        if link is None or self._session is None or not link.end.attached:
-            return
-        self._session.detach(link)
-        link.reference = None
-        answered = self._closing[link] = trio.Event()
-        self._connection.wake()
-        try:
-            with trio.move_on_after(self._connection.settings.close_time_out_s):
-                await answered.wait()
-        finally:
-            self._closing.pop(link, None)
-
-    def forget(self, user: LinkUser) -> None:
-        """Drop a sender or receiver that must not be attached again."""
-        self._links = [link for link in self._links if link is not user]
+        """The session is over, with or without its connection."""
+        self.shared.over()
+        for link in self._links:
+            link.ended(reason)
+        self._links.clear()
+        self.standing.ended(reason)
 
     # --- inside ----------------------------------------------------------------------------------------------------
+
+    def _forget(self, user: LinkUser) -> None:
+        self._links = [link for link in self._links if link is not user]
 
     async def _attach(self, link: Sender | Receiver) -> None:
         """Attach, and wait until the broker has attached too; a caller that is cancelled gives up the link."""
         self.standing.check()
         self._links.append(link)
-        if self._session is not None:
-            link.attach(self._session)
-        self._connection.wake()
+        if self.shared.engine is not None:
+            link.attach(self.shared.engine)
+        self._wake()
         try:
             await link.standing.usable()
         except trio.Cancelled:
-            self.forget(link)
+            self._forget(link)
             link.ended(LinkClosed("the link was given up before the broker had answered"))
             raise
-
-    def _release_closing(self) -> None:
-        for answered in self._closing.values():
-            answered.set()
-        self._closing.clear()
-
-    def _over(self, reason: ClientError) -> None:
-        self._session = None
-        for link in self._links:
-            link.ended(reason)
-        self._links.clear()
-        self._release_closing()
-        self.standing.ended(reason)

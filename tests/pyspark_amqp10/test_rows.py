@@ -24,7 +24,7 @@ from amqp10.wire.sections import (
     encode_section,
 )
 from amqp10.wire.types import Int, Symbol, Timestamp, ULong
-from pyspark_amqp10.rows import SCHEMA, BadRow, Rows, number_in, read_message
+from pyspark_amqp10.rows import SCHEMA, BadRow, MessageRows, number_in, read_message
 from tests.kit.amqp10_values import values
 
 SEQUENCE = Symbol("x-opt-sequence")
@@ -41,7 +41,7 @@ def numbered(number: int, body: bytes, key: Symbol = SEQUENCE) -> bytes:
 
 
 def table(entries: Sequence[bytes], schema: pa.Schema = SCHEMA) -> list[dict[str, object]]:
-    rows = Rows("/queues/q")
+    rows = MessageRows("/queues/q")
     rows.take(entries)
     return rows.columns(schema).to_pylist()
 
@@ -132,7 +132,7 @@ def test_bad_are_exactly_those_that_the_generic_decoder_refuses(entries: list[by
             return True
         return False
 
-    rows = Rows("/queues/q")
+    rows = MessageRows("/queues/q")
     rows.take(entries)
     assert [bad.place for bad in rows.bad] == [place for place, entry in enumerate(entries) if refused(entry)]
 
@@ -205,7 +205,7 @@ def test_bodies_that_are_not_data(section: int, value: object, body: bytes):
 
 def test_a_run_of_like_messages_is_taken_without_decoding_each():
     entries = [numbered(number, bytes([number % 256]) * (number % 300)) for number in range(1000)]
-    rows = Rows("/queues/q")
+    rows = MessageRows("/queues/q")
     rows.take(entries)
     assert rows.numbers == list(range(1000))
     assert rows.bodies == [bytes([number % 256]) * (number % 300) for number in range(1000)]
@@ -214,7 +214,7 @@ def test_a_run_of_like_messages_is_taken_without_decoding_each():
 
 def test_a_message_that_is_broken_keeps_its_bytes_and_its_number():
     stamped = encode_section(MESSAGE_ANNOTATIONS, {SEQUENCE: ULong(7)})
-    rows = Rows("/queues/q")
+    rows = MessageRows("/queues/q")
     rows.take([numbered(6, b"good"), stamped + BROKEN, numbered(8, b"good")])
     assert [bad.place for bad in rows.bad] == [1]
     assert rows.numbers == [6, 7, 8]
@@ -226,7 +226,7 @@ def test_a_message_that_is_broken_keeps_its_bytes_and_its_number():
 
 
 def test_what_is_no_message_at_all_is_a_bad_row():
-    rows = Rows("/queues/q")
+    rows = MessageRows("/queues/q")
     rows.take([b"", b"no message", numbered(1, b"x")])
     assert [bad.place for bad in rows.bad] == [1]
     assert isinstance(rows.bad[0], BadRow)
