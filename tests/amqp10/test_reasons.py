@@ -135,7 +135,7 @@ def test_a_consumer_behind_the_single_active_one_is_told() -> None:
     assert reasons(peer) == [None]
 
 
-def test_it_can_be_turned_off() -> None:
+def test_telling_reasons_can_be_turned_off() -> None:
     broker = InProcessBroker(FrontEndSettings(reasons=False))
     peer = broker.connect()
     peer.begin()

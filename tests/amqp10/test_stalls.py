@@ -33,7 +33,7 @@ def told(peer: WirePeer) -> list[object]:
 
 
 @pytest.mark.parametrize(("begin", "link", "reason", "culprit"), SCENARIOS)
-def test_all_name_it_within_a_second_and_clear_within_a_second(
+def test_ledger_log_and_flow_name_a_stall_within_a_second_and_clear_within_a_second(
     begin: Callable[[], Scenario[WirePeer]], link: str, reason: str, culprit: str
 ):
     scenario = begin()
@@ -55,7 +55,7 @@ def test_all_name_it_within_a_second_and_clear_within_a_second(
 
 @pytest.mark.parametrize(("begin", "link", "reason", "culprit"), SCENARIOS)
 @pytest.mark.parametrize("how", ["link", "session", "connection", "socket"])
-def test_the_stall_ends_with_whom_it_is_about(
+def test_a_stall_ends_with_its_link(
     begin: Callable[[], Scenario[WirePeer]], link: str, reason: str, culprit: str, how: str
 ):
     scenario = begin()
@@ -74,7 +74,7 @@ def test_the_stall_ends_with_whom_it_is_about(
     assert [line["event"] for line in broker.log.entries] == ["stall-started", "stall-ended"]
 
 
-def test_who_it_is_and_since_when():
+def test_a_stall_names_the_link_and_since_when_it_waits():
     scenario = unconfirmed_limit()
     since = scenario.broker.now.wall
     scenario.broker.go_round(3.0)
@@ -125,7 +125,7 @@ def test_one_alarm_after_the_other():
 @pytest.mark.parametrize(
     ("target", "culprit"), [("/exchanges/amq.fanout", "exchange amq.fanout"), (None, "targets of its messages")]
 )
-def test_the_culprit_of_who_publishes_to_no_queue(target: str | None, culprit: str):
+def test_the_culprit_for_a_publisher_without_a_queue(target: str | None, culprit: str):
     broker = InProcessBroker()
     peer = publishing(broker, target)
     broker.go_round(0.2)
@@ -170,7 +170,7 @@ def test_a_publisher_that_is_never_out_of_link_credit_is_not_watched():
     assert peer.front_end._blocks.deadline() is None
 
 
-def test_blocked_by_us_comes_before_what_the_client_decides():
+def test_the_brokers_reasons_come_before_the_clients():
     """A consumer that first gives no link credit and then waits behind another one has one stall at a time."""
     broker = InProcessBroker()
     peer = consuming(broker, x_single_active_consumer=True)

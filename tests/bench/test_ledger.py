@@ -41,7 +41,7 @@ def test_two_exchanged_messages_are_one_out_of_order():
     assert verdict_on(4, 0, 2, 1, 3) == Verdict(reordered=1)
 
 
-def test_a_message_that_nobody_sent_is_foreign():
+def test_a_message_that_was_not_sent_is_foreign():
     assert verdict_on(2, 0, 1, 2) == Verdict(foreign=1)
     assert judge({1: 1}, [ledger_of(0).ranges(), ledger_of(0, publisher=9).ranges()]) == Verdict(foreign=1)
 

@@ -36,7 +36,7 @@ def started():
     return both
 
 
-def test_a_link_without_link_credit_holds_nobody_up():
+def test_a_link_without_link_credit_does_not_hold_up_the_others():
     both = started()
     both.receive_data(flow(REMOTE[0], 170) + flow(REMOTE[1], 10), 0)
     pieces = [bytes(piece) for piece in both.output(0)]

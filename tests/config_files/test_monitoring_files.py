@@ -160,7 +160,7 @@ def test_panels_have_numbers_and_places_of_their_own():
     assert max(x for x, _ in places) < 24
 
 
-def test_whoever_imports_the_dashboard_chooses_its_source():
+def test_the_source_is_chosen_when_the_dashboard_is_imported():
     variables = {variable["name"]: variable for variable in dashboard()["templating"]["list"]}
     assert variables["datasource"]["type"] == "datasource"
     assert variables["datasource"]["query"] == "prometheus"

@@ -64,7 +64,7 @@ def test_the_unit_closes_what_a_broker_does_not_need(name: str, value: str):
     assert directives()[name] == [value]
 
 
-def test_the_broker_is_nobody_special_and_writes_in_one_place():
+def test_the_broker_has_no_special_rights_and_writes_in_one_place():
     unit = directives()
     assert unit["User"] == unit["Group"] == ["headgate"]
     assert "ReadWritePaths" not in unit

@@ -112,7 +112,7 @@ def test_counters_that_wrap():
 
 
 @case("ours", "frames behind an error detach absorbed")
-def test_what_was_on_its_way_behind_an_error():
+def test_frames_on_their_way_behind_an_error_detach():
     """[FC] frames behind an error detach absorbed (ours): the frames count in the window and have no other effect."""
     c = Linked()
     c.peer.transfer(rcv_settle_mode=1)
@@ -132,7 +132,7 @@ def test_what_was_on_its_way_behind_an_error():
 
 @pytest.mark.parametrize("sent_before", [0, 1, 2], ids=["first", "middle", "last"])
 @case("ours", "aborted first, middle and last frame")
-def test_an_aborted_delivery_in_the_books(sent_before: int):
+def test_how_an_aborted_delivery_is_counted(sent_before: int):
     """[FC] aborted first, middle and last frame (ours): no message is delivered, every frame counts in the window, and
     the delivery uses one link credit, as on the sender's side."""
     c = Linked()

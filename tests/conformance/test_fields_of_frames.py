@@ -199,7 +199,7 @@ def test_why_a_client_rejects():
 @ignores("end", "error", "for people")
 @ignores("close", "error", "for people: what it says stands in the log")
 @pytest.mark.parametrize("closed", [False, True])
-def test_the_ends(closed: bool):
+def test_errors_and_closed_of_detach_end_and_close(closed: bool):
     c = AskingClient()
     error = Error(condition="my:reason", description="why", info={"a": 1})
     c.source()

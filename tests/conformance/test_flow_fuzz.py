@@ -224,7 +224,7 @@ FIELDS_OF_LINKS = ("delivery_count", "link_credit", "available", "drain")
     echo=st.booleans(),
 )
 @case("engine", "3.26")
-def test_any_flow_at_all(sent: int, **fields: object):
+def test_flows_with_any_values(sent: int, **fields: object):
     """row 3.26: a flow with any values in its fields is either taken, or ends the session with the right condition."""
     broker = InProcessBroker()
     address = broker.queue()

@@ -234,7 +234,7 @@ def test_flows_carry_properties():
 
 
 @case("engine", "3.20")
-def test_who_decides_what():
+def test_the_sender_and_the_receiver_each_decide_on_two_fields():
     """row 3.20: the receiver decides on link-credit and drain, the sender on delivery-count and available. What the
     other side's flow says of them is not taken over."""
     peer = consuming(10)

@@ -262,7 +262,7 @@ def test_more_routing_keys_on_the_anonymous_terminus():
 
 
 @case("amqp_client_SUITE", "bad_x_cc_annotation_exchange")
-def test_routing_keys_that_are_none():
+def test_invalid_routing_keys():
     """bad_x_cc_annotation_exchange (amqp_client_SUITE): the link is detached, or the message rejected where every
     message has a target of its own."""
     broker = InProcessBroker()

@@ -484,7 +484,7 @@ def test_frame_headers_that_are_right():
     assert peer.nothing_came()
 
 
-def test_the_two_sides_do_not_agree_on_what_there_is():
+def test_the_two_sides_do_not_agree_on_which_sessions_exist():
     """A second open, and a begin on a channel that has a session, close the connection [2.4.1, 2.5.1]."""
     peer = InProcessBroker().connect()
     peer.send(Open(container_id="again"))

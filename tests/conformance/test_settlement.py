@@ -238,7 +238,7 @@ def test_deliveries_that_are_held_too_long_are_released(asked_by: str):
     assert (broker.ready(), broker.unacknowledged()) == (0, 0)
 
 
-def test_a_time_out_that_is_none():
+def test_an_invalid_time_out_for_deliveries():
     """The link property for how long deliveries may be held must be a number of milliseconds."""
     broker = InProcessBroker()
     address = broker.queue()
@@ -266,7 +266,7 @@ def test_attaching_to_what_does_not_exist():
     assert not peer.take(Detach)
 
 
-def test_a_state_of_a_kind_that_nobody_knows_ends_the_session():
+def test_a_state_of_an_unknown_kind_ends_the_session():
     """An outcome other than those that the source named is refused [3.4]."""
     broker = InProcessBroker()
     peer = both_ways(broker)

@@ -297,7 +297,7 @@ def test_row_3_17_available_for_each_type(kind: str):
 
 @for_each_queue_type
 @case("engine", "3.17")
-def test_row_3_17_nothing_is_available_to_who_waits(kind: str):
+def test_row_3_17_nothing_is_available_to_a_consumer_that_waits(kind: str):
     """row 3.17: a consumer that waits behind the single active one is told 0, since none of the messages is for it.
     RabbitMQ's classic queues tell it the ready count."""
     broker = InProcessBroker(durable=True)

@@ -84,7 +84,7 @@ def test_a_reader_begins_behind_what_is_there_unless_it_says_otherwise():
 
 
 @pytest.mark.parametrize("wrong", ["middle", "5 minutes", True, -0.5, ["first"]], ids=str)
-def test_an_offset_that_is_none(wrong: object):
+def test_an_invalid_offset(wrong: object):
     """An offset specification that cannot be understood is refused, on the link."""
     c = Streaming()
     attached = c.peer.attach_receiver(

@@ -205,7 +205,7 @@ def test_a_dynamic_node_goes_with_its_link():
     "extensions.bindmapjms.TemporaryDestinationTest", "createTemporaryQueueReceivingLinkFromOtherConnectionDisallowed"
 )
 @case("extensions.bindmapjms.TemporaryDestinationTest", "createTemporaryQueueSendingLinkFromOtherConnectionAllowed")
-def test_who_may_use_a_dynamic_node():
+def test_which_connections_may_use_a_dynamic_node():
     """deleteOnCloseWithConnectionCloseForQueue (extensions.bindmapjms.TemporaryDestinationTest)
     createTemporaryQueueReceivingLink (extensions.bindmapjms.TemporaryDestinationTest)
     createTemporaryQueueReceivingLinkFromOtherConnectionDisallowed (extensions.bindmapjms.TemporaryDestinationTest)

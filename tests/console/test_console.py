@@ -70,7 +70,7 @@ def test_a_link_that_waits_is_shown_with_reason_and_culprit(page: Page, broker: 
     assert watch.complaints == []
 
 
-def test_the_flow_map_colours_it_and_a_click_says_why(page: Page, broker: BusyBroker):
+def test_the_flow_map_colours_a_link_that_waits_and_a_click_says_why(page: Page, broker: BusyBroker):
     open_page(page, broker, "flow-map")
     expect(page.locator(STALLED_EDGE)).to_have_class(re.compile(r"\b(most|whole)\b"))
     expect(page.locator(STALLED_EDGE)).to_have_attribute("aria-label", re.compile("shop to /queues/orders.*queue-full"))

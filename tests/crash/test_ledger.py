@@ -18,7 +18,7 @@ def test_an_uncertain_message_may_be_missing_or_there() -> None:
     assert (verdict.broken, verdict.recovered) == (0, 1)
 
 
-def test_a_message_that_nobody_sent_is_unexpected() -> None:
+def test_a_message_that_was_not_sent_is_unexpected() -> None:
     assert Ledger(confirmed={1}).audit(found(1, 9)).unexpected == 1
 
 

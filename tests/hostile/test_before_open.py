@@ -289,7 +289,7 @@ def test_a_failed_open_is_answered_by_an_open_and_a_close_with_the_reason(arena:
 
 
 @pytest.mark.parametrize(("depth", "accepted"), [(29, True), (33, False)])
-def test_without_sasl_too_nobody_nests_deeper_than_32_before_the_open(arena: Arena, depth: int, accepted: bool):
+def test_without_sasl_too_nesting_before_the_open_is_limited_to_32(arena: Arena, depth: int, accepted: bool):
     peer = arena.stranger(bare_allowed=True)
     peer.send_bytes(PROTOCOL_HEADER_AMQP)
     peer._in_frames = True

@@ -52,7 +52,7 @@ def cycles(where: Field, pipe: Path) -> dict[str, int]:
     return {kind: count for kind, count in json.loads(pipe.read_text()).items() if OURS.match(kind)}
 
 
-def test_what_ends_goes_at_once(tmp_path: Path):
+def test_objects_of_ended_connections_are_freed_at_once(tmp_path: Path):
     pipe = tmp_path / "cycles"
     os.mkfifo(pipe)
     lost = {}

@@ -17,7 +17,7 @@ REASON = "the limit of 1 connections is reached"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", USED_UP)
-def test_row_0_27_a_crowd_of_both_protocols_is_answered_and_nobody_else_is_disturbed(
+def test_row_0_27_a_crowd_of_both_protocols_is_answered_and_no_other_client_is_disturbed(
     way: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     seen = run(way, tmp_path, closed_seconds_max=AT_ONCE_SECONDS)

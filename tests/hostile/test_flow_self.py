@@ -48,7 +48,7 @@ def make_events(arena: Arena, peer: WirePeer, n: int) -> None:
         pytest.param({"link_credit": 1, "incoming_window": 1}, id="one of each"),
     ],
 )
-def test_what_it_does_not_take_is_dropped(arena: Arena, flow: dict[str, object]):
+def test_records_that_a_receiver_does_not_take_are_dropped(arena: Arena, flow: dict[str, object]):
     peer, feed = follower(arena, **flow)
 
     for _ in range(5):

@@ -138,7 +138,7 @@ def test_a_storm_of_link_credit_delivers_everything_once(arena: Arena):
     assert peer.bodies() == numbered(VICTIMS)
 
 
-def test_games_with_a_window_of_0(arena: Arena):
+def test_link_credit_with_a_window_of_0(arena: Arena):
     """Link credit without a window delivers no messages. They are out of their queue, and come back."""
     peer = arena.broker.connect()
     peer.begin(incoming_window=0)

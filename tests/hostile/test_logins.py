@@ -29,7 +29,7 @@ async def guess(server: AttackedServer, outcomes: list[bytes]) -> None:
 
 
 @pytest.mark.slow
-async def test_hundreds_of_guesses_at_once_hold_up_nobody():
+async def test_hundreds_of_guesses_at_once_hold_up_no_other_client():
     hashing = Hashing(running_max=2, waiting_max=1000, wait_seconds_max=60.0, clock=read_clocks)
     access = make_access(
         user("guest", "guest", iterations=ROUNDS),
@@ -52,7 +52,7 @@ async def test_hundreds_of_guesses_at_once_hold_up_nobody():
         assert loop < GUESSERS * one_hash / 2, f"{loop:.2f} s of the loop, which {GUESSERS} hashes would fill for 10"
 
 
-async def test_who_leaves_while_its_password_is_hashed_leaves_nothing_behind():
+async def test_a_client_that_leaves_while_its_password_is_hashed_leaves_nothing_behind():
     hashing = Hashing(running_max=1, waiting_max=1000, wait_seconds_max=60.0, clock=read_clocks)
     access = make_access(user("guest", "guest"), submit=hashing.submit, monotonic=trio.current_time)
     async with attacked_server(access=access, background=[hashing.run]) as server:

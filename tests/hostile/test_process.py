@@ -57,7 +57,7 @@ async def consumer_of_a_dynamic_node(broker: BrokerAddress, stack: ExitStack, *,
     return peer
 
 
-async def test_a_stop_with_deliveries_that_nobody_has_settled(broker: BrokerAddress):
+async def test_a_stop_with_unsettled_deliveries(broker: BrokerAddress):
     """Every peer is told. The broker waits for a peer that does not answer no longer than the grace."""
     with ExitStack() as stack:
         peer = await consumer_of_a_dynamic_node(broker, stack, link_credit=10)

@@ -24,7 +24,7 @@ def holding(arena: Arena, n: int = VICTIMS) -> WirePeer:
     return peer
 
 
-def test_all_that_could_exist_is_settled_as_far_as_it_does(arena: Arena):
+def test_a_range_over_every_possible_id_settles_those_that_exist(arena: Arena):
     peer = holding(arena, 5)
     began = time.process_time()
     peer.dispose(0, HALF, state=ACCEPTED)
@@ -63,7 +63,7 @@ def test_a_thousand_dispositions_over_half_the_circle(arena: Arena, role: bool):
     assert arena.broker.unacknowledged() == VICTIMS
 
 
-def test_ids_that_nobody_knows_are_passed_over(arena: Arena):
+def test_unknown_ids_are_passed_over(arena: Arena):
     peer = holding(arena, 2)
     for role in (True, False):
         for first in (2, 1000, HALF, 2**31, UINT_MAX):
@@ -92,7 +92,7 @@ def test_a_session_settles_only_what_is_its_own(arena: Arena):
 
 
 @pytest.mark.slow
-def test_every_other_one_first(arena: Arena):
+def test_every_second_delivery_is_settled_first(arena: Arena):
     """The worst order for a map that keeps ranges."""
     arena.broker.fill(numbered(20_000 - VICTIMS, VICTIMS))
     arena.expected = []
@@ -181,7 +181,7 @@ def test_annotations_added_for_ever_do_not_grow_for_ever(arena: Arena):
     [map_of_pairs(b"\xa1\x01s", b"\x40"), map_of_pairs(b"\xa3\x01s", b"\x40", b"\xa3\x01s", b"\x40"), b"\x45"],
     ids=["a string as a key", "a key twice", "a list"],
 )
-def test_annotations_that_are_none_close_the_connection(arena: Arena, annotations: bytes):
+def test_invalid_annotations_close_the_connection(arena: Arena, annotations: bytes):
     peer = holding(arena)
     modified = composite(0x27, b"\x41", b"\x42", annotations)
     peer.send_bytes(frame(composite(0x15, b"\x41", b"\x43", b"\x40", b"\x41", modified)))

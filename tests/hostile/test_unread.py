@@ -107,7 +107,7 @@ def test_a_consumer_that_does_not_read_can_settle(arena: Arena):
     assert arena.broker.ready() > 100
 
 
-def test_whoever_reads_again_gets_everything_in_order(arena: Arena):
+def test_a_client_that_reads_again_gets_everything_in_order(arena: Arena):
     arena.broker.fill(numbered(5000, VICTIMS))
     peer = arena.attacker()
     peer.attach_receiver(arena.address)

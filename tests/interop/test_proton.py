@@ -187,11 +187,11 @@ def test_a_client_without_a_name_is_guest(connect, broker, proton, queue):
     assert peer.closed(sender)[0] == UNAUTHORIZED
 
 
-def test_the_virtual_host_there_is(connect):
+def test_the_default_virtual_host(connect):
     connect(virtual_host="vhost:/").opened()
 
 
-def test_a_virtual_host_that_there_is_not(connect):
+def test_a_virtual_host_that_does_not_exist(connect):
     peer = connect(virtual_host="vhost:other")
     condition, description = peer.closed(peer.connection)
     assert condition == "amqp:not-found"

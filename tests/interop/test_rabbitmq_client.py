@@ -180,7 +180,7 @@ def test_a_queue_that_exists_otherwise(client, management, queue, queue_name, fi
         ("q", {"overflow_behaviour": "explode"}, "ErrPreconditionFailed"),
     ],
 )
-def test_a_queue_that_cannot_be(client, management, name, fields, status):
+def test_an_invalid_queue(client, management, name, fields, status):
     with pytest.raises(client.ValidationCodeException, match=status):
         management.declare_queue(client.ClassicQueueSpecification(name=name, **fields))
 
@@ -258,7 +258,7 @@ def test_a_local_random_exchange_gives_each_message_to_one_queue(client, connect
         ({"name": "e", "exchange_type": "no-such-type"}, "400"),
     ],
 )
-def test_an_exchange_that_cannot_be(client, management, fields, status):
+def test_an_invalid_exchange(client, management, fields, status):
     with pytest.raises(client.ValidationCodeException, match=status):
         management.declare_exchange(client.ExchangeCustomSpecification(**{"exchange_type": "direct"} | fields))
 
@@ -331,7 +331,7 @@ def test_bindings_with_arguments(client, connection, management, queue, queue_na
     ("source", "destination", "status"),
     [("nowhere", None, "400"), ("amq.direct", "nowhere", "400"), ("", None, "403")],
 )
-def test_a_binding_that_cannot_be(client, management, queue, queue_name, source, destination, status):
+def test_an_invalid_binding(client, management, queue, queue_name, source, destination, status):
     with pytest.raises(client.ValidationCodeException, match=status):
         management.bind(
             client.ExchangeToQueueBindingSpecification(

@@ -73,7 +73,7 @@ async def meet_all(port: int) -> Sequence[tuple[bytes, float]]:
 
 
 @pytest.mark.parametrize("used_up", [0, 80], ids=["soft limit", "hard limit"])
-def test_when_descriptors_run_out_everybody_gets_an_answer_at_once(used_up: int):
+def test_when_descriptors_run_out_every_client_gets_an_answer_at_once(used_up: int):
     with echo_process(LIMIT, used_up) as (process, port):
         answers = trio.run(meet_all, port)
         process.send_signal(signal.SIGTERM)
@@ -138,7 +138,7 @@ def test_a_signal_stops_orderly_with_exit_code_0(number: signal.Signals):
         assert process.wait(5) == 0
 
 
-def test_a_second_signal_does_not_wait_for_anybody():
+def test_a_second_signal_does_not_wait_for_any_client():
     with echo_process(LIMIT, 0) as (process, port):
 
         async def main() -> None:

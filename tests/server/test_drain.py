@@ -11,7 +11,7 @@ HERE = ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"]
 
 
 @pytest.mark.parametrize("host", ELSEWHERE + HERE)
-def test_everybody_is_let_in_before_and_after(host: str):
+def test_every_client_is_let_in_before_and_after(host: str):
     drain = Drain()
     assert drain.refusal_reason(host) is None
     drain.begin(Now(1.0, 2.0))
@@ -20,7 +20,7 @@ def test_everybody_is_let_in_before_and_after(host: str):
     assert (drain.on, drain.refusal_reason(host)) == (False, None)
 
 
-def test_it_began_when_it_began_first():
+def test_beginning_again_keeps_the_time_of_the_first():
     drain = Drain()
     assert drain.begin(Now(1.0, 2.0))
     assert not drain.begin(Now(3.0, 4.0))

@@ -61,7 +61,7 @@ class Kept:
         return self.broker.ready(FLOW_STREAM)
 
 
-def test_what_waits_is_published_into_the_stream():
+def test_waiting_records_are_published_into_the_stream():
     kept = Kept()
     kept.happen(3)
     assert kept.round()
@@ -71,7 +71,7 @@ def test_what_waits_is_published_into_the_stream():
     assert kept.broker.engine.queue_info(FLOW_STREAM, None).type == "stream"
 
 
-def test_under_an_alarm_it_does_not_grow_and_then_tells_what_is_missing():
+def test_under_an_alarm_the_ring_does_not_grow_and_the_loss_is_recorded_afterwards():
     kept = Kept(Ring(10))
     kept.happen()
     kept.round()
@@ -128,7 +128,7 @@ def test_paging_is_told():
     assert told == [{"on": True}, {"on": False}]
 
 
-def test_it_waits_for_its_confirms():
+def test_the_writer_waits_for_its_confirms():
     kept = Kept()
     kept.round()
     kept.broker.stall(FLOW_STREAM)

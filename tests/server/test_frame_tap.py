@@ -86,7 +86,7 @@ def test_too_many_bytes_are_counted():
     }
 
 
-def test_who_does_not_ask_does_not_look():
+def test_a_tap_that_is_not_read_is_dropped():
     taps = watched(tap())
     taps.show("c1", 0, at(UNWATCHED_SECONDS))
     taps.show("c1", 0, at(2 * UNWATCHED_SECONDS))
@@ -94,7 +94,7 @@ def test_who_does_not_ask_does_not_look():
         taps.show("c1", 0, at(3 * UNWATCHED_SECONDS + 0.1))
 
 
-def test_so_many_and_no_more():
+def test_the_number_of_taps_is_bounded():
     taps = watched(tap())
     taps.check_room("c1", START)
     with pytest.raises(LimitReached, match=r"server\.frame_taps_max"):

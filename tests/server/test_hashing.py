@@ -87,7 +87,7 @@ async def test_each_answer_is_followed_by_a_turn():
         nursery.cancel_scope.cancel()
 
 
-async def test_who_has_waited_for_as_long_as_a_handshake_is_not_hashed():
+async def test_a_password_that_has_waited_as_long_as_a_handshake_is_not_hashed():
     now = 100.0
     hashing = Hashing(running_max=1, waiting_max=10, wait_seconds_max=5.0, clock=lambda: Now(now, now))
     attempt = Attempt(make_access(ALICE, submit=hashing.submit))

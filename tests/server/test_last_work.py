@@ -16,7 +16,7 @@ from core.server.last_work import finish_work
 from tests.kit.broker_process import READY, ROOT, STOP_SECONDS
 
 
-async def test_it_ends_when_nothing_is_unsettled(autojump_clock: MockClock):
+async def test_the_wait_ends_when_nothing_is_unsettled(autojump_clock: MockClock):
     left, drained = [3, 2, 1, 0], []
     begin = trio.current_time()
     await finish_work(drain=lambda: drained.append(len(left)), unsettled=lambda: left.pop(0), seconds=60)
@@ -24,13 +24,13 @@ async def test_it_ends_when_nothing_is_unsettled(autojump_clock: MockClock):
     assert trio.current_time() - begin == pytest.approx(0.15)
 
 
-async def test_it_ends_when_the_time_is_over(autojump_clock: MockClock):
+async def test_the_wait_ends_when_the_time_is_over(autojump_clock: MockClock):
     begin = trio.current_time()
     await finish_work(drain=lambda: None, unsettled=lambda: 1, seconds=60)
     assert trio.current_time() - begin == pytest.approx(60)
 
 
-async def test_no_time_is_no_drain():
+async def test_without_a_drain_time_there_is_no_wait():
     await finish_work(drain=lambda: pytest.fail("drained"), unsettled=lambda: 1, seconds=0)
 
 

@@ -80,7 +80,7 @@ async def test_refusals_under_way_are_bounded_and_hurried_when_others_wait(mock_
         assert s.server.counters.refused.total() == REFUSALS_MAX + 1
 
 
-async def test_who_was_told_and_does_not_close_is_hurried_too(mock_clock: MockClock):
+async def test_a_refused_client_that_does_not_close_is_hurried_too(mock_clock: MockClock):
     async with serving(connections_max=1) as s:
         await s.open()
         told = [await s.connect() for _ in range(REFUSALS_MAX)]

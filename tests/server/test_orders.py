@@ -11,7 +11,7 @@ from tests.kit.serving import serving
     ("identity", "text"),
     [("c9/0/1", "there is no 'c9/0/1'"), ("", "there is no ''"), ("c1/1", "connection 'c1' has no links and sessions")],
 )
-async def test_nobody_to_obey(identity: str, text: str):
+async def test_orders_for_connections_that_do_not_exist(identity: str, text: str):
     async with serving() as s:
         client, front_end = await s.open()
         for order in (PauseLink(identity), CloseLink(identity, "why")):

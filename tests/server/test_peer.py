@@ -92,7 +92,7 @@ async def test_a_front_end_that_fails_before_it_exists_is_a_closed_connection():
         assert s.server.snapshot("connections") == []
 
 
-async def test_a_peer_that_does_not_read_holds_up_nobody():
+async def test_a_peer_that_does_not_read_holds_up_no_other():
     async with serving() as s:
         slow, front_end = await s.open()
         await slow.send(b"flood %d\n" % FLOOD)
@@ -149,7 +149,7 @@ async def test_a_failing_backlog_call_costs_its_connection_only():
         assert s.server.counters.faults == 1
 
 
-async def test_a_finished_protocol_says_its_last_words_and_closes():
+async def test_a_finished_protocol_sends_its_last_bytes_and_closes():
     async with serving() as s:
         client, front_end = await s.open()
         await client.send(b"quit\nnot heard\n")
@@ -160,7 +160,7 @@ async def test_a_finished_protocol_says_its_last_words_and_closes():
         assert s.server.snapshot("connections") == []
 
 
-async def test_who_does_not_close_after_good_bye_is_cut_off(mock_clock: MockClock):
+async def test_a_peer_that_does_not_close_after_our_close_is_cut_off(mock_clock: MockClock):
     async with serving(linger="2s") as s:
         client, _ = await s.open()
         await client.send(b"quit\n")
@@ -173,7 +173,7 @@ async def test_who_does_not_close_after_good_bye_is_cut_off(mock_clock: MockCloc
         assert s.server.snapshot("connections") == []
 
 
-async def test_who_never_reads_the_good_bye_is_cut_off(mock_clock: MockClock):
+async def test_a_peer_that_never_reads_our_close_is_cut_off(mock_clock: MockClock):
     async with serving(linger="2s") as s:
         client, front_end = await s.open()
         await client.send(b"flood %d\nquit\n" % FLOOD)

@@ -148,7 +148,7 @@ async def test_where_many_want_a_turn_each_may_do_its_share():
     assert work.allowance == AMPLE
 
 
-async def test_who_wakes_up_late_in_a_long_round_of_the_loop_shares_one_turn(nursery: trio.Nursery):
+async def test_peers_that_wake_late_in_a_long_round_of_the_loop_share_one_turn(nursery: trio.Nursery):
     broker, work = EchoBroker(), Work()
     pump = Pump(engine=broker, clock=lambda: NOW, rounds_max=1, wake_at=lambda when: None, work=work)
     nursery.start_soon(pump.run)

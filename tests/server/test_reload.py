@@ -90,7 +90,7 @@ def test_users_are_one_setting():
     assert list(differences(Settings(), Settings(users=(ALICE,)))) == ["users"]
 
 
-async def test_a_server_takes_other_limits_for_those_who_come():
+async def test_a_server_takes_other_limits_for_new_connections():
     async with serving(connections_max=1) as s:
         first, _ = await s.open()
         s.server.take(Settings().server.model_copy(update={"connections_max": 2}))

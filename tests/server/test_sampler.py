@@ -419,7 +419,7 @@ async def test_alarms_raised_by_others_are_in_the_log_too(mock_clock, start):
     ]
 
 
-async def test_a_late_event_loop_is_shown_and_nobody_waits(mock_clock, start):
+async def test_a_late_event_loop_is_shown_and_no_publisher_waits(mock_clock, start):
     bench = start()
     await bench.run(1)
     bench.machine.clock.jump(1.5)
@@ -440,7 +440,7 @@ async def test_a_slow_measurement_is_not_taken_for_a_late_event_loop(mock_clock,
     assert bench.row("event-loop-lag")["on"] is False
 
 
-async def test_row_0_26_connections_that_run_out_are_shown_and_nobody_waits(mock_clock, start):
+async def test_row_0_26_connections_that_run_out_are_shown_and_no_publisher_waits(mock_clock, start):
     bench = start(sockets=(901, 1000))
     await bench.run()
     row = bench.row("descriptors")

@@ -57,7 +57,7 @@ async def test_a_stall_is_told_after_50_ms_and_within_a_second(autojump_clock: t
     assert all(0.05 <= delay <= 0.26 for delay in heard.started)
 
 
-async def test_everybody_looks_twice_within_a_second(autojump_clock: trio.testing.MockClock):
+async def test_looks_are_taken_at_least_twice_a_second(autojump_clock: trio.testing.MockClock):
     looked: list[float] = []
 
     def look(now: Now) -> Iterator[int]:

@@ -7,7 +7,7 @@ from core.server.standing import StandingTime, StandingTimes
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 4)), max_size=40))
-def test_it_is_the_sum_over_all_that_stood_still(steps: list[tuple[int, int]]):
+def test_the_time_is_the_sum_over_all_stalls(steps: list[tuple[int, int]]):
     time, now, begun, expected = StandingTime(), 0.0, [], 0.0
     for seconds, ending in steps:
         now += seconds
@@ -21,7 +21,7 @@ def test_it_is_the_sum_over_all_that_stood_still(steps: list[tuple[int, int]]):
         assert time.seconds(now) == expected + sum(now - since for since in begun)
 
 
-def test_it_never_goes_down_though_the_reader_is_ahead_of_the_turn():
+def test_the_time_never_goes_down_though_the_reader_is_ahead_of_the_turn():
     time = StandingTime()
     time.begin(10.0)
     assert time.seconds(15.0) == 5.0

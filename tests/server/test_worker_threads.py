@@ -30,7 +30,7 @@ def fail() -> None:
     raise OSError("no disk")
 
 
-async def test_it_runs_elsewhere_and_raises_here():
+async def test_a_call_runs_in_a_thread_and_raises_in_its_caller():
     run, where = WorkerThreads(), []
     await run(lambda: where.append(threading.current_thread()))
     assert where[0] is not threading.main_thread()
@@ -83,7 +83,7 @@ async def test_callers_do_not_wait_for_each_other():
     assert not both.broken
 
 
-async def test_who_is_cancelled_waits_until_what_has_begun_is_over():
+async def test_a_cancelled_call_waits_until_work_that_has_begun_is_over():
     run, begun, may_end, ended = WorkerThreads(), threading.Event(), threading.Event(), []
 
     def work() -> None:
@@ -100,7 +100,7 @@ async def test_who_is_cancelled_waits_until_what_has_begun_is_over():
     assert ended == [True]
 
 
-async def test_who_is_cancelled_before_begins_nothing():
+async def test_a_call_that_is_cancelled_before_begins_nothing():
     run, begun = WorkerThreads(), []
     with trio.CancelScope() as scope:
         scope.cancel()

@@ -42,7 +42,7 @@ async def test_a_wrong_password_is_told_and_nothing_is_tried_again(mechanism, au
         assert broker.opened == 1
 
 
-async def test_nobody_at_the_address(autojump_clock):
+async def test_no_broker_listens_at_the_address(autojump_clock):
     async with stream_broker() as broker:
         broker.down = True
         with pytest.raises(Unreachable, match="cannot connect to broker:5672: Connection refused"):

@@ -118,7 +118,7 @@ async def test_automatic_link_credit_is_200_and_again_below_100(autojump_clock):
         assert receiver.link_credit == seen_by_the_broker(broker) == 200
 
 
-async def test_automatic_link_credit_is_not_given_for_what_nobody_takes(autojump_clock):
+async def test_no_automatic_link_credit_while_messages_wait_for_the_user(autojump_clock):
     """The number of messages that wait for a slow user is bounded: 200 at most, and what was granted before."""
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q")
@@ -352,7 +352,7 @@ def test_deliveries_accepted_one_by_one_are_settled_in_ranges(order, data):
     trio.run(accept, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
-async def test_what_is_accepted_is_so_at_once_for_whoever_asks(autojump_clock):
+async def test_an_accepted_delivery_has_its_outcome_before_anything_is_sent(autojump_clock):
     """The outcome is fixed before anything is sent: no other outcome can be given, and closing anything sends it
     first."""
     async with connected() as (broker, connection):

@@ -87,7 +87,7 @@ async def test_without_waiting_it_is_all_or_nothing(autojump_clock):
         assert sender.posted == 170
 
 
-async def test_without_waiting_nobody_gets_ahead_of_a_post_that_waits(autojump_clock):
+async def test_a_post_that_does_not_wait_does_not_overtake_one_that_waits(autojump_clock):
     async with connected() as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         await settle()

@@ -16,7 +16,7 @@ def test_plain_keys_become_symbols():
     assert codec.decode(codec.encode({"x-a": 1}, Origin.AMQP10), Origin.AMQP10) == {Symbol("x-a"): 1}
 
 
-def test_what_is_added_to_a_message_of_the_other_protocol_has_the_types_of_whoever_added_it():
+def test_annotations_added_to_a_message_of_the_other_protocol_keep_their_types():
     codec = SectionCodec()
     added = {Symbol("x-a"): UInt(7), Symbol("x-b"): Symbol("value")}
     assert codec.decode(codec.encode(added, Origin.AMQP091), Origin.AMQP091) == added

@@ -312,7 +312,7 @@ def test_what_is_drained_is_no_longer_outstanding():
     assert grant.outstanding == 0
 
 
-def test_the_ledger_refuses_what_cannot_be():
+def test_the_ledger_refuses_impossible_calls():
     grant = QueueGrant(256)
     with pytest.raises(AssertionError):
         grant.replied(0, 10)

@@ -145,7 +145,7 @@ def test_dispositions_that_adjoin_are_one():
     [(6, "accepted", True), (4, "accepted", True), (5, "released", True), (5, "accepted", False)],
     ids=["gap", "behind", "state", "settled"],
 )
-def test_others_keep_their_order(first, state, settled):
+def test_dispositions_that_do_not_adjoin_keep_their_order(first, state, settled):
     batch: DispositionBatch[str] = DispositionBatch()
     batch.add(0, 4, "accepted", settled=True)
     batch.add(first, first, state, settled=settled)

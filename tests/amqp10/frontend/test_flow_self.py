@@ -58,7 +58,7 @@ def stalls(peer: WirePeer) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("late", [False, True], ids=["attached before", "attached amid the stall"])
 @pytest.mark.parametrize("cause", [pytest.param(cause, id=cause.name) for cause in LINKS if cause.reason != "socket"])
-def test_it_names_what_the_ledger_names_within_a_second(cause: Cause[WirePeer], late: bool):
+def test_flow_self_names_what_the_ledger_names_within_a_second(cause: Cause[WirePeer], late: bool):
     """The stall of a socket that is not read is not shown, because a client that does not read cannot be told."""
     scenario = cause.begin()
     broker, peer = scenario.broker, scenario.peer
@@ -72,7 +72,7 @@ def test_it_names_what_the_ledger_names_within_a_second(cause: Cause[WirePeer], 
     assert stalls(peer) == [("unblocked", cause.identity, cause.reason, cause.culprit)]
 
 
-def test_it_begins_with_how_the_connection_stands():
+def test_flow_self_begins_with_the_present_state():
     broker = InProcessBroker()
     peer = broker.connect(container_id="shop")
     peer.begin()
@@ -140,7 +140,7 @@ def test_no_link_credit_no_message_and_no_growth():
     assert Kind.DROPPED not in [record.kind for record in others]
 
 
-def test_it_sends_no_more_than_its_link_credit():
+def test_flow_self_sends_no_more_than_its_link_credit():
     broker = InProcessBroker()
     peer = broker.connect()
     follow(peer, link_credit=2)
@@ -211,7 +211,7 @@ def test_a_packet_that_is_too_large_for_the_client_ends_the_link_only():
     assert not peer.front_end.finished
 
 
-def test_only_who_follows_is_recorded_and_nothing_is_left_behind():
+def test_only_connections_that_follow_are_recorded_and_nothing_is_left_behind():
     broker = InProcessBroker()
     other = broker.connect()
     other.begin()
@@ -285,7 +285,7 @@ class Forbidding:
         self.asked += 1
 
 
-def test_off_means_that_nothing_is_called():
+def test_with_flow_events_off_nothing_is_called():
     """Without a recorder, links hold None and windows are not looked at."""
     broker = InProcessBroker()
     forbidding = broker.flow = Forbidding()  # type: ignore[assignment]

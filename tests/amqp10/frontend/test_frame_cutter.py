@@ -60,7 +60,7 @@ def test_a_frame_without_what_must_not_be_kept(one: bytes):
 
 
 @given(st.lists(st.sampled_from(FRAMES), max_size=8), st.lists(st.integers(0, 8000), max_size=12))
-def test_it_does_not_matter_how_the_bytes_come(frames: list[bytes], places: list[int]):
+def test_the_frames_do_not_depend_on_how_the_bytes_come(frames: list[bytes], places: list[int]):
     data = b"".join(frames)
     edges = sorted({min(place, len(data)) for place in places} | {0, len(data)})
     pieces = [data[start:stop] for start, stop in pairwise(edges)]
@@ -88,7 +88,7 @@ def test_every_way_to_write_a_transfer(descriptor: bytes, fields: bytes):
 @pytest.mark.parametrize(
     "body", [SECRET, b"\x00\xa3\x12amqp:transfer:list\x45" + SECRET, b"\x00", b"\x00\x53\x14" + SECRET]
 )
-def test_of_what_is_not_understood_only_the_header_is_kept(body: bytes):
+def test_of_an_unknown_performative_only_the_header_is_kept(body: bytes):
     data = encode_frame(0, body)
     assert cuts(data) == [(len(data), data[:HEADER_BYTES])]
 
@@ -106,6 +106,6 @@ def test_after_what_cannot_be_a_frame_there_are_none(size: int):
 
 
 @given(st.binary(max_size=200), st.integers(1, 50))
-def test_any_bytes_at_all(data: bytes, step: int):
+def test_of_any_bytes_no_more_is_kept_than_of_a_frame(data: bytes, step: int):
     told = cuts(*(data[start : start + step] for start in range(0, len(data), step)))
     assert all(len(kept) <= max(HEADER_BYTES, size) for size, kept in told)

@@ -106,7 +106,7 @@ def test_the_operator_ends_the_connection():
     assert (publishers(broker), consumers(broker), broker.ready()) == (0, 0, 2)
 
 
-def test_last_words_of_a_connection_with_a_bug():
+def test_a_connection_with_a_bug_sends_a_close():
     _, peer = linked()
     assert b"amqp:internal-error" in peer.front_end.last_words()
     assert WirePeer(InProcessBroker()).front_end.last_words() == b""
@@ -242,7 +242,7 @@ def test_annotations_that_are_too_large_to_keep_detach_the_consumer():
     assert (broker.ready(), broker.unacknowledged()) == (1, 0)
 
 
-def test_what_tells_the_broker_nothing():
+def test_flows_and_settling_of_a_publisher_have_no_effect():
     """Three things without effect: a publisher's flows, its settling, and outcomes on links that are not consumers'."""
     broker, peer = linked()
     broker.stall()

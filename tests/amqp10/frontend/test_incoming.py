@@ -69,7 +69,7 @@ def conditions(peer: WirePeer) -> list[str | None]:
     ]
 
 
-def test_what_is_for_this_hop_only_does_not_go_on():
+def test_delivery_annotations_do_not_go_on():
     broker, peer = publisher()
     body = data_message(b"x")
     for payload in (body, EMPTY_HEADER + body, HOP + body, DURABLE + HOP + body):
@@ -112,7 +112,7 @@ def test_copies_for_more_keys():
 
 
 @pytest.mark.parametrize("keys", [encode_section(MESSAGE_ANNOTATIONS, {Symbol("x-cc"): "b"}), copies("b", 7)])
-def test_copies_that_cannot_be(keys):
+def test_invalid_keys_for_copies_detach_the_link(keys):
     broker, peer = publisher()
     peer.transfer(payload=data_message(b"before"))
     peer.transfer(payload=keys + data_message(b"x"))
@@ -131,7 +131,7 @@ def test_copies_that_cannot_be(keys):
         (encode_properties(Properties(user_id=b"somebody")) + data_message(b"x"), "amqp:unauthorized-access"),
     ],
 )
-def test_messages_that_cost_the_link(payload, condition):
+def test_messages_that_detach_the_link(payload, condition):
     """Messages before it in the same run are published."""
     broker, peer = publisher()
     peer.send_all([peer.transfer_frame(payload=HOP + data_message(b"x")), peer.transfer_frame(payload=payload)])
@@ -195,7 +195,7 @@ def test_why_a_message_of_the_anonymous_terminus_is_rejected():
         (None, False, False),
     ],
 )
-def test_what_cannot_be_rejected_takes_the_link_with_it(source, settled, detaches):
+def test_a_message_that_cannot_be_rejected_detaches_the_link(source, settled, detaches):
     """There is no other way to tell the publisher. The error of the detach names the delivery."""
     _, peer = publisher(None, source=source)
     peer.transfer(payload=to("/queues/none") + data_message(b"x"), settled=settled)
@@ -206,7 +206,7 @@ def test_what_cannot_be_rejected_takes_the_link_with_it(source, settled, detache
     assert not peer.take(Disposition)
 
 
-def test_what_no_queue_wants_is_released():
+def test_a_message_without_a_queue_is_released():
     _, peer = publisher("/exchanges/amq.direct/unbound")
     for body in numbered(3):
         peer.transfer(body)

@@ -51,7 +51,7 @@ def test_a_pair_moves_to_another_session():
     assert pair.ask("GET", "/queues/none").status == 404
 
 
-def test_the_same_half_twice_on_one_session():
+def test_the_same_link_of_a_pair_twice_on_one_session():
     """The name is stolen first, so the pair never has two links of one direction. Asked directly, it refuses."""
     peer = session()
     pair = LinkPair(peer).attach()

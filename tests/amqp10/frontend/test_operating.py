@@ -133,7 +133,7 @@ def test_of_two_bounds_the_lower_one_is_the_culprit(most: int, culprit: str):
     assert stalled(peer) == [("policy", culprit)]
 
 
-def test_a_publisher_that_waits_within_a_bound_is_told_who_bounds_it():
+def test_a_publisher_that_waits_within_an_operators_bound_is_told_of_it():
     peer = publishing()
     order(peer, BoundLink(IN, 3))
     peer.broker.stall()
@@ -369,7 +369,7 @@ def test_a_session_is_ended_with_a_reason():
 @pytest.mark.parametrize(
     "wrong", [PauseLink("test-0/0/9"), ResumeLink("test-0"), CloseLink("c", ""), CloseSession("test-0/9", "")]
 )
-def test_what_there_is_not(wrong):
+def test_orders_for_links_that_do_not_exist(wrong):
     peer = consuming()
     with pytest.raises(NotFound):
         peer.front_end.check(wrong)

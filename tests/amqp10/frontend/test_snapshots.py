@@ -124,7 +124,7 @@ def test_a_link_that_is_attached_on_one_side_only():
     assert (management["address"], management["queue_grant"]) == ("/management", None)
 
 
-def test_what_it_knows_nothing_of():
+def test_unknown_kinds_have_no_rows():
     _, peer = linked()
     assert peer.front_end.snapshot("queues", peer.broker.now) == []
 

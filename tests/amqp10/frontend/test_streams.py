@@ -75,7 +75,7 @@ def offsets(found: list[tuple[int, bytes]]) -> list[int]:
     return [offset for offset, _ in found]
 
 
-def test_published_messages_are_accepted_and_everybody_reads_them():
+def test_published_messages_are_accepted_and_every_consumer_reads_them():
     stream = Stream()
     stream.publish(*numbered(10))
     accepted = stream.peer.take(Disposition)

@@ -139,7 +139,7 @@ def test_the_priority_of_a_consumer(properties, priority):
 
 
 @pytest.mark.parametrize("value", [True, "high", 1.5, None])
-def test_priorities_that_are_none(value):
+def test_invalid_priorities(value):
     with refused(ErrorCondition.INVALID_FIELD, "must be an int"):
         termini.consumer_priority(attach(properties={"priority": value}))
 

@@ -177,7 +177,7 @@ def test_an_alarm_is_set_and_cleared_by_hand(console):
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
-def test_an_alarm_that_there_is_not(console, method):
+def test_an_alarm_that_does_not_exist(console, method):
     answer = console.ask(method, "/headgate/alarms/boredom")
     assert answer.status == 400
     assert "'boredom'" in answer.body
@@ -207,7 +207,7 @@ def test_the_reason_has_a_default_and_a_bound(console):
     assert console.plant.closed == [("c", CLOSED_BY_OPERATOR), ("c", "r" * REASON_CHARACTERS_MAX)]
 
 
-def test_a_connection_that_there_is_not(console):
+def test_a_connection_that_does_not_exist(console):
     answer = console.ask("DELETE", "/headgate/connections/gone")
     assert (answer.status, answer.body) == (404, "there is no connection 'gone'")
     assert console.plant.closed == []

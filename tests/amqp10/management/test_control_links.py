@@ -34,19 +34,19 @@ def test_a_request_is_an_order(console, method, path, order):
 
 
 @pytest.mark.parametrize("path", ["links/c9%2F0%2F1/pause", "links/c9%2F0%2F1/credit", "links/c9", "sessions/c9"])
-def test_what_does_not_exist(console, path):
+def test_orders_for_links_that_do_not_exist(console, path):
     answer = console.ask("DELETE", f"/headgate/{path}")
     assert (answer.status, answer.body) == (404, f"there is no '{path.split('/')[1].replace('%2F', '/')}'")
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "x", "4294967296", "1" * 5000])
-def test_a_link_credit_that_cannot_be(console, text):
+def test_an_invalid_link_credit(console, text):
     answer = console.ask("PUT", f"{LINK_PATH}/credit?max={text}")
     assert answer.status == 400
     assert "1 to 4294967295" in answer.body
     assert console.plant.orders == []
 
 
-def test_there_is_nothing_else(console):
+def test_other_paths_and_methods_are_refused(console):
     assert console.ask("PUT", f"{LINK_PATH}/speed").status == 404
     assert console.ask("POST", f"{LINK_PATH}/pause").status == 405

@@ -303,7 +303,7 @@ def test_a_bug_of_ours_closes_whatever_state_is_left():
 
 
 @pytest.mark.parametrize("rest", [b"", frame(BEGIN)[:-1]])
-def test_the_socket_ends(rest):
+def test_the_socket_is_closed_by_the_peer(rest):
     served = Served()
     served.take(rest)
     served.connection.receive_eof()
@@ -496,7 +496,7 @@ def test_input_that_waits_for_the_next_turn_is_no_silence():
     assert served.connection.deadline() == 104.0
 
 
-def test_nobody_has_been_heard_and_nothing_is_due():
+def test_before_the_first_frame_nothing_is_due():
     connection = Connection(ConnectionSettings(container_id="us"), NoHandshake())
     assert connection.deadline() is None
     connection.tick(1e9)

@@ -164,7 +164,7 @@ def test_a_delivery_of_many_frames_does_not_hold_up_the_others():
     assert not owing.output.blocked
 
 
-def test_no_room_in_the_output_blocks_everybody():
+def test_no_room_in_the_output_blocks_every_link():
     owing = Owing(room=0)
     owing.send(owing.sender(1), 3)
     assert owing.flush() == []

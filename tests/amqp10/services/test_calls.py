@@ -112,7 +112,7 @@ TestTable = Table.TestCase
 TestTable.settings = settings(max_examples=settings.default.max_examples // 3)
 
 
-def test_what_has_ended_does_not_stay_in_the_heap():
+def test_calls_that_have_ended_do_not_stay_in_the_heap():
     table = CallTable(in_flight_max=10)
     for number in range(10 * HEAP_SLACK):
         table.begin(entry(number))

@@ -98,7 +98,7 @@ def test_what_is_sent_again_carries_a_mark_and_is_else_the_same(idempotent, body
 
 
 @given(st.binary(max_size=60), st.integers(0, 200))
-def test_nothing_makes_the_reader_stumble(noise, cut):
+def test_the_reader_raises_only_what_the_decoder_raises(noise, cut):
     """The reader refuses what the generic decoder refuses, and raises no other error."""
     good = delivered(
         request_template("do", reply_to=None, idempotent=True, durable=True, ttl_s=1.0).encode(IDENTITY, b"x" * 20),
@@ -153,7 +153,7 @@ def whole(reader: EnvelopeReader, encoded: bytes) -> tuple[object, ...]:
 
 
 @given(st.lists(FORMS, max_size=6))
-def test_what_came_before_makes_no_difference(forms):
+def test_messages_read_before_make_no_difference(forms):
     reader = EnvelopeReader()
     for number, form in enumerate(forms):
         encoded = of_form(*form, b"%024d" % number)

@@ -25,7 +25,7 @@ def test_only_the_newest_fence_counts():
     assert not fence.passed
 
 
-def test_a_fence_that_somebody_else_may_have_had_is_put_up_again():
+def test_a_fence_that_may_have_been_delivered_before_is_sent_again():
     fence = Fence()
     fence.put_up(b"1")
     assert fence.came(b"1", marked=True)

@@ -15,7 +15,7 @@ from tests.kit.stream_broker import PATIENT, URL, settle, stream_broker
 pytestmark = pytest.mark.slow
 
 
-async def test_a_destination_that_stands_still_holds_up_no_other(autojump_clock):
+async def test_a_destination_without_link_credit_holds_up_no_other(autojump_clock):
     async with together() as kit:
         await kit.hosts("REPO", 1)
         await kit.hosts("CTRL", 1)
@@ -35,7 +35,7 @@ async def test_a_destination_that_stands_still_holds_up_no_other(autojump_clock)
 
 
 @pytest.mark.parametrize("host", ["host1", None])
-async def test_what_was_lost_on_the_way_is_sent_again(autojump_clock, host):
+async def test_a_call_that_was_lost_on_the_way_is_sent_again(autojump_clock, host):
     """The broker has not read the call when the connection breaks, and the client cannot know that."""
     async with together(sole_host=True) as kit:
         (repo,) = await kit.hosts("REPO", 1)
@@ -52,7 +52,7 @@ async def test_what_was_lost_on_the_way_is_sent_again(autojump_clock, host):
         assert repo.bodies == ["first", 0, 1, 2]
 
 
-async def test_what_had_arrived_and_is_sent_again_is_executed_once(autojump_clock):
+async def test_a_call_that_had_arrived_and_is_sent_again_is_executed_once(autojump_clock):
     """The queue has the call, and its outcome is lost with the connection."""
     async with together(sole_host=True) as kit:
         (repo,) = await kit.hosts("REPO", 1)
@@ -104,7 +104,7 @@ async def test_when_no_link_is_idle_a_new_destination_is_refused(autojump_clock)
             await web.call("REPO", "note", host="host2")
 
 
-async def test_answers_to_somebody_who_has_gone_are_lost_and_the_request_is_settled(autojump_clock):
+async def test_answers_to_a_caller_that_has_ended_are_lost_and_the_request_is_settled(autojump_clock):
     async with together() as kit:
         slow = Slow()
         repo = await kit.open("REPO", "host1", slow)

@@ -38,7 +38,7 @@ async def test_row_0_3_a_call_returns_at_once_and_its_answer_comes_to_the_right_
         assert kit.published("WEB") == 0
 
 
-async def test_row_0_4_a_cast_is_executed_once_and_nobody_answers(autojump_clock):
+async def test_row_0_4_a_cast_is_executed_once_and_has_no_answer(autojump_clock):
     async with together() as kit:
         (repo,) = await kit.hosts("REPO", 1)
         web = await kit.open("WEB", "host1")
@@ -94,7 +94,7 @@ async def test_row_0_8_the_answer_may_go_to_any_host_of_the_type_that_asked(auto
         assert kit.published("WEB") == 4
 
 
-async def test_row_0_9_multicast_reaches_every_host_of_the_type_and_nobody_else(autojump_clock):
+async def test_row_0_9_multicast_reaches_every_host_of_the_type_and_no_other(autojump_clock):
     async with together() as kit:
         control = await kit.hosts("CTRL", 3)
         (web,) = await kit.hosts("WEB", 1)
@@ -267,7 +267,7 @@ async def test_row_0_18_sent_again_in_vain_it_is_over_in_time(autojump_clock):
         assert trio.current_time() - began == pytest.approx(4.5)
 
 
-async def test_who_waits_for_link_credit_learns_why(autojump_clock):
+async def test_a_caller_that_waits_for_link_credit_learns_why(autojump_clock):
     async with together() as kit:
         (repo,) = await kit.hosts("REPO", 1)
         web = await kit.open("WEB", "host1")
@@ -288,7 +288,7 @@ async def test_who_waits_for_link_credit_learns_why(autojump_clock):
         assert len(repo.bodies) < 400
 
 
-async def test_who_gives_up_waiting_withdraws_what_has_not_left(autojump_clock):
+async def test_a_caller_that_gives_up_withdraws_calls_that_were_not_sent(autojump_clock):
     async with together() as kit:
         (repo,) = await kit.hosts("REPO", 1)
         web = await kit.open("WEB", "host1")

@@ -189,7 +189,7 @@ async def test_a_queue_that_is_full_says_so(autojump_clock):
         assert [answer.get() for answer in answers[1:]] == [0, 1, 2]
 
 
-async def test_a_message_that_nobody_can_read_is_rejected(autojump_clock):
+async def test_a_message_that_cannot_be_decoded_is_rejected(autojump_clock):
     async with together() as kit:
         (repo,) = await kit.hosts("REPO", 1)
         web = await kit.open("WEB", "host1")

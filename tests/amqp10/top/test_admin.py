@@ -79,6 +79,6 @@ def test_no_answer_is_told():
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:15692", "ftp://127.0.0.1", "http://", "http://127.0.0.1:none"])
-def test_a_url_that_is_none_is_told(url: str):
+def test_an_invalid_url_is_reported(url: str):
     with pytest.raises(AdminError, match="does not answer as an admin server does"):
         Admin(url).get("status")

@@ -170,7 +170,7 @@ def test_a_broker_that_does_not_answer_is_told_and_the_lines_stay():
     played(admin, play)
 
 
-def test_q_ends_it():
+def test_the_key_q_ends_the_program():
     async def play(pilot: Pilot[None]) -> None:
         await pilot.press("q")
         assert not pilot.app.is_running

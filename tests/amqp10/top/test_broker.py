@@ -12,7 +12,7 @@ from tests.kit.busy_broker import TOKEN, busy_broker
 
 
 @pytest.mark.slow
-def test_who_waits_is_first_and_why_is_told(tmp_path: Path):
+def test_links_that_wait_come_first_with_their_reason(tmp_path: Path):
     async def look(admin: Admin) -> None:
         async with TopApp(admin).run_test(size=(160, 40)) as pilot:
             await pilot.pause()

@@ -208,7 +208,7 @@ def test_a_run_ends_before_a_frame_that_differs(before, odd):
         (EMPTY_PROPERTIES + BODY, BODY),
     ],
 )
-def test_what_is_not_understood_does_not_stand_in_the_way_of_what_is(odd, ordinary):
+def test_frames_of_an_unknown_shape_do_not_displace_known_shapes(odd, ordinary):
     runs = parser()
     for payload, checked in [(odd, False), (ordinary, True), (odd, False), (ordinary, True)]:
         run = runs.parse(b"".join(frames(GO, 3, payload=payload)), 0, limit=10)

@@ -151,7 +151,7 @@ def test_two_logins_at_once_make_new_keys_and_both_are_let_in():
 
 
 @pytest.mark.parametrize("problem", [PermissionError(13, "Permission denied"), ValueError("the line is not there")])
-def test_who_proves_the_password_is_let_in_also_when_new_keys_cannot_be_kept(problem: Exception):
+def test_a_client_with_the_password_is_let_in_also_when_new_keys_cannot_be_kept(problem: Exception):
     def keep(old: ScramKeys, new: ScramKeys) -> None:
         raise problem
 

@@ -82,6 +82,6 @@ def test_an_unknown_name_has_a_salt_and_a_count_like_any_user_and_always_the_sam
     assert counts == {4096, 5000}, "a count that no user has, or that only users have, would betray names"
 
 
-def test_guest_costs_little_and_so_does_who_is_not_guest():
+def test_guest_costs_little_and_so_does_an_unknown_user():
     users = make_access().users
     assert users.keys("guest", loopback=True).iterations == users.keys("bob", loopback=True).iterations == 4096

@@ -38,7 +38,7 @@ async def test_a_label_that_a_peer_chose_stays_a_label():
     assert family.samples[0].labels == {"address": 'a"\n\\<b>'}
 
 
-async def test_links_are_collected_when_somebody_asks():
+async def test_links_are_collected_only_on_request():
     facts = Facts()
     response = await ask(facts, "/metrics/links?address=orders%2F%C3%BC&limit=5")
     assert samples(response) == {"headgate_link_credit": 7}

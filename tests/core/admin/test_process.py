@@ -168,7 +168,7 @@ async def test_a_console_that_was_asked_for_is_there_or_the_start_fails(told: di
 
 
 @pytest.mark.slow
-def test_a_port_in_use_is_named_before_anybody_is_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_port_in_use_is_named_before_any_client_is_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
         file = configuration(tmp_path, place)

@@ -91,7 +91,7 @@ async def test_what_is_no_http_is_refused(nonsense: bytes):
         b"Content-Length: 1000000000\r\nExpect: 100-continue\r\n\r\n",
     ],
 )
-async def test_nobody_waits_for_a_body(head: bytes):
+async def test_a_request_with_a_body_is_refused_without_waiting_for_the_body(head: bytes):
     async with listening(Facts(), request_time_out="60s") as admin:
         answer = await admin.raw(b"POST /metrics HTTP/1.1\r\nHost: localhost\r\n" + head)
     assert b"HTTP/1.1 413" in answer
@@ -192,7 +192,7 @@ async def test_a_client_that_does_not_read_does_not_hold_up_the_end():
 # --- many clients ---------------------------------------------------------------------------------------------
 
 
-async def test_who_finds_all_connections_taken_is_told(patient_clock):
+async def test_a_client_that_finds_all_connections_taken_is_told(patient_clock):
     async with listening(Facts(), connections_max=2, request_time_out="5s") as admin:
         taken = [await admin.connect() for _ in range(2)]
         await trio.sleep(0.1)
@@ -215,7 +215,7 @@ async def test_a_crowd_that_says_nothing_goes_away_and_others_are_served(patient
             await stream.aclose()
 
 
-async def test_clients_that_leave_in_the_middle_disturb_nobody():
+async def test_clients_that_leave_in_the_middle_do_not_disturb_the_others():
     async with listening(Facts()) as admin:
         for cut in range(0, len(REQUEST) + 1, 5):
             async with await admin.connect() as stream:

@@ -34,7 +34,7 @@ def test_row_4_24_fifty_megabytes_and_below_them_the_alarm():
         assert registry.paging_stopped is on
 
 
-def test_row_4_24_paging_stops_whoever_raised_the_disk_alarm():
+def test_row_4_24_paging_stops_whatever_has_set_the_disk_alarm():
     _, registry = make()
     registry.set("memory", "measured")
     assert not registry.paging_stopped

@@ -31,7 +31,7 @@ def row(registry: AlarmRegistry) -> dict[str, object]:
     return next(row for row in registry.snapshot() if row["name"] == "memory")
 
 
-def test_it_is_on_above_the_limit_and_off_at_it():
+def test_the_alarm_is_on_above_the_limit_and_off_at_it():
     alarm, registry = make("absolute 1000", GIB)
     for used, on in [(999, False), (1001, True), (5000, True), (1000, False), (1001, True)]:
         alarm.sample(used)

@@ -50,7 +50,7 @@ def test_each_source_takes_back_only_what_it_raised():
     assert told(mailbox) == [set()]
 
 
-def test_no_more_for_who_has_unsubscribed():
+def test_a_listener_that_has_unsubscribed_is_not_called():
     registry, mailbox = AlarmRegistry(), Mailbox(lambda: None)
     registry.subscribe(mailbox)
     registry.unsubscribe(mailbox)

@@ -344,7 +344,7 @@ def test_bits_without_a_meaning_have_none(bits, tags):
     assert opened(1).say(encode_frame(FrameType.METHOD, 1, payload)) == [AcksReceived(1, [tags])]
 
 
-def test_nobody_has_delivery_tag_0():
+def test_no_delivery_has_delivery_tag_0():
     one = opened(1)
     assert_channel_closed(one, 1, ReplyCode.PRECONDITION_FAILED, one.call(1, BasicAck(delivery_tag=0)))
 

@@ -333,7 +333,7 @@ def test_under_an_alarm_silence_is_no_fault_and_the_peer_gets_time_after_it():
     assert one.connection.finished
 
 
-def test_without_heartbeats_nobody_is_ever_given_up():
+def test_without_heartbeats_no_silent_peer_is_given_up():
     one = Peer().open(heartbeat=0)
     assert one.connection.deadline() is None
     one.connection.tick(1e9)

@@ -40,7 +40,7 @@ def refused(started: Negotiation, method: Method) -> ConnectionFault:
     return raised.value
 
 
-def test_start_says_who_we_are_and_what_we_can_do():
+def test_start_names_the_product_and_its_capabilities():
     settings = ConnectionSettings(product="P", version="V", platform="F", information="I", cluster_name="C")
     start = Negotiation(settings, (Password("AMQPLAIN"), Password())).start()
     assert (start.version_major, start.version_minor) == (0, 9)
@@ -155,7 +155,7 @@ def test_an_unknown_virtual_host_is_not_allowed():
     assert (fault.code, fault.text) == (ReplyCode.NOT_ALLOWED, "vhost other not found")
 
 
-def test_who_may_open_which_virtual_host_is_handed_in():
+def test_the_rule_for_virtual_hosts_is_handed_in():
     asked = []
 
     def refuse(virtual_host: str, identity: str) -> str | None:

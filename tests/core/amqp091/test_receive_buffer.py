@@ -35,7 +35,7 @@ def test_what_is_waited_for_is_gathered_beside_and_joined_once():
     assert buffer.data == b"a" + b"b" * 998 + b"c"
 
 
-def test_what_nobody_wants_is_forgotten():
+def test_cleared_bytes_are_dropped():
     buffer = ReceiveBuffer()
     buffer.feed(b"a")
     buffer.wait_for(10)

@@ -24,7 +24,7 @@ def test_row_4_14_a_connection_runs_unless_there_is_a_reason():
     assert state() is ConnectionState.RUNNING
 
 
-def test_row_4_15_an_alarm_blocks_who_publishes_and_lets_the_others_go_on():
+def test_row_4_15_an_alarm_blocks_connections_that_publish_and_lets_the_others_go_on():
     assert state("memory") is ConnectionState.BLOCKING
     assert state("memory", blocked=True) is ConnectionState.BLOCKED
 

@@ -48,7 +48,7 @@ def test_row_1_10_the_400th_send_blocks_and_not_the_one_before():
     assert reader.room(channel) == 0
 
 
-def test_row_0_30_who_is_blocked_still_sends_and_does_not_block_twice():
+def test_row_0_30_a_blocked_sender_still_sends_and_does_not_block_twice():
     sender, receiver = party("sender"), party("receiver")
     sender.send(receiver, 4, 0.0)
     sender.send(receiver, 3, 1.0)
@@ -197,7 +197,7 @@ def test_the_last_one_that_lets_go_is_reported_after_the_grants_have_left():
     assert heard == [False]
 
 
-def test_a_peer_that_goes_down_blocks_nobody_and_its_account_starts_anew():
+def test_a_peer_that_goes_down_blocks_no_sender_and_its_account_starts_anew():
     sender, receiver = party("sender"), party("receiver")
     sender.send(receiver, 5, 0.0)
     receiver.ack(sender, 1)
@@ -223,7 +223,7 @@ def test_grants_deferred_for_a_peer_that_went_down_are_sent_into_the_void():
     assert room(alive, middle) == 2
 
 
-def test_an_end_is_told_to_everybody_and_leaves_no_entry_on_either_side():
+def test_an_end_is_told_to_every_party_and_leaves_no_entry_on_either_side():
     queue, store = party("queue"), party("store")
     channels = [party(f"channel {number}") for number in range(3)]
     for channel in channels:
@@ -261,7 +261,7 @@ def test_calls_that_come_too_late_do_nothing():
     assert not channel.blocked
 
 
-def test_a_reading_names_who_blocks_or_blocked_last():
+def test_a_reading_names_the_party_that_blocks_or_blocked_last():
     sender, b, c = party("sender"), party("b"), party("c")
     sender.send(b, 4, 0.0)
     sender.send(c, 4, 0.0)

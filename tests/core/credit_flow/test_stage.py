@@ -39,7 +39,7 @@ def test_the_budget_may_change_at_any_time():
     assert stage.take_turn() == [("a", 2, 5)]
 
 
-def test_a_stage_that_is_given_up_hands_out_what_has_not_left():
+def test_a_stage_that_is_given_up_hands_out_its_messages():
     stage = stage_with(3, 2, budget=2)
     stage.take_turn()
     assert stage.take_all() == [("a", 2, 3), ("b", 0, 2)]

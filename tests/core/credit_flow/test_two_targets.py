@@ -118,7 +118,7 @@ def test_row_3_08_how_often_the_reader_is_blocked(channels: int, quorum_per_turn
     assert taken_on // (spec.initial + spec.more_after) <= chain.reader.blocks <= taken_on // spec.more_after + 2
 
 
-def test_a_target_that_is_not_slow_holds_nobody_up():
+def test_a_target_that_is_not_slow_holds_up_no_sender():
     chain = run_chain(turns=50, channels=2, quorum_per_turn=READ_MAX, run=1)
     assert chain.taken_on[CLASSIC] == chain.taken_on[QUORUM]
     assert chain.waiting_max <= 2 * GENERAL.initial

@@ -84,7 +84,7 @@ plain_values = st.recursive(
 
 
 @given(plain_values)
-def test_what_is_right_comes_back_as_it_is(value):
+def test_a_valid_document_is_read_as_json_reads_it(value):
     assert parse(json.dumps(value).encode()) == (value, [])
     assert problems_of(value) == []
 

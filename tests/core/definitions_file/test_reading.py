@@ -144,7 +144,7 @@ def test_the_type_of_a_queue_may_stand_beside_its_arguments_or_for_them():
         ("bindings", {"source": "x", "destination": "amq.gen-Xa", "destination_type": "queue"}, "named by a broker"),
     ],
 )
-def test_what_is_never_declared_by_anybody_is_left_out_with_a_note(section, entry, note):
+def test_what_no_client_can_declare_is_left_out_with_a_note(section, entry, note):
     found = reading({section: [entry]})
     (told_note,) = told(found.notes)
     assert note in told_note

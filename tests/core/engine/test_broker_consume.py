@@ -291,7 +291,7 @@ def test_only_a_failed_delivery_counts():
         peer.broker.grant(consumer, 3, False)
 
 
-def test_an_unsent_message_was_never_with_anybody():
+def test_an_unsent_message_was_never_with_a_consumer():
     peer = stocked(2)
     consumer = peer.consume("q", 2)
     peer.turn()
@@ -350,7 +350,7 @@ def test_an_undeliverable_message_goes_to_others_and_the_consumer_gets_the_next(
     ]
 
 
-def test_a_message_barred_for_everybody_stays_until_somebody_new_comes():
+def test_a_message_barred_for_every_consumer_stays_until_a_new_one_comes():
     peer = stocked(1)
     first, second = peer.consume("q", 1), peer.consume("q", 1)
     peer.turn()

@@ -208,7 +208,7 @@ def test_an_exclusive_queue_is_no_fixed_target_for_others():
     assert Peer(broker, owner="me").publisher(QueueTarget("mine")).fixed_target == QueueTarget("mine")
 
 
-def test_anybody_may_answer_to_a_dynamic_queue():
+def test_every_client_may_answer_to_a_dynamic_queue():
     broker = make_broker()
     broker.declare_dynamic_queue("amq.dyn-1", owner="me")
     peer = Peer(broker, owner="you")

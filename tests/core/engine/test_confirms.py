@@ -154,7 +154,7 @@ def test_outcomes_and_publishers_are_not_mixed():
     assert confirms(two.mailbox.take()) == [(1, 1, ACCEPTED)]
 
 
-def test_nobody_is_closed_twice_or_after_leaving():
+def test_no_publisher_is_closed_twice_or_after_leaving():
     subject, one = Confirms(), publisher()
     subject.enter(one)
     error = ResourceDeleted("gone")

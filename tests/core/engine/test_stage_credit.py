@@ -83,7 +83,7 @@ def test_what_the_budget_lets_in_is_acknowledged():
         assert owed(channel, "q") == left
 
 
-def test_straight_to_a_consumer_that_waits():
+def test_messages_passed_straight_to_a_consumer_are_acknowledged():
     channel = Channel(Peer(make_broker("q")))
     channel.peer.consume("q", 3)
     channel.publish("q", 5)
@@ -115,7 +115,7 @@ def test_each_queue_that_a_message_goes_to_counts():
     assert (owed(channel, "a"), owed(channel, "b")) == (0, 3)
 
 
-def test_what_goes_nowhere_is_sent_to_nobody():
+def test_an_unroutable_message_is_sent_to_no_queue():
     channel = Channel(Peer(make_broker("q")))
     channel.publish(ExchangeTarget("amq.fanout", ""), 3)
     assert list(channel.stage.peers) == [channel.reader]
@@ -201,7 +201,7 @@ def test_with_a_reader_that_stops_reading_what_its_channel_had_granted_comes_on_
 # --- ends
 
 
-def test_a_deleted_queue_blocks_nobody():
+def test_a_deleted_queue_blocks_no_channel():
     channel = Channel(Peer(make_broker("q", "other")))
     channel.peer.broker.set_stage_budget("q", 0)
     channel.publish("q", 500)
@@ -225,7 +225,7 @@ def test_a_queue_forgets_a_publisher_that_has_left(kind: str):
     assert one.shown("q")["published"] == 300
 
 
-def test_what_a_deleted_queue_had_written_is_nobodys():
+def test_messages_written_by_a_deleted_queue_count_for_no_publisher():
     one, channel = kept("quorum")
     channel.publish("q", 300)
     one.broker.turn(NOW)
@@ -234,7 +234,7 @@ def test_what_a_deleted_queue_had_written_is_nobodys():
     assert list(channel.stage.peers) == [channel.reader]
 
 
-def test_publishers_without_it_are_as_before():
+def test_publishers_without_stage_credit_are_not_limited():
     peer = Peer(make_broker("q"))
     peer.publish("q", bodies(1000))
     peer.turn()

@@ -91,7 +91,7 @@ def test_messages_that_are_sent_settled(broker: InProcessBroker, peer: WirePeer)
 
 
 @pytest.mark.parametrize("how", ["disconnect", "queue deleted"])
-def test_who_is_gone_is_not_counted_and_what_was_done_is(broker: InProcessBroker, peer: WirePeer, how: str):
+def test_closed_connections_are_not_counted_and_their_work_is(broker: InProcessBroker, peer: WirePeer, how: str):
     address = broker.queue()
     peer.attach_sender(address)
     peer.attach_receiver(address, handle=1)

@@ -382,7 +382,7 @@ def test_the_oldest_message_of_a_consumer(broker: InProcessBroker, peer: WirePee
 # --- consumers that are idle
 
 
-def test_a_share_of_time(broker: InProcessBroker, scrape: Scraped):
+def test_the_share_of_time_with_idle_consumers(broker: InProcessBroker, scrape: Scraped):
     scrape.idle["q"] = 0.25
     assert scrape()["headgate_consumer_idle_ratio"] == {("q",): 0.25}
 

@@ -20,7 +20,7 @@ def sample(idle: IdleConsumers, queues: Iterable[tuple[str, bool]], times: int =
         deque(idle.sample(queues), maxlen=0)
 
 
-def test_it_goes_towards_1_and_back_to_nothing():
+def test_the_ratio_goes_towards_1_and_back_to_nothing():
     idle = IdleConsumers(addresses_max=10)
     sample(idle, [("busy", False), ("q", True)], 60)
     assert idle.ratios == {"q": pytest.approx(0.635, abs=0.001)}
@@ -40,7 +40,7 @@ def test_a_queue_that_is_gone_has_none():
     assert idle.ratios == {}
 
 
-def test_only_so_many_are_kept():
+def test_the_number_of_ratios_is_bounded():
     idle = IdleConsumers(addresses_max=2)
     sample(idle, [("a", False), ("b", True), ("c", True), ("d", True)], 5)
     assert list(idle.ratios) == ["b", "c"]

@@ -125,7 +125,7 @@ class BlockedStream(io.StringIO):
         return super().write(text)
 
 
-def test_a_blocked_stream_holds_up_nobody_and_lines_are_dropped_and_counted():
+def test_a_blocked_stream_does_not_block_and_lines_are_dropped_and_counted():
     stream = BlockedStream()
     writer = LineWriter(stream, waiting_max=3)
     writer.msg("first")

@@ -231,7 +231,7 @@ def test_refused_because_the_broker_is_being_drained(scraped: Scraped):
     assert value(scraped.metrics(), "headgate_connections_refused_total", "drain") == 2
 
 
-def test_running_out_of_descriptors_and_words_that_nobody_knows(scraped: Scraped):
+def test_running_out_of_descriptors_and_unknown_words(scraped: Scraped):
     scraped.server.totals["refused"] = {OUT_OF_DESCRIPTORS: 2, "the moon is full": 1}
     found = values(scraped.metrics())["headgate_connections_refused_total"]
     assert (found[("fds",)], found[("other",)], found[("limit",)]) == (2, 1, 0)

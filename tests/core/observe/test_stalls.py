@@ -61,7 +61,7 @@ def ledger() -> Ledger:
     return Ledger()
 
 
-def test_a_short_stall_counts_and_is_told_to_nobody(ledger: Ledger):
+def test_a_short_stall_counts_and_is_not_reported(ledger: Ledger):
     ledger.block(0.0)
     assert ledger.tell(0.049) == []
     assert ledger.stalls.snapshot() == []
@@ -159,7 +159,7 @@ def test_addresses_beyond_the_bound_are_counted_together():
         max_size=60,
     )
 )
-def test_seconds_never_go_down_whatever_the_clocks_of_those_who_report(steps):
+def test_seconds_never_go_down_whatever_the_clocks_of_the_reporters(steps):
     """Reports carry the time of their batch, which may be a little behind the clock of the reader."""
     ledger = Ledger()
     before: dict[Blocked, float] = {}
@@ -201,7 +201,7 @@ def looks(count: int, links: int, seen: list[Now], first: Callable[[], None]) ->
     return look
 
 
-def test_who_asks_is_called_to_look_in_slices_until_it_asks_no_more(ledger: Ledger):
+def test_a_party_that_asks_is_called_to_look_in_slices_until_it_asks_no_more(ledger: Ledger):
     seen: list[Now] = []
     gone = looks(1, 1, seen, lambda: None)
     large = looks(4, SLICE, seen, lambda: ledger.stalls.look_at(gone, wanted=False))

@@ -155,5 +155,5 @@ def test_an_amqp_1_0_connection_has_no_stages():
     assert answer["sentence"] == "Nothing holds up connection test-0: none of its 0 links waits."
 
 
-def test_nobody_of_that_name():
+def test_no_connection_of_that_name():
     assert at_a_stretch(why(Looker(InProcessBroker()), "connections", "c17")) is None

@@ -69,7 +69,7 @@ class Mixed:
 
 
 @given(MIXES, st.sampled_from(WHY_KINDS), st.sampled_from(["c1", "c1/0/0", "q"]))
-def test_it_never_raises_and_always_has_all_its_fields(rows: dict[str, list[Snapshot]], kind: str, identity: str):
+def test_the_answer_never_raises_and_always_has_all_fields(rows: dict[str, list[Snapshot]], kind: str, identity: str):
     asked = {"connections": "connections", "links": "links", "addresses": "queues"}[kind]
     rows.setdefault(asked, []).append({"identity": identity, "name": identity, "direction": "in", "queue": "q"})
     answer = at_a_stretch(why(Mixed(rows), kind, identity))

@@ -46,7 +46,7 @@ def test_every_reason_has_its_scenario_and_its_advice():
 
 
 @CAUSES
-def test_it_agrees_with_the_ledger_and_clears(name: str):
+def test_why_agrees_with_the_ledger_and_clears(name: str):
     cause = BY_NAME[name]
     scenario = cause.begin()
     scenario.broker.go_round(1.0)
@@ -273,5 +273,5 @@ def test_a_queue_tells_of_publishers_to_exchanges_that_lead_to_it():
 
 
 @pytest.mark.parametrize("kind", ["connections", "links", "addresses", "exchanges"])
-def test_what_is_not_there(kind: str):
+def test_links_and_connections_that_do_not_exist(kind: str):
     assert at_a_stretch(why(Looker(InProcessBroker()), kind, "c17")) is None

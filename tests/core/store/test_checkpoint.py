@@ -64,7 +64,7 @@ def test_many_bodies_take_many_frames():
 
 
 @pytest.mark.parametrize(("oldest", "newest"), [(6, 9), (1, 4)])
-def test_one_of_another_time_is_not_trusted(oldest: int, newest: int):
+def test_a_checkpoint_of_another_start_is_not_trusted(oldest: int, newest: int):
     disk = MemoryDisk()
     write_checkpoint(disk, example(), 5)
     assert read_checkpoint(disk, oldest=oldest, newest=newest) is None
@@ -85,7 +85,7 @@ def test_nothing_that_is_cut_off_or_changed_is_trusted():
         assert read_checkpoint(damaged, oldest=1, newest=9) is None
 
 
-def test_without_the_last_frame_it_is_not_complete():
+def test_a_checkpoint_without_its_last_frame_is_not_complete():
     disk = MemoryDisk()
     write_checkpoint(disk, Checkpoint(), 5)
     size = disk.size(CHECKPOINT)
@@ -93,7 +93,7 @@ def test_without_the_last_frame_it_is_not_complete():
     assert read_checkpoint(disk, oldest=5, newest=5) is None
 
 
-def test_there_is_none_until_it_is_whole():
+def test_there_is_no_checkpoint_until_it_is_whole():
     for nth in range(1, 10):
         disk = FaultyDisk()
         operations = ("unlink", "write", "sync", "rename", "sync_folder")
@@ -106,7 +106,7 @@ def test_there_is_none_until_it_is_whole():
             assert read_checkpoint(disk, oldest=5, newest=5) is None
 
 
-def test_removing_it_is_durable():
+def test_removing_the_checkpoint_is_durable():
     disk = MemoryDisk()
     write_checkpoint(disk, example(), 5)
     remove_checkpoint(disk)

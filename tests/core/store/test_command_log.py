@@ -122,7 +122,7 @@ def test_a_disk_that_cannot_read_fails_the_store():
         opened.log.read_bytes(file, offset, 1)
 
 
-def test_a_holder_who_was_replaced_appends_nothing(opened):
+def test_a_holder_that_was_replaced_appends_nothing(opened):
     fence = opened.fence
     opened.log.renew_lease(fence)
     newer = opened.log.acquire_lease()

@@ -249,7 +249,7 @@ def test_every_change_is_synced_and_no_other_file_is_needed(database, path):
     assert sorted(os.listdir(path.parent)) == ["definitions.copy.db", "definitions.db"]
 
 
-def test_a_file_that_somebody_else_locks(database, path):
+def test_a_file_that_another_process_locks(database, path):
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         for change in (lambda: database.add_queue(queue("q"), IDENTITY), lambda: database.remove(queues=["q"])):
@@ -271,7 +271,7 @@ def test_a_removal_that_fails_half_way_removes_nothing(database, path):
 
 
 @pytest.mark.parametrize("what", ["vanished", "replaced"])
-def test_row_0_15_definitions_are_not_written_where_nobody_finds_them_again(database, path, what):
+def test_row_0_15_definitions_are_not_written_where_no_start_finds_them(database, path, what):
     filled(database)
     before = database.load()
     path.unlink()

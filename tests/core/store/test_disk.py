@@ -185,7 +185,7 @@ def test_when_descriptors_run_out_kept_ones_are_given_up(folder: FolderDisk):
     assert folder.open_files == 1
 
 
-def test_files_in_use_stay_open_whatever_the_limit_and_whoever_removes_them(folder: FolderDisk):
+def test_files_in_use_stay_open_whatever_the_limit_and_whichever_thread_removes_them(folder: FolderDisk):
     folder.limit_open_files(1)
     stop = threading.Event()
     problems: list[BaseException] = []

@@ -303,7 +303,7 @@ def test_a_copy_without_the_lock_can_be_looked_at(tmp_path):
 
 
 @pytest.mark.parametrize(("make", "text"), [(False, "does not exist"), (True, "is empty: no broker has used it")])
-def test_there_is_nothing_to_look_at(tmp_path, make, text):
+def test_a_folder_without_a_store_cannot_be_inspected(tmp_path, make, text):
     path = tmp_path / "data"
     if make:
         path.mkdir()

@@ -65,7 +65,7 @@ def test_row_4_7_a_file_without_live_bodies_is_removed(harness: StoreHarness):
     assert harness.disk.names(PERSISTENT) == ["1.rdq", "2.rdq"]
 
 
-def test_a_body_that_nobody_needs_when_its_batch_is_taken_is_never_written(harness: StoreHarness):
+def test_a_body_without_references_when_its_batch_is_taken_is_never_written(harness: StoreHarness):
     harness.index.publish(0, portion(LARGE, LARGE))
     harness.index.settle([0])
     harness.drain()

@@ -56,7 +56,7 @@ def test_a_start_with_space_enough_leaves_it(reserve: SpaceReserve, tmp_path: Pa
     assert taken(tmp_path / RESERVE_FILE) >= SIZE
 
 
-def test_there_need_not_be_one(tmp_path: Path):
+def test_a_folder_may_have_no_reserve(tmp_path: Path):
     give_up_reserve(tmp_path)
     without = SpaceReserve(tmp_path, 0)
     assert without.adjust() == 0

@@ -87,7 +87,7 @@ def test_the_checkpoint_is_gone_while_the_store_is_open(harness: StoreHarness):
     assert not harness.kill().report.clean
 
 
-def test_indexes_that_nobody_asked_for_are_kept(harness: StoreHarness):
+def test_indexes_that_were_not_asked_for_are_kept(harness: StoreHarness):
     harness.store.queue_index("1", 3).publish(0, portion(b"x", LARGE))
     harness.restart()
     harness.restart()

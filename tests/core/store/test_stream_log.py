@@ -55,7 +55,7 @@ def test_messages_are_seen_when_they_are_written_and_not_before():
     assert (log.first, log.committed, log.messages, log.last_chunk) == (0, 2, 2, 0)
 
 
-def test_or_when_they_are_synced():
+def test_with_sync_messages_are_seen_when_they_are_synced():
     store = StreamDisk()
     log = store.log()
     position = append(log, b"a")
@@ -200,7 +200,7 @@ def test_an_offset_that_was_dropped_reads_from_the_first():
     assert read_all(log, 0) == numbered(200 - log.first, log.first)
 
 
-def test_retention_may_drop_what_nobody_could_see_yet():
+def test_retention_may_drop_messages_that_no_reader_could_see_yet():
     store = StreamDisk()
     log = store.log(segment_bytes=1)
     for number in range(5):

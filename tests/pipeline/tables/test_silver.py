@@ -127,7 +127,7 @@ def test_a_stall_is_told_by_its_timer_once_and_its_end_once():
     ]
 
 
-def test_what_goes_on_before_its_time_is_no_stall():
+def test_a_block_that_ends_before_its_time_is_no_stall():
     tester = Connection(stall_after_ms=5_000)
     tester.clock(10_000)
     rows = tester.batch(record("blocked", 10.05, since=10.0), record("unblocked", 12.0, since=10.0))

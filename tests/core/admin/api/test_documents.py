@@ -32,7 +32,7 @@ def _entries(document: dict[str, object]):
 
 
 @given(DOCUMENTS, st.data())
-def test_a_document_that_is_cut_off_is_none(document: dict[str, object], data: st.DataObject):
+def test_a_document_that_is_cut_off_is_refused(document: dict[str, object], data: st.DataObject):
     content = json.dumps(document).encode()
     cut = data.draw(st.integers(0, len(content) - 1))
     with pytest.raises(ValueError, match="near byte"):

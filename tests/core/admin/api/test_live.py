@@ -72,7 +72,7 @@ def block(facts: Facts, identity: str, reason: FlowReason = FlowReason.QUEUE_FUL
     return who
 
 
-async def test_who_comes_is_told_at_once_and_then_each_second(patient_clock):
+async def test_a_new_client_gets_an_event_at_once_and_then_each_second(patient_clock):
     async with watching(Facts()) as watcher:
         began = trio.current_time()
         name, overview = await watcher.event()
@@ -140,7 +140,7 @@ async def test_only_so_many_may_watch_and_a_place_is_free_when_one_goes(patient_
             assert (await Watcher(stream).ask()).startswith(b"HTTP/1.1 200")
 
 
-async def test_who_does_not_read_is_cut_off(patient_clock):
+async def test_a_client_that_does_not_read_is_cut_off(patient_clock):
     facts = Facts()
     for number in range(100):
         block(facts, f"c1/0/{number}-{'x' * 200}")
@@ -161,7 +161,7 @@ async def test_a_head_has_no_stream():
     assert b"event:" not in answer
 
 
-async def test_nothing_is_done_while_nobody_watches(patient_clock):
+async def test_nothing_is_done_without_clients(patient_clock):
     facts = Facts()
     asked = 0
     read = facts.overview.read

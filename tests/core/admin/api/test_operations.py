@@ -46,7 +46,7 @@ def test_a_path_may_end_with_a_slash():
 
 
 @pytest.mark.parametrize("path", [b"/api", b"/api/", b"/api/things", b"/api/things/a/b", b"/api/things/a//", b"", b"*"])
-def test_other_paths_are_not_there(path: bytes):
+def test_other_paths_are_not_found(path: bytes):
     with pytest.raises(Refusal) as refused:
         found("GET", path)
     assert refused.value.status == 404

@@ -180,7 +180,7 @@ async def test_a_body_in_chunks_is_counted_while_it_is_read():
 
 
 @pytest.mark.parametrize("length", ["-1", "1e9", "٣", "9" * 30, "70000"])
-async def test_a_length_that_nobody_means_is_refused(length: str):
+async def test_an_absurd_content_length_is_refused(length: str):
     facts = Facts()
     assert await status_of(facts, iter(()), (b"content-length", length.encode())) == 413
     assert there_is_no_queue(facts)
@@ -236,7 +236,7 @@ async def test_a_body_where_none_is_taken_is_refused():
     assert (await put(facts, b"{}", headers=WRITE, method="GET")).status_code == 413
 
 
-async def test_who_has_gone_before_the_end_has_changed_nothing():
+async def test_a_client_that_leaves_before_the_end_of_its_body_changes_nothing():
     facts = Facts()
     messages = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
     assert await status_of(facts, iter(messages)) == 400

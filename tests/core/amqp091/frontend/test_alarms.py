@@ -29,7 +29,7 @@ def state(peer: Wire091Peer) -> object:
     return peer.snapshots("connections")[0]["state"]
 
 
-def test_row_1_02_an_alarm_stops_who_publishes_and_the_state_says_so(peer: Wire091Peer):
+def test_row_1_02_an_alarm_stops_a_connection_that_publishes_and_its_state_says_so(peer: Wire091Peer):
     assert state(peer) == "running"
     peer.broker.raise_alarm()
     assert state(peer) == "blocking"
@@ -39,7 +39,7 @@ def test_row_1_02_an_alarm_stops_who_publishes_and_the_state_says_so(peer: Wire0
     assert state(peer) == "running"
 
 
-def test_row_1_03_who_is_blocked_is_told_why_and_when_it_is_over():
+def test_row_1_03_a_blocked_client_is_told_why_and_when_it_is_over():
     """Three clients: one says that it can be told of a block, one says that it cannot, one says neither."""
     broker = InProcessBroker()
     clients = []
@@ -72,7 +72,7 @@ def test_row_1_03_the_reason_in_words(peer: Wire091Peer, alarms: list[str], reas
     assert peer.pick(ConnectionUnblocked) == ConnectionUnblocked()
 
 
-def test_it_is_told_once_for_all_alarms_of_a_time(peer: Wire091Peer):
+def test_a_client_is_told_once_of_alarms_that_overlap(peer: Wire091Peer):
     peer.broker.raise_alarm("memory")
     peer.publish(1, numbered(1), routing_key="q")
     peer.broker.raise_alarm("disk")
@@ -102,7 +102,7 @@ def test_row_4_14_nothing_is_read_from_a_blocked_connection_and_its_silence_is_n
     assert peer.lost, "now it is a fault again"
 
 
-def test_row_4_15_who_has_not_published_goes_on_with_everything_else(peer: Wire091Peer):
+def test_row_4_15_a_connection_that_has_not_published_goes_on(peer: Wire091Peer):
     peer.publish(1, numbered(5), routing_key="q")
     peer.take()
     peer.broker.raise_alarm()
@@ -131,7 +131,7 @@ def test_row_4_15_a_publish_blocks_only_its_own_connection(peer: Wire091Peer):
     assert other.take() == []
 
 
-def test_who_has_published_only_before_the_alarm_is_not_blocked(peer: Wire091Peer):
+def test_a_connection_that_published_only_before_the_alarm_is_not_blocked(peer: Wire091Peer):
     peer.publish(1, numbered(3), routing_key="q")
     for _ in range(2):
         peer.broker.raise_alarm()

@@ -145,7 +145,7 @@ def test_a_settlement_of_many_pieces_takes_several_turns_and_what_follows_waits(
     assert broker.unacknowledged() == 0
 
 
-def test_what_comes_back_keeps_its_order_although_it_comes_in_parts(broker: InProcessBroker):
+def test_returned_messages_keep_their_order_although_they_come_in_parts(broker: InProcessBroker):
     peer = little(broker, 1, 2)
     with_gaps(peer, 300)
     peer.send(1, BasicNack(delivery_tag=0, multiple=True))

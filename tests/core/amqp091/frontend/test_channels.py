@@ -137,7 +137,7 @@ def test_methods_that_waited_are_all_answered_in_order():
     assert [answer.message_count for answer in peer.methods(QueueDeclareOk)] == list(range(1, 51))
 
 
-def test_who_does_not_read_is_not_read_from():
+def test_a_client_that_does_not_read_is_not_read_from():
     peer = slow_channel(100, unsent_bytes_max=10_000)
     peer.stop_reading()
     sent = 0

@@ -143,7 +143,7 @@ def test_the_prefetch_is_of_consumers_that_come_later(peer: Wire091Peer):
     assert (tags.count("few"), tags.count("more")) == (2, 10)
 
 
-def test_each_consumer_has_its_own(peer: Wire091Peer):
+def test_each_consumer_has_its_own_prefetch(peer: Wire091Peer):
     fill(peer, 100)
     prefetch(peer, 4)
     for tag in "abc":
@@ -162,7 +162,7 @@ def test_a_prefetch_of_the_channel_is_shared(peer: Wire091Peer):
     assert peer.broker.unacknowledged() == 5
 
 
-def test_both_limits_hold(peer: Wire091Peer):
+def test_the_prefetches_of_consumer_and_channel_both_hold(peer: Wire091Peer):
     fill(peer, 100)
     prefetch(peer, 3)
     prefetch(peer, 5, whole=True)
@@ -247,7 +247,7 @@ def test_an_unknown_delivery_tag_closes_the_channel(peer: Wire091Peer, tag: int)
     [BasicReject(delivery_tag=1), BasicNack(delivery_tag=1), BasicNack(delivery_tag=1, multiple=True)],
     ids=str,
 )
-def test_what_is_acknowledged_is_unknown(peer: Wire091Peer, again: BasicReject | BasicNack):
+def test_an_acknowledged_delivery_tag_is_unknown(peer: Wire091Peer, again: BasicReject | BasicNack):
     fill(peer, 1)
     peer.consume()
     peer.take()
@@ -467,7 +467,7 @@ def test_an_exclusive_consumer_is_the_only_one(peer: Wire091Peer):
     assert peer.refusal(2, BasicConsume(queue="q", exclusive=True))[0] == 403
 
 
-def test_consuming_from_nothing(peer: Wire091Peer):
+def test_consuming_from_a_queue_that_does_not_exist(peer: Wire091Peer):
     assert peer.refusal(1, BasicConsume(queue="missing"))[0] == 404
 
 
@@ -480,7 +480,7 @@ def test_a_higher_priority_is_served_first(peer: Wire091Peer):
 
 
 @pytest.mark.parametrize("priority", ["high", True, 2**31], ids=str)
-def test_a_priority_that_is_none(peer: Wire091Peer, priority: object):
+def test_an_invalid_priority(peer: Wire091Peer, priority: object):
     method = BasicConsume(queue="q", arguments={"x-priority": priority})  # type: ignore[dict-item]
     assert peer.refusal(1, method)[0] == 406
 
@@ -545,12 +545,12 @@ def test_consumers_of_a_connection_are_bounded():
 
 
 @pytest.mark.parametrize("seconds", [0, -1, "soon", True], ids=str)
-def test_a_time_for_acknowledgements_that_is_none(peer: Wire091Peer, seconds: object):
+def test_an_invalid_time_for_acknowledgements(peer: Wire091Peer, seconds: object):
     method = BasicConsume(queue="q", arguments={"x-consumer-timeout": seconds})  # type: ignore[dict-item]
     assert peer.refusal(1, method)[0] == 406
 
 
-def test_who_does_not_acknowledge_in_time_loses_its_channel(peer: Wire091Peer):
+def test_a_client_that_does_not_acknowledge_in_time_loses_its_channel(peer: Wire091Peer):
     peer.consume(arguments={"x-consumer-timeout": 60_000})
     fill(peer, 1)
     assert len(peer.bodies()) == 1

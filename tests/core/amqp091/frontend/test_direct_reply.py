@@ -52,7 +52,7 @@ def test_a_request_and_its_answer_across_connections(client: Wire091Peer, server
     assert (method.exchange, body, properties.correlation_id) == ("", b"!", "1")
 
 
-def test_each_channel_has_its_own(client: Wire091Peer, server: Wire091Peer):
+def test_each_channel_has_its_own_reply_queue(client: Wire091Peer, server: Wire091Peer):
     for channel in (1, 2):
         client.consume(DIRECT_REPLY_TO, channel=channel, no_ack=True)
     addresses = []
@@ -84,7 +84,7 @@ def test_a_new_consumer_gets_the_answers_to_new_requests(client: Wire091Peer, se
     assert len(set(addresses)) == 2
 
 
-def test_the_queue_behind_it_goes_with_its_channel(client: Wire091Peer, server: Wire091Peer):
+def test_the_reply_queue_goes_with_its_channel(client: Wire091Peer, server: Wire091Peer):
     client.consume(DIRECT_REPLY_TO, no_ack=True)
     client.publish(1, [b"?"], routing_key="requests", properties=REQUEST)
     address = reply_to(server)
@@ -95,13 +95,13 @@ def test_the_queue_behind_it_goes_with_its_channel(client: Wire091Peer, server: 
     client.consume(DIRECT_REPLY_TO, no_ack=True)
 
 
-def test_declaring_it_does_nothing(client: Wire091Peer):
+def test_declaring_direct_reply_to_has_no_effect(client: Wire091Peer):
     for passive in (False, True):
         assert client.declare(DIRECT_REPLY_TO, passive=passive).queue == DIRECT_REPLY_TO
     assert client.broker.engine.snapshot("queues") == []
 
 
-def test_it_wants_no_acknowledgements_and_one_consumer(client: Wire091Peer):
+def test_direct_reply_to_needs_no_ack_and_takes_one_consumer(client: Wire091Peer):
     assert client.refusal(1, BasicConsume(queue=DIRECT_REPLY_TO))[0] == 406
     client.consume(DIRECT_REPLY_TO, no_ack=True)
     assert client.refusal(1, BasicConsume(queue=DIRECT_REPLY_TO, no_ack=True))[0] == 406

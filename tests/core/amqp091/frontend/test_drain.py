@@ -60,7 +60,7 @@ def test_a_prefetch_count_of_the_channel_is_kept_to_afterwards(peer: Wire091Peer
     assert len(peer.deliveries()) == 2
 
 
-def test_who_comes_is_sent_away(peer: Wire091Peer):
+def test_a_new_client_is_refused(peer: Wire091Peer):
     drain(peer)
     late = Wire091Peer(peer.broker)
     late.open()

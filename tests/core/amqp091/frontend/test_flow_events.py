@@ -114,7 +114,7 @@ def test_the_stream_does_not_feed_on_its_readers():
     assert told(broker) == []
 
 
-def test_off_nobody_holds_a_recorder():
+def test_with_flow_events_off_there_is_no_recorder():
     broker = InProcessBroker()
     peer = connect(broker)
     peer.declare()

@@ -16,7 +16,7 @@ FRAMES = {PROTOCOL_HEADER: 8, START_OK: 11, ACK: 11, BODY: 7, HEARTBEAT_FRAME: 7
 
 
 @given(st.lists(st.sampled_from(list(FRAMES)), max_size=8), st.integers(1, 100))
-def test_it_does_not_matter_how_the_bytes_come(frames: list[bytes], step: int):
+def test_the_frames_do_not_depend_on_how_the_bytes_come(frames: list[bytes], step: int):
     data, cutter = b"".join(frames), FrameCutter()
     pieces = [data[start : start + step] for start in range(0, len(data), step)]
     told = [tuple(cut) for piece in pieces for cut in cutter.cut(piece)]
@@ -24,5 +24,5 @@ def test_it_does_not_matter_how_the_bytes_come(frames: list[bytes], step: int):
 
 
 @given(st.binary(max_size=100))
-def test_any_bytes_at_all(data: bytes):
+def test_of_any_bytes_no_more_is_kept_than_of_a_method(data: bytes):
     assert all(len(kept) <= 11 for _, kept in FrameCutter().cut(data))

@@ -39,7 +39,7 @@ def get(peer: Wire091Peer, queue: str = "q", *, no_ack: bool = False) -> tuple[B
 
 
 @case("engine", "3.18")
-def test_row_3_18_it_tells_how_many_are_left(peer: Wire091Peer):
+def test_row_3_18_get_ok_tells_how_many_are_left(peer: Wire091Peer):
     """row 3.18: message_count of basic.get-ok is how many messages are left."""
     peer.publish(1, numbered(3), routing_key="q")
     counts = []
@@ -48,7 +48,7 @@ def test_row_3_18_it_tells_how_many_are_left(peer: Wire091Peer):
     assert counts == [2, 1, 0]
 
 
-def test_it_takes_in_order_and_holds_until_it_is_acknowledged(peer: Wire091Peer):
+def test_messages_come_in_order_and_are_held_until_acknowledged(peer: Wire091Peer):
     peer.publish(1, numbered(3), routing_key="q")
     taken = [get(peer) for _ in range(3)]
     assert [(got[0].delivery_tag, got[0].redelivered, got[1]) for got in taken if got] == [
@@ -74,7 +74,7 @@ def test_without_an_acknowledgement(peer: Wire091Peer):
     assert peer.broker.unacknowledged() == 1
 
 
-def test_what_is_given_back_waits_for_the_next_one_who_asks(peer: Wire091Peer):
+def test_a_message_given_back_waits_for_the_next_get(peer: Wire091Peer):
     peer.publish(1, numbered(2), routing_key="q")
     assert get(peer) is not None
     peer.send(1, BasicNack(delivery_tag=1))
@@ -91,7 +91,7 @@ def test_an_empty_queue_and_one_that_fills_later(peer: Wire091Peer):
     assert got[1] == b"0"
 
 
-def test_it_keeps_its_place_among_publishes_and_other_methods(peer: Wire091Peer):
+def test_a_get_keeps_its_place_among_publishes_and_other_methods(peer: Wire091Peer):
     """One read holds publish, get, publish, get, get, purge. Each get sees what was published before it."""
     one = published(1, [b"1"], routing_key="q")
     two = published(1, [b"2"], routing_key="q")
@@ -109,13 +109,13 @@ def test_it_keeps_its_place_among_publishes_and_other_methods(peer: Wire091Peer)
     ]
 
 
-def test_it_waits_for_nobody_on_another_channel(peer: Wire091Peer):
+def test_it_does_not_wait_for_another_channel(peer: Wire091Peer):
     peer.publish(1, [b"m"], routing_key="q")
     peer.send_bytes(method_frame(1, BasicGet(queue="q")) + method_frame(2, QueueDeclare(queue="q")))
     assert {channel for channel, _, _ in peer.take()} == {1, 2}
 
 
-def test_it_is_no_consumer_and_knows_no_prefetch(peer: Wire091Peer):
+def test_a_get_is_no_consumer_and_has_no_prefetch(peer: Wire091Peer):
     peer.publish(1, numbered(10), routing_key="q")
     peer.call(1, BasicQos(prefetch_count=2, global_=True), BasicQosOk)
     assert [get(peer) is not None for _ in range(4)] == [True] * 4
@@ -124,7 +124,7 @@ def test_it_is_no_consumer_and_knows_no_prefetch(peer: Wire091Peer):
     assert len(peer.bodies()) == 2, "what was got does not count"
 
 
-def test_between_it_and_a_consumer_of_the_channel_tags_go_on(peer: Wire091Peer):
+def test_gets_and_consumers_of_a_channel_share_delivery_tags(peer: Wire091Peer):
     peer.publish(1, numbered(1), routing_key="q")
     assert get(peer) is not None
     peer.consume()
@@ -146,7 +146,7 @@ def test_from_many_queues(peer: Wire091Peer):
     assert len(peer.broker.engine.snapshot("consumers")) <= 64
 
 
-def test_its_queue_is_deleted_and_made_again(peer: Wire091Peer):
+def test_a_get_after_its_queue_was_deleted_and_declared_again(peer: Wire091Peer):
     peer.publish(1, numbered(2), routing_key="q")
     assert get(peer) is not None
     peer.call(2, QueueDelete(queue="q"), QueueDeleteOk)

@@ -155,7 +155,7 @@ def test_row_1_05_a_publisher_that_waits_for_confirms_has_no_more_than_its_windo
 # --- messages without a queue
 
 
-def test_row_0_17_what_no_queue_takes_is_confirmed_all_the_same(peer: Wire091Peer):
+def test_row_0_17_an_unroutable_message_is_confirmed(peer: Wire091Peer):
     peer.publish(1, numbered(2), exchange="amq.direct", routing_key="nowhere")
     assert peer.take() == [(1, BasicAck(delivery_tag=2, multiple=True), None)]
     peer.publish(1, numbered(1), routing_key="no-such-queue")
@@ -163,7 +163,7 @@ def test_row_0_17_what_no_queue_takes_is_confirmed_all_the_same(peer: Wire091Pee
 
 
 @pytest.mark.parametrize("exchange", ["", "amq.direct"])
-def test_row_0_17_what_is_mandatory_comes_back_before_its_confirm(peer: Wire091Peer, exchange: str):
+def test_row_0_17_an_unroutable_mandatory_message_comes_back_before_its_confirm(peer: Wire091Peer, exchange: str):
     peer.publish(1, numbered(2), exchange=exchange, routing_key="nowhere", mandatory=True)
     returned = BasicReturn(reply_code=312, reply_text="NO_ROUTE", exchange=exchange, routing_key="nowhere")
     came = peer.take()
@@ -188,7 +188,7 @@ def test_a_mandatory_message_that_was_routed_does_not_come_back(peer: Wire091Pee
     assert peer.take() == [(1, BasicAck(delivery_tag=3, multiple=True), None)]
 
 
-def test_without_confirms_too(peer: Wire091Peer):
+def test_mandatory_messages_come_back_without_confirms_too(peer: Wire091Peer):
     peer.publish(2, numbered(1), routing_key="nowhere", mandatory=True)
     assert [body for _, body in peer.returned()] == numbered(1)
     assert peer.take() == []

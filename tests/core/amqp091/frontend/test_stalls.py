@@ -18,7 +18,7 @@ def shown(broker: InProcessBroker) -> list[tuple[object, object, object]]:
 
 
 @pytest.mark.parametrize(("begin", "reason", "culprit"), SCENARIOS)
-def test_it_is_named_within_a_second_and_clear_within_a_second(begin: Begin, reason: str, culprit: str):
+def test_a_stall_is_named_within_a_second_and_clears_within_a_second(begin: Begin, reason: str, culprit: str):
     scenario = begin()
     broker, peer, end = scenario.broker, scenario.peer, scenario.end
     broker.go_round(1.0)
@@ -52,7 +52,7 @@ def test_the_stall_ends_with_its_connection(begin: Begin, reason: str, culprit: 
     assert dict(peer.broker.stalls.current) == {}
 
 
-def test_the_culprit_is_who_is_slow_now():
+def test_the_culprit_is_the_stage_that_is_slow_now():
     """At first the queue is slow. Then the queue takes messages again, and its channel does not."""
     peer = slow_queue().peer
     broker = peer.broker

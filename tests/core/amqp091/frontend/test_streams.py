@@ -48,7 +48,7 @@ def test_without_a_word_it_begins_with_what_comes(peer: Wire091Peer):
 
 
 @pytest.mark.parametrize("where", ["middle", -1, True, "7x", "xD"], ids=str)
-def test_where_nobody_can_begin(peer: Wire091Peer, where: object):
+def test_offsets_at_which_no_consumer_can_begin(peer: Wire091Peer, where: object):
     method = BasicConsume(queue="q", arguments={"x-stream-offset": where})  # type: ignore[dict-item]
     assert peer.refusal(1, method)[0] == 406
 

@@ -72,7 +72,7 @@ def test_a_rollback_goes_some_at_a_time_and_makes_room_at_once(transaction: Tran
     assert done == []
 
 
-def test_a_large_one_is_dropped_in_steps():
+def test_a_large_transaction_is_dropped_in_steps():
     transaction = Transaction(FrontEndSettings(connection=ConnectionSettings()))
     for _ in range(2 * DROPPED_AT_ONCE + 1):
         transaction.hold_publishes(0, print)

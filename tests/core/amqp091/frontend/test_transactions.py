@@ -64,7 +64,7 @@ def test_an_empty_transaction_and_one_after_the_other(peer: Wire091Peer):
     peer.call(1, TxSelect(), TxSelectOk)
 
 
-def test_acknowledgements_belong_to_it(peer: Wire091Peer):
+def test_acknowledgements_belong_to_the_transaction(peer: Wire091Peer):
     peer.publish(2, numbered(6), routing_key="q")
     peer.consume()
     assert peer.bodies() == numbered(6)

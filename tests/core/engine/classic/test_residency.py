@@ -192,7 +192,7 @@ def test_the_disk_alarm_is_told_at_once():
     assert len(stub.targets) == 2
 
 
-def test_who_has_left_neither_counts_nor_is_told():
+def test_a_queue_that_has_left_neither_counts_nor_is_told():
     stays, leaves = Stub(4.0), Stub(100.0)
     made = residency(stays, leaves)
     made.remove(leaves)

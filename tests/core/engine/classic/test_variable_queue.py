@@ -21,7 +21,7 @@ def written(bench: Bench) -> Bench:
     return bench
 
 
-def test_it_is_what_queue_and_residency_ask_for():
+def test_the_queue_fits_the_interfaces_of_backing_and_residency():
     queue = Bench().queue
     backing: Backing = queue
     pages: Pages = queue

@@ -291,7 +291,7 @@ def test_a_lazy_queue_without_expiries_is_not_read_to_find_one():
     assert bench.reads() == (0, 0)
 
 
-def test_what_is_read_ahead_counts_as_memory_until_it_is_fetched_or_nobody_comes():
+def test_messages_read_ahead_count_as_memory_until_they_are_fetched_or_there_is_no_consumer():
     bench = Bench(lazy=True)
     bench.publish(bodies(5), DURABLE)
     bench.fetch(1)
@@ -349,7 +349,7 @@ def test_a_target_that_rises_calls_paging_off():
     assert not bench.queue.reduce_memory_use(later(0))
 
 
-def test_the_settings_are_the_documents():
+def test_the_default_settings_are_those_of_the_documents():
     assert Paging() == Paging(
         io_batch_size=2048, betas_min=16384, place_messages=1024, read_messages=256, read_bytes=2**20
     )

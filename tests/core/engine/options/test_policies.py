@@ -169,7 +169,7 @@ def test_any_pattern_is_taken_or_refused(pattern):
         ({"definition": {"ha-mode": "all", "ha-sync-batch-size": 0}}, "ha-sync-batch-size is 0"),
     ],
 )
-def test_what_may_not_be_said(changes, text):
+def test_invalid_definitions(changes, text):
     with pytest.raises(Invalid, match=text):
         checked(policy(**changes))
 
@@ -232,7 +232,7 @@ def test_the_winner_is_the_best_of_those_that_hold_whatever_happened_before(decl
         assert (name in {d.name for d in candidates}) is ("its priority" in why)
 
 
-def test_why_the_others_lost():
+def test_the_reasons_why_other_policies_do_not_apply():
     policies = holding(
         policy("a", priority=5),
         policy("b", priority=5),
@@ -297,7 +297,7 @@ def test_a_value_that_this_type_of_queue_does_not_take():
     given_=st.dictionaries(st.sampled_from([*GOOD]), st.integers(0, 3), max_size=4),
     said=st.dictionaries(st.sampled_from([*GOOD]), st.integers(0, 3), min_size=1, max_size=4),
 )
-def test_what_acts_is_what_is_in_force(kind, given_, said):
+def test_the_keys_that_act_give_the_options_in_force(kind, given_, said):
     """The options from the effective keys and from the whole definition differ only where a key is not for the queue's
     type."""
 
@@ -458,7 +458,7 @@ def test_what_was_recorded_is_restored_without_being_told_or_recorded():
     assert (notes.noted, told) == ([], [])
 
 
-def test_there_is_a_limit():
+def test_the_number_of_policies_is_limited():
     policies = holding(policy("a"), policies_max=1)
     policies.set(policy("a", priority=3))
     with pytest.raises(LimitReached, match="the limit of 1 policies"):

@@ -234,7 +234,7 @@ def test_what_consumers_have_added_goes_along(way):
     assert body(second) == b"1"
 
 
-def test_a_dead_letter_was_delivered_before_even_if_nobody_had_it():
+def test_a_dead_letter_counts_as_delivered_before_also_if_no_consumer_had_it():
     broker, peer = make(queue("dead"), dying(x_message_ttl=10))
     peer.publish("q", bodies(2))
     run(broker)
@@ -315,7 +315,7 @@ def test_a_queue_whose_letters_are_stuck_gives_up_and_hands_out_nothing_more():
     assert shown(broker)["dead_lettered"] == {"expired": total}
 
 
-def test_without_roads_there_is_no_exchange():
+def test_a_queue_without_a_courier_does_not_dead_letter():
     one = Queue("q", QueueOptions(dead_letter_exchange="x"), lambda _level: MemoryBacking())
     assert one.counts()["dropped"] == {}
 

@@ -62,13 +62,13 @@ def settling() -> Settling:
     return Settling()
 
 
-def test_as_many_as_go_at_once_do(settling: Settling):
+def test_a_settlement_within_the_bound_ends_at_once(settling: Settling):
     positions = settling.dispose(SETTLED_AT_ONCE, ACCEPTED)
     assert settling.shelved.settled == positions
     assert (settling.endings.count, settling.counters.accepted) == (0, SETTLED_AT_ONCE)
 
 
-def test_of_more_each_step_sees_to_a_part(settling: Settling):
+def test_a_larger_settlement_ends_in_steps(settling: Settling):
     positions = settling.dispose(2 * SETTLED_AT_ONCE + 1, ACCEPTED)
     assert (settling.shelved.settled, settling.endings.count) == ([], len(positions))
     seen = []

@@ -86,7 +86,7 @@ def test_marks_that_are_cleared():
     assert (marks.deadline, marks.overdue(later(99))) == (inf, 0)
 
 
-def test_disuse():
+def test_an_unused_queue_is_overdue_after_its_time():
     disuse = Disuse()
     assert disuse.look(None, False, NOW) == inf
     assert disuse.look(1000, False, NOW) == NOW.monotonic + 1
@@ -102,7 +102,7 @@ def test_disuse():
 # --- messages
 
 
-def test_messages_expire_at_the_front_without_anybody_looking():
+def test_messages_expire_at_the_front_without_a_consumer():
     broker, peer = make(x_message_ttl=1000)
     peer.publish("q", bodies(3))
     turn(peer, NOW)
@@ -115,7 +115,7 @@ def test_messages_expire_at_the_front_without_anybody_looking():
     assert broker.deadline == inf
 
 
-def test_behind_a_message_that_lives_longer_they_wait_and_are_given_to_nobody():
+def test_expired_messages_behind_one_that_lives_longer_wait_and_are_not_delivered():
     broker, peer = make()
     peer.publish("q", [b"old"], Attributes(ttl_ms=1000))
     peer.publish("q", [b"long"])
@@ -162,7 +162,7 @@ def test_what_a_consumer_holds_does_not_expire():
 
 
 @pytest.mark.parametrize(("room", "got"), [(0, 0), (2, 2), (9, 4)])
-def test_a_time_to_live_of_zero_reaches_who_waits(room, got):
+def test_a_time_to_live_of_zero_reaches_a_consumer_that_waits(room, got):
     broker, peer = make(x_message_ttl=0)
     consumer = peer.consume("q", room)
     peer.publish("q", bodies(3))
@@ -188,7 +188,7 @@ def test_single_messages_that_follow_closely_expire_together():
     assert len([a for a in turn(peer, later(0.02)) if isinstance(a, Delivered) and a.consumer is consumer]) == 1
 
 
-def test_so_many_in_one_turn_and_the_rest_in_the_next():
+def test_a_bounded_number_expires_in_one_turn_and_the_rest_in_the_next():
     broker, peer = make(x_message_ttl=1000)
     peer.publish("q", bodies(25_000))
     while broker.turn(NOW):

@@ -88,7 +88,7 @@ def test_neither_exclusive_nor_single_active_consumers_are_in_its_way():
     assert entries_for(peer.turn(), other) == bodies(1, 1)
 
 
-def test_a_getter_is_in_nobodys_way():
+def test_a_getter_does_not_prevent_an_exclusive_consumer():
     peer = stocked(0)
     peer.consume("q", getter=True)
     assert peer.consume("q", exclusive=True).active

@@ -26,7 +26,7 @@ def counts(peer: Peer) -> tuple[int, int, int]:
     return info.ready, info.unacknowledged, info.consumers
 
 
-def test_it_gets_nothing_more_and_is_not_counted():
+def test_a_cancelled_consumer_gets_no_more_and_is_not_counted():
     peer, consumer = holding(3)
     peer.broker.grant(consumer, 10, False)
     peer.broker.cancel(consumer, requeue=False)
@@ -37,7 +37,7 @@ def test_it_gets_nothing_more_and_is_not_counted():
     assert peer.broker.snapshot("consumers") == []
 
 
-def test_what_it_holds_is_settled_as_before():
+def test_messages_that_it_holds_are_settled_as_before():
     peer, consumer = holding(4)
     peer.broker.cancel(consumer, requeue=False)
     peer.broker.settle(consumer, 0, 0, Disposal.ACCEPTED)
@@ -63,7 +63,7 @@ def test_a_second_cancel_gives_the_rest_back_in_order():
     assert entries_for(peer.turn(), other) == [b"0", b"3", b"4", b"5"]
 
 
-def test_one_that_has_settled_everything_is_forgotten():
+def test_a_cancelled_consumer_that_has_settled_everything_is_forgotten():
     peer, consumer = holding(2)
     peer.broker.cancel(consumer, requeue=False)
     peer.broker.settle(consumer, 0, 1, Disposal.ACCEPTED)
@@ -72,7 +72,7 @@ def test_one_that_has_settled_everything_is_forgotten():
     assert counts(peer) == (0, 0, 0)
 
 
-def test_one_that_holds_nothing_is_gone_at_once():
+def test_a_cancelled_consumer_that_holds_nothing_is_gone_at_once():
     peer = Peer(make_broker("q"))
     consumer = peer.consume("q")
     peer.broker.cancel(consumer, requeue=False)
@@ -100,7 +100,7 @@ def test_an_auto_delete_queue_goes_with_its_last_consumer_and_what_it_holds():
     assert not [action for action in peer.turn() if getattr(action, "consumer", None) is consumer]
 
 
-def test_the_news_that_the_queue_is_gone_is_not_for_it():
+def test_a_cancelled_consumer_is_not_told_that_the_queue_was_deleted():
     peer, consumer = holding(2)
     peer.broker.cancel(consumer, requeue=False)
     other = peer.consume("q")
@@ -109,7 +109,7 @@ def test_the_news_that_the_queue_is_gone_is_not_for_it():
     peer.broker.settle(consumer, 0, 1, Return())
 
 
-def test_what_it_holds_too_long_is_taken_back():
+def test_messages_that_it_holds_too_long_are_taken_back():
     peer, consumer = holding(2, x_consumer_timeout=60_000)
     peer.broker.cancel(consumer, requeue=False)
     peer.broker.turn(later(100))
@@ -120,7 +120,7 @@ def test_what_it_holds_too_long_is_taken_back():
     assert counts(peer) == (2, 0, 0)
 
 
-def test_what_it_calls_undeliverable_here_is_for_everybody_else():
+def test_a_message_undeliverable_here_is_for_every_other_consumer():
     peer, consumer = holding(1)
     peer.broker.cancel(consumer, requeue=False)
     peer.broker.settle(consumer, 0, 0, Return(undeliverable_here=True))
@@ -130,7 +130,7 @@ def test_what_it_calls_undeliverable_here_is_for_everybody_else():
 
 @pytest.mark.parametrize("ending", [KeptBroker.kill, KeptBroker.restart])
 @pytest.mark.parametrize("kind", ["classic", "quorum"])
-def test_what_it_holds_over_a_start_is_ready(kind: str, ending):
+def test_messages_that_it_holds_are_ready_after_a_start(kind: str, ending):
     one = KeptBroker()
     one.broker.declare_queue(queue("q", x_queue_type=kind), "x")
     one.peer.publish("q", bodies(3), DURABLE)
@@ -143,7 +143,7 @@ def test_what_it_holds_over_a_start_is_ready(kind: str, ending):
     assert one.taken("q") == [b"0", b"2"]
 
 
-def test_a_stream_counts_what_it_holds():
+def test_a_stream_counts_the_messages_of_a_cancelled_consumer():
     one = KeptBroker()
     one.broker.declare_queue(queue("q", x_queue_type="stream"), "x")
     one.peer.publish("q", bodies(3))

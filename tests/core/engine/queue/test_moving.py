@@ -86,7 +86,7 @@ def test_looking_over_levels_and_at_an_empty_queue():
 
 
 @pytest.mark.parametrize("n", [0, -1, PEEKED_MAX + 1])
-def test_so_many_cannot_be_looked_at(n):
+def test_a_count_beyond_the_limit_cannot_be_looked_at(n):
     broker, _ = make("q")
     with pytest.raises(Invalid, match="from 1 to 100"):
         broker._queues["q"].peek(n)
@@ -162,7 +162,7 @@ def test_looking_into_a_queue_on_disk_changes_nothing_after_a_kill(kind):
         (NotFound, "none", None, None),
     ],
 )
-def test_moves_that_cannot_be(error, source, target, count):
+def test_invalid_moves(error, source, target, count):
     one = KeptBroker()
     for name in ("q", "other"):
         one.broker.declare_queue(queue(name), "x")
@@ -222,7 +222,7 @@ def test_through_an_exchange():
     assert taken(peer, "a") == taken(peer, "b") == bodies(3)
 
 
-def test_what_nobody_takes_stays():
+def test_messages_that_no_target_takes_stay():
     broker, peer = make("q")
     broker.declare_queue(queue("small", x_max_length=2, x_overflow="reject-publish"), "x")
     stock(peer, 5)

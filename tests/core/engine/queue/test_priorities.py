@@ -102,7 +102,7 @@ def test_purge_and_counts_over_all_levels():
 
 
 @pytest.mark.parametrize(("grants", "direct"), [((10,), 5), ((3,), 3), ((2, 1), 3), ((), 0), ((0,), 0)])
-def test_messages_pass_the_queue_while_somebody_waits(grants, direct):
+def test_messages_pass_the_queue_while_a_consumer_waits(grants, direct):
     peer = Peer(make_broker("q"))
     consumers = [peer.consume("q", n) for n in grants]
     peer.turn()
@@ -115,7 +115,7 @@ def test_messages_pass_the_queue_while_somebody_waits(grants, direct):
     assert (shown["direct"], shown["delivered"], shown["messages_ready"]) == (direct, direct, 5 - direct)
 
 
-def test_nothing_passes_what_stands():
+def test_no_message_overtakes_ready_ones():
     peer = Peer(make_broker("q"))
     peer.publish("q", bodies(3))
     peer.turn()
@@ -250,7 +250,7 @@ def test_the_backing_hears_of_everything_that_is_gone():
     assert one.backing.settled == [4, 5, 0, 1, 2]
 
 
-def test_what_was_paged_out_is_read_back_before_anybody_sees_it():
+def test_messages_that_were_paged_out_are_read_back_before_delivery():
     one = Alone()
     one.publish(6)
     consumer = one.consume(4)

@@ -38,7 +38,7 @@ def publish(peer: Peer, start: int = 0, size: int = 0) -> Told:
     return list(zip(entries, [DIRECT, DIRECT, TOPIC, TOPIC, None, None], strict=True))
 
 
-def test_in_memory():
+def test_routes_of_messages_in_memory():
     peer = Peer(make_broker("q"))
     bind(peer)
     expected = publish(peer)
@@ -46,7 +46,7 @@ def test_in_memory():
     assert routes(peer.turn()) == expected
 
 
-def test_straight_to_a_consumer_that_waits():
+def test_routes_of_messages_that_pass_straight_to_a_consumer():
     peer = Peer(make_broker("q"))
     bind(peer)
     peer.consume("q", 10)
@@ -58,7 +58,7 @@ def test_straight_to_a_consumer_that_waits():
 @for_each_type
 @pytest.mark.parametrize("size", [0, 5000])
 @pytest.mark.parametrize("ending", [None, KeptBroker.kill, KeptBroker.restart])
-def test_kept(kind: str, size: int, ending):
+def test_routes_of_messages_that_were_kept(kind: str, size: int, ending):
     one = KeptBroker()
     one.broker.declare_queue(queue("q", x_queue_type=kind), "x")
     bind(one.peer)
@@ -79,7 +79,7 @@ def test_kept(kind: str, size: int, ending):
 
 @pytest.mark.parametrize("lazy", [True, False])
 @pytest.mark.parametrize("size", [0, 5000])
-def test_paged_out_in_every_place(lazy: bool, size: int):
+def test_routes_of_messages_paged_out_in_every_place(lazy: bool, size: int):
     one = KeptBroker()
     arguments = {"x_queue_mode": "lazy"} if lazy else {}
     one.broker.declare_queue(queue("q", **arguments), "x")

@@ -66,7 +66,7 @@ def test_a_record_ends_where_messages_differ(other):
     assert [sequences for sequences, _ in one.drain()] == [range(1), range(1, 3)]
 
 
-def test_what_a_portion_says_is_said_of_what_is_fetched():
+def test_attributes_of_a_portion_are_those_of_fetched_messages():
     one = Published()
     one.publish(bodies(2), expires_at=5.0, route=Route("x", ("k",)))
     assert one.backing.head_expires_at == 5.0
@@ -106,7 +106,7 @@ def test_the_publishers_list_is_not_kept():
     assert entries == bodies(2)
 
 
-def test_what_is_passed_by_never_stands_here():
+def test_messages_passed_straight_on_are_never_ready():
     backing = MemoryBacking()
     entries = bodies(2)
     stretch, position = backing.pass_run(Portion(Run(0, entries, PLAIN), 0, 2, 5.0), 7, NOW)

@@ -53,7 +53,7 @@ def test_annotated_messages_are_joined_with_no_others():
     assert positions(returned) == [[0, 1], [2, 3], [4, 5]]
 
 
-def test_bars():
+def test_messages_are_never_taken_for_a_barred_consumer():
     returned = Returned()
     returned.add(stretch(range(2), "a"))
     assert returned.has_barred
@@ -88,7 +88,7 @@ def test_everything_is_taken_out_at_once():
     order=st.permutations(range(4)),
     sizes=st.lists(st.integers(1, 9), min_size=40, max_size=40),
 )
-def test_whoever_returns_in_whatever_order(owners, order, sizes):
+def test_returned_messages_are_in_order_whatever_the_order_of_their_return(owners, order, sizes):
     returned = Returned()
     for owner in order:
         for position in [place for place, held_by in enumerate(owners) if held_by == owner]:

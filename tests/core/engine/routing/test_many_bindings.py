@@ -54,7 +54,7 @@ def test_a_message_for_a_queue_that_is_going_has_no_queue():
     assert [outcome for _, _, outcome in confirms(peer.turn())] == [Outcome.RELEASED]
 
 
-def test_nobody_publishes_to_an_exchange_that_is_going():
+def test_an_exchange_that_is_being_deleted_takes_no_messages():
     broker = bound(make_broker("q"))
     broker.delete_exchange("e")
     with pytest.raises(NotFound):

@@ -185,7 +185,7 @@ def test_an_offset_beyond_the_end_waits_for_just_that_one():
 # --- grants
 
 
-def test_everybody_reads_everything():
+def test_every_consumer_reads_everything():
     stream = StreamAtWork()
     readers = [stream.consumer(FIRST) for _ in range(3)]
     for reader in readers:
@@ -451,7 +451,7 @@ def test_a_stream_is_not_purged():
         stream.queue.purge(Remains().let_go)
 
 
-def test_a_deleted_stream_tells_everybody():
+def test_a_deleted_stream_tells_every_consumer():
     stream = StreamAtWork(QueueOptions(sync_always=True))
     stream.queue.publishers[stream.publisher] = None
     reader = stream.consumer(FIRST)

@@ -128,7 +128,7 @@ def test_an_idle_link_tells_nothing():
     assert broker.events.busy == {}
 
 
-def test_a_short_closing_of_a_window_is_nobodys_business():
+def test_a_short_closing_of_a_window_is_not_recorded():
     broker = Broker()
     events = broker.connection()
     events.window_closed("c1/0", "client")
@@ -185,7 +185,7 @@ def test_stages_are_added_up():
     assert more == []
 
 
-def test_only_recorded_links_and_readers_stand_still():
+def test_stalls_are_of_recorded_links_and_readers_only():
     broker = Broker()
     events = broker.connection()
     account = events.link_attached(LINK, None)
@@ -219,7 +219,7 @@ def test_alarms_and_paging_are_told_when_they_change():
     ]
 
 
-def test_off_there_is_no_recorder_and_only_a_note_of_who_stands_still():
+def test_with_flow_events_off_there_is_no_recorder_and_only_a_note_of_stalls():
     broker = Broker(ring=None)
     assert broker.events.connection(WHO) is None
     broker.stalls.blocked(subject("c1"), FlowReason.DISK, "alarm disk", broker.now)

@@ -51,7 +51,7 @@ def test_the_newest_are_kept():
     ]
 
 
-def test_nobody_wants_them():
+def test_a_cleared_ring_is_empty():
     ring = Ring(1)
     ring.put(record(0))
     ring.put(record(1))
