@@ -22,10 +22,17 @@ from typing import Self
 
 from amqp10.client_core.errors import told
 from amqp10.client_core.events import take_event
-from amqp10.client_core.opening import broker_properties, new_engine, open_if_let_in, random_name, why_over
+from amqp10.client_core.opening import (
+    broker_properties,
+    new_engine,
+    open_if_let_in,
+    random_name,
+    session_limits,
+    why_over,
+)
 from amqp10.protocol.connection import ConnectionSettings
 from amqp10.protocol.events import ConnectionClosed
-from amqp10.protocol.session import Session, SessionLimits
+from amqp10.protocol.session import Session
 from amqp10.wire.messaging import Error
 from pyspark_amqp10.errors import ClientError, ConnectionLost, NotLetIn, TimedOut, Unreachable
 from pyspark_amqp10.login import Login
@@ -73,11 +80,7 @@ class BlockingConnection:
                 close_time_out_ms=round(settings.close_time_out_s * 1000),
                 run_frames_max=RUN_FRAMES_MAX,
                 properties={"product": "Headgate Spark connector"},
-                session=SessionLimits(
-                    max_incoming_window=INCOMING_WINDOW,
-                    window_top_up=INCOMING_WINDOW // 2,
-                    incoming_window_margin=INCOMING_WINDOW,
-                ),
+                session=session_limits(INCOMING_WINDOW),
             ),
         )
         self._socket: socket.socket | None = None

@@ -18,9 +18,9 @@ from amqp10.client.settings import ClientSettings
 from amqp10.client.standing import Standing
 from amqp10.client_core.errors import ClientError, LinkClosed, SessionClosed, told
 from amqp10.client_core.events import LinkUser
+from amqp10.client_core.opening import session_limits
 from amqp10.errors import ConnectionFault
 from amqp10.protocol.connection import Connection
-from amqp10.protocol.session import SessionLimits
 from amqp10.wire.messaging import Error
 
 
@@ -99,15 +99,8 @@ class ClientSession:
 
     def begin(self, connection: Connection) -> None:
         """Begin on a connection, for the first time or again, and attach every link."""
-        settings = self._settings
         try:
-            session = connection.new_session(
-                SessionLimits(
-                    max_incoming_window=settings.incoming_window,
-                    window_top_up=settings.incoming_window // 2,
-                    incoming_window_margin=settings.incoming_window,
-                )
-            )
+            session = connection.new_session(session_limits(self._settings.incoming_window))
         except ConnectionFault as fault:
             self.ended(SessionClosed(fault.description, fault.condition))
             return

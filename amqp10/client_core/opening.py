@@ -11,6 +11,7 @@ from amqp10.protocol.events import ConnectionClosed
 from amqp10.protocol.handshake import ClientHandshake
 from amqp10.protocol.lifecycle import ConnectionState
 from amqp10.protocol.sasl import Anonymous, Credentials, Plain, ScramSha256
+from amqp10.protocol.session import SessionLimits
 from amqp10.wire.types import plain
 
 MechanismName = Literal["SCRAM-SHA-256", "PLAIN"]
@@ -40,6 +41,16 @@ def new_engine(
         credentials = [known[mechanism] for mechanism in mechanisms]
     handshake = ClientHandshake(credentials, hostname=url.host, frame_size_max=settings.max_frame_size)
     return Connection(settings, handshake)
+
+
+def session_limits(incoming_window: int) -> SessionLimits:
+    """The limits of a session with this window, in transfers: topped up at half, and as many tolerated after it was
+    closed."""
+    return SessionLimits(
+        max_incoming_window=incoming_window,
+        window_top_up=incoming_window // 2,
+        incoming_window_margin=incoming_window,
+    )
 
 
 def open_if_let_in(engine: Connection) -> bool:

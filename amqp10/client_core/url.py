@@ -31,9 +31,8 @@ class Url:
         try:
             parts = urlsplit(text)
             port = parts.port
-        except ValueError as error:
-            cause = "" if "@" in text else f": {error}"  # the cause quotes what may be a piece of a password
-            raise BadUrl(f"{name} is no URL of the form {form}{cause}") from None
+        except ValueError:  # its text quotes what may be a piece of a password
+            raise BadUrl(f"{name} is no URL of the form {form}, with a port from 0 to 65535") from None
         if parts.scheme == "amqps":
             raise BadUrl(f"{name}: amqps (TLS) is not supported; use amqp, on a network that you trust")
         if parts.scheme != "amqp" or not parts.hostname:

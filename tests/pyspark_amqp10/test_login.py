@@ -40,6 +40,13 @@ def test_a_url_that_is_none_of_ours(url: str, said: str):
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize("url", ["amqp://guest:s3cret", "amqp://guest:s3/cret@broker", "amqps://guest:s3cret@broker"])
+def test_a_password_in_a_wrong_url_is_not_repeated(url: str):
+    with pytest.raises(BadOption) as caught:
+        Login.parse(url)
+    assert "s3" not in str(caught.value)
+
+
 def test_a_password_in_the_url_is_refused_and_not_repeated():
     with pytest.raises(BadOption) as caught:
         Login.parse("amqp://guest:s3cret@broker")

@@ -33,8 +33,8 @@ def test_what_a_url_means(text, url):
         ("amqp://", "must be of the form"),
         ("amqp://:5672", "must be of the form"),
         ("amqps://localhost", "TLS"),
-        ("amqp://host:port", "Port could not be cast"),
-        ("amqp://host:99999", "0-65535"),
+        ("amqp://host:port", "with a port from 0 to 65535"),
+        ("amqp://host:99999", "with a port from 0 to 65535"),
         ("amqp://host?heartbeat=5", "no query"),
         ("amqp://[::1", "no URL"),
     ],
@@ -42,6 +42,21 @@ def test_what_a_url_means(text, url):
 def test_what_is_no_url_of_a_broker(text, complaint):
     with pytest.raises(BadUrl, match=complaint):
         Url.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "amqp://guest:s3cret",
+        "amqp://guest:s3cret/x@host",
+        "amqps://guest:s3cret@host",
+        "amqp://guest:s3cret@host?s3cret",
+    ],
+)
+def test_a_complaint_repeats_no_piece_of_a_password(text):
+    with pytest.raises(BadUrl) as caught:
+        Url.parse(text)
+    assert "s3c" not in str(caught.value)
 
 
 def test_what_the_open_says_as_its_hostname():
