@@ -34,6 +34,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BOUNDED = re.compile(r"max|_limit$|_margin$|_credit$")
 """Names of settings that are limits. Link credit and queue grants bound buffers too."""
 DIAGRAMS = {"sequenceDiagram", "stateDiagram-v2", "flowchart LR"}
+NO_ROOMS = ("__init__.py", "__main__.py")
 FRONT_END_FOLDERS = ("client", "cli")
 """Folders of amqp10 with the code of clients. They receive error conditions, and send none of the broker's."""
 
@@ -101,6 +102,8 @@ def test_every_room_is_in_the_table_of_rooms():
     rooms = {"pipeline", "pyspark_amqp10"}
     for parent in ("amqp10", "core", "core/engine"):
         rooms |= {name(found.parent) for found in (ROOT / parent).glob("*/__init__.py")}
+    for parent in ("amqp10", "core"):
+        rooms |= {name(found) for found in (ROOT / parent).glob("*.py") if found.name not in NO_ROOMS}
     described = described_words(table(DOCS / "architecture.md", "The rooms"))
     assert rooms - described == set()
     assert_none(room for room in described if "/" in room[1:] and not (ROOT / room).exists())
