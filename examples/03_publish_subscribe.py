@@ -33,7 +33,7 @@ async def main() -> None:
     """Publish once without subscribers, and once with two."""
     async with connect(URL) as connection:
         sender = await connection.open_sender(f"/exchanges/{EXCHANGE}")
-        print("nobody listens:", type(await sender.send(Message("first"))).__name__)
+        print("no subscriber:", type(await sender.send(Message("first"))).__name__)
 
         subscribers = [await subscribe(connection), await subscribe(connection)]
         print("two subscribers:", type(await sender.send(Message("second"))).__name__)

@@ -48,11 +48,11 @@ def note(request: Request, notes: trio.MemorySendChannel[str]) -> None:
 async def call(caller: Service) -> None:
     """Call the host with the fewest calls, one host by name, through a chain, with errors, and without waiting."""
     for _ in range(2):
-        print("whoever has room:", await caller.call("REPO", "load", "a page"))
+        print("any free host:", await caller.call("REPO", "load", "a page"))
     print("one host:", await caller.call("REPO", "load", "the cover", host="host2"))
     print("a chain:", await caller.call("CTRL", "show", "the cover", host="host1"))
     host = Ring(HOSTS).host_of("customer-4711")
-    print("who keeps customer-4711:", await caller.call("REPO", "load", "customer-4711", host=host))
+    print("the host of customer-4711:", await caller.call("REPO", "load", "customer-4711", host=host))
 
     for target, command, body in (("REPO", "load", "nothing"), ("CTRL", "sleep", ""), ("MAIL", "send", "")):
         try:
