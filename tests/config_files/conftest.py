@@ -7,13 +7,13 @@ import pytest
 
 @pytest.fixture(scope="session")
 def promtool() -> str:
-    """Prometheus' own checker."""
+    """The path of promtool, Prometheus' own checker."""
     return _installed("promtool")
 
 
 @pytest.fixture(scope="session")
 def prometheus_program() -> str:
-    """The server."""
+    """The path of the Prometheus server."""
     return _installed("prometheus")
 
 

@@ -15,7 +15,7 @@ TOGGLES = 1000
 
 
 def publishers(broker: InProcessBroker) -> list[WirePeer]:
-    """200 publishing links to 25 queues, each peer with a consumer on the same session."""
+    """Peers with 200 publishing links to 25 queues. Each peer has a consumer on the same session."""
     peers = []
     for number in range(PEERS):
         peer = broker.connect()

@@ -90,7 +90,7 @@ def test_the_largest_message_of_a_consumer_ends_at_the_edge_of_a_frame(room: int
 
 
 def test_the_largest_message_of_the_default_settings():
-    """16 MiB in frames of 128 KiB."""
+    """The message has 16 MiB, in frames of 128 KiB."""
     broker, peer = attached(FrontEndSettings(), max_frame_size=131_072)
     most = broker.settings.max_message_size
     message = message_of(most)

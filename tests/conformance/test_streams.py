@@ -75,7 +75,7 @@ def test_where_a_reader_begins(begin: object, expected: list[bytes]):
 
 
 def test_a_reader_begins_behind_what_is_there_unless_it_says_otherwise():
-    """The default is ``next``, as in RabbitMQ."""
+    """The default offset is ``next``, as in RabbitMQ."""
     c = Streaming()
     c.broker.fill(numbered(3))
     assert c.read() == []

@@ -1,4 +1,4 @@
-"""The conformance list and the tests agree, and the page in the documentation is what they say."""
+"""The conformance list and the tests agree, and the page in the documentation is written from them."""
 
 import ast
 import re
@@ -37,7 +37,7 @@ def test_every_case_is_in_the_list_once():
 
 
 def test_the_list_is_as_long_as_the_suites_are():
-    """The sums of the reference: 489 cases of RabbitMQ, 175 of Qpid Broker-J, 120 of both about flow control."""
+    """The reference counts 489 cases of RabbitMQ and 175 of Qpid Broker-J; 120 of both are about flow control."""
     assert sum(len(suite.cases) for suite in of_origin("RabbitMQ")) == 489
     assert sum(len(suite.cases) for suite in of_origin("Qpid")) == 175
     both = of_origin("RabbitMQ") + of_origin("Qpid")

@@ -135,7 +135,7 @@ def _subject(case: tuple[str, str]) -> Subject:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Read the command line."""
+    """Read the command line and run."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, prog="python -m tests.crash.answered"
     )

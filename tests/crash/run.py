@@ -45,7 +45,7 @@ async def run(cycles: int, seed: int, kinds: tuple[str, ...], folder: Path, *, s
 
 
 def main() -> None:
-    """Read the command line."""
+    """Read the command line and run."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, prog="python -m tests.crash.run"
     )

@@ -53,7 +53,7 @@ CONFIGURATION = """
 stop_grace = "1s"
 """
 BY_091 = "classic 0-9-1"
-"""The kind of the queue whose publisher speaks AMQP 0.9.1."""
+"""The type of the queue whose publisher speaks AMQP 0.9.1."""
 RUNS_PER_QUEUE = 20
 """After this many runs the queues get new names, because a stream that keeps everything takes longer to read
 each time."""
@@ -62,7 +62,7 @@ LIFE_S = 0.4
 RUN_SECONDS_MAX = 120.0
 """The longest time of a run on a busy machine. Otherwise a run takes a second or two."""
 CHURNERS = 3
-"""Tasks of each kind that open connections, one after the other."""
+"""How many tasks of each kind open connections, one after the other."""
 BURST = 8
 """How many connections a task of garbage opens at once."""
 GARBAGE = (
@@ -261,7 +261,7 @@ def busy(processes: int) -> Iterator[None]:
 
 
 def main() -> None:
-    """Read the command line."""
+    """Read the command line and run."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, prog="python -m tests.crash.stops"
     )

@@ -50,11 +50,11 @@ class Wheel:
         return [Requirement(text) for text in self.metadata.get_all("Requires-Dist", [])]
 
     def always(self) -> set[str]:
-        """What it requires without an extra."""
+        """The requirements of the wheel without an extra."""
         return {canonicalize_name(one.name) for one in self.requirements if one.marker is None}
 
     def of_others(self, extra: str = "") -> list[str]:
-        """What it requires of other projects, with this extra."""
+        """The requirements on other projects, with this extra."""
         return [
             str(one)
             for one in self.requirements
@@ -76,7 +76,7 @@ class Wheel:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the wheels are."""
+    """Build the wheels; returns their folder."""
     folder = tmp_path_factory.mktemp("wheels")
     subprocess.run([sys.executable, "distributions/build.py", folder], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     return folder
@@ -84,18 +84,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheels(folder: Path) -> dict[str, Wheel]:
-    """By name."""
+    """The wheels by name."""
     return {wheel.name: wheel for wheel in map(Wheel, folder.glob("*.whl"))}
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[BrokerAddress]:
-    """Headgate from this tree."""
+    """A running broker from this tree."""
     with broker_process() as address:
         yield address
 
 
-# --- what is in them -------------------------------------------------------------------------------------------------
+# --- the content of the wheels ---------------------------------------------------------------------------------------
 
 
 def test_every_module_is_in_one_wheel_and_no_file_is_in_two(wheels: dict[str, Wheel]):
@@ -140,11 +140,11 @@ def test_none_requires_what_it_does_not_import(wheels: dict[str, Wheel], name: s
     assert wheel.always() - NAMES - set(map(canonicalize_name, imported)) == set()
 
 
-# --- used where nothing else is --------------------------------------------------------------------------------------
+# --- wheels in an empty environment ----------------------------------------------------------------------------------
 
 
 def run_in(folder: Path, *command: object, **variables: str) -> str:
-    """Run a program in this folder, with nothing of this tree on its path; what it printed."""
+    """Run a program in this folder, with nothing of this tree on its path; returns its output."""
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
     ran = subprocess.run(
         list(map(str, command)), cwd=folder, env=environment | variables, capture_output=True, text=True, timeout=120

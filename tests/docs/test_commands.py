@@ -69,7 +69,7 @@ def problem(app: App, shown: str) -> str | None:
 
 @pytest.fixture(scope="module")
 def app() -> App:
-    """The command line."""
+    """The program's command line, as its parser."""
     return command_line(complete=True)
 
 

@@ -32,7 +32,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BOUNDED = re.compile(r"max|_limit$|_margin$|_credit$")
-"""Names of settings that are limits. Link credit and queue grants bound buffers too."""
+"""Settings with such names are limits. Link credit and queue grants bound buffers, too."""
 DIAGRAMS = {"sequenceDiagram", "stateDiagram-v2", "flowchart LR"}
 NO_ROOMS = ("__init__.py", "__main__.py")
 FRONT_END_FOLDERS = ("client", "cli")

@@ -70,7 +70,7 @@ def programs(page: Path) -> Iterator[Path]:
 
 
 def to_run(page: Path) -> object:
-    """A page as a parameter: it needs python-qpid-proton where one of its programs does."""
+    """A page as a parameter. It is marked ``interop`` when one of its programs needs python-qpid-proton."""
     needs_proton = any("from proton" in program.read_text(encoding="utf-8") for program in programs(page))
     return pytest.param(page, id=page.stem, marks=[pytest.mark.interop] if needs_proton else [])
 

@@ -247,7 +247,7 @@ def _shown(table: Table) -> Iterator[str]:
 
 
 def main() -> None:
-    """Read the command line."""
+    """Read the command line and run."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, prog="python -m tests.faults.files"
     )

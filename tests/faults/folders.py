@@ -151,7 +151,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A data folder, an older copy of it, and what each queue holds."""
+    """A data folder, an older copy of it, and the messages that each queue holds."""
 
     name: str
     folder: Path

@@ -197,7 +197,7 @@ def in_a_namespace(arguments: Sequence[str]) -> list[str]:
 
 
 def main() -> None:
-    """Read the command line."""
+    """Read the command line and run."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

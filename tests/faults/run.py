@@ -63,7 +63,7 @@ def show(verdicts: Mapping[str, Verdict], did: Counter[str]) -> None:
 
 
 def main() -> None:
-    """Read the command line."""
+    """Read the command line and run."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, prog="python -m tests.faults.run"
     )

@@ -79,7 +79,7 @@ def check_table(data: bytes) -> None:
 
 
 def seeds() -> list[bytes]:
-    """The byte vectors, alone, as payloads of frames, and as the only field of a table."""
+    """The inputs to start from: the byte vectors alone, as payloads of frames, and as the only field of a table."""
     found = []
     for path in sorted(WIRE.glob("*.txt")):
         for line in path.read_text("utf-8").splitlines():

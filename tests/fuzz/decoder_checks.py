@@ -119,7 +119,7 @@ def check_sasl(data: bytes) -> None:
 
 
 def seeds() -> list[bytes]:
-    """The byte vectors of tests/wire, alone, as frames and as sections."""
+    """The inputs to start from: the byte vectors of tests/wire alone, as frames and as sections."""
     found = []
     for path in sorted(WIRE.glob("*.txt")):
         for line in path.read_text("utf-8").splitlines():

@@ -297,7 +297,7 @@ def check(way: str, seen: Run, broker: LimitedBroker, *, closed_seconds_max: flo
 
 
 def main() -> None:
-    """Read the command line."""
+    """Read the command line and run."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

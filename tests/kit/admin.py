@@ -202,7 +202,7 @@ class Facts:
             self.broker.turn(self.now)
 
     def api(self, **settings: object) -> tuple[Api, LiveFeed]:
-        """Everything under ``/api``, and the task behind its live stream."""
+        """The application under ``/api``, and the task behind its live stream."""
         sources = self.sources(**settings)
         live = live_feed(sources)
         body_max = AdminSettings.model_validate(settings).body_max
@@ -229,7 +229,7 @@ class Facts:
 
 
 def two_families() -> Iterator[Metric]:
-    """A gauge, and a counter with a label."""
+    """Yield a gauge, and a counter with a label."""
     yield GaugeMetricFamily("headgate_connections", "Open connections.", value=3)
     published = CounterMetricFamily("headgate_published", "Messages taken.", labels=["address"])
     published.add_metric(['a"\n\\<b>'], 5)

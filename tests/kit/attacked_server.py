@@ -117,7 +117,7 @@ class SocketPeer:
         )
 
     async def publish(self, bodies: Iterable[bytes], *, handle: int = 0) -> None:
-        """Unsettled deliveries of one frame each, in one piece."""
+        """Send unsettled deliveries of one frame each, in one piece."""
         frames = []
         for body in bodies:
             tag = self._delivery_id.to_bytes(4)

@@ -40,7 +40,7 @@ class StoreHarness:
         write(self.store, self.disk)
 
     def sync(self) -> None:
-        """Sync all that is written, and remove what is to go."""
+        """Sync all that is written, and remove the files that are to go."""
         sync(self.store, self.disk)
 
     def drain(self) -> None:

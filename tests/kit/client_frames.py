@@ -75,14 +75,14 @@ DURABLE = header_section(TRUE)
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """How a client writes transfers."""
+    """The way in which one client encodes transfers."""
 
     name: str
     wide: bool
     fixed: bool
     tag: Callable[[int], bytes]
     unsettled_end: tuple[bytes, ...]
-    """Encoded fields from message-format on."""
+    """The encoded fields from message-format on."""
     settled_end: tuple[bytes, ...]
 
     def transfer(

@@ -1,4 +1,4 @@
-"""What the control plane shows of a broker in this process, without a server around it."""
+"""The rows that the control plane shows of a broker in this process, without a server around it."""
 
 from collections.abc import Iterator
 

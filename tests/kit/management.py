@@ -40,7 +40,7 @@ def exchange_path(name: str) -> str:
 def binding_to_queue(
     source: str, queue: str, key: str = "", arguments: dict[object, object] | None = None
 ) -> dict[str, object]:
-    """The body that makes a binding."""
+    """The body of a request that makes a binding."""
     return {
         "source": source,
         "destination_queue": queue,

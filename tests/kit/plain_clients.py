@@ -51,7 +51,7 @@ class Refused(Exception):
 
 
 class PlainSocket:
-    """A socket, and counts of what came, by kind."""
+    """A socket, and counts of the frames or methods that came, by kind."""
 
     def __init__(self, host: str, port: int, *, receive_buffer: int | None = None) -> None:
         self._socket = socket.socket()

@@ -41,7 +41,7 @@ def wait_for_processor_ns() -> int:
 
 
 def resident_bytes(pid: int) -> int:
-    """The memory of a process."""
+    """The resident memory of a process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * 4096
 

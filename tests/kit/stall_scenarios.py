@@ -109,7 +109,7 @@ def give_order(peer: WirePeer, order: Order) -> None:
 
 
 def drained(link: str) -> Callable[[], Scenario[WirePeer]]:
-    """The broker is being drained."""
+    """The broker is in maintenance mode."""
 
     def begin() -> Scenario[WirePeer]:
         broker = InProcessBroker()
@@ -292,7 +292,7 @@ def reader_under_alarm(name: str) -> Callable[[], Scenario[Wire091Peer]]:
 
 
 def reader_of_drained() -> Scenario[Wire091Peer]:
-    """The broker is being drained, and the client has published since."""
+    """The broker is in maintenance mode, and the client has published since."""
     peer = with_queue(InProcessBroker())
     drain(peer.broker, wanted=True)
     peer.publish(1, numbered(1), routing_key="q")

@@ -47,7 +47,7 @@ class QueueIndexMachine(RuleBasedStateMachine):
         )
         self.messages: dict[str, dict[int, Message]] = {queue: {} for queue in QUEUES}
         self.in_memory: dict[str, list[tuple[int, bytes]]] = {queue: [] for queue in QUEUES}
-        """Transient messages that were not paged out."""
+        """Transient messages that were not paged out, by queue."""
         self.next = dict.fromkeys(QUEUES, 0)
         self.entries = 0
 

@@ -126,7 +126,7 @@ def archived_and_replayed(folder: Path, master: str) -> int:
 
 
 def main() -> None:
-    """Read the command line."""
+    """Read the command line and run."""
     parser = argparse.ArgumentParser(prog="python -m tests.pipeline.cluster", description=__doc__.splitlines()[0])
     parser.add_argument("--events", type=int, default=EVENTS, help=f"to be generated (default {EVENTS})")
     given = parser.parse_args()

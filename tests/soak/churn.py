@@ -20,7 +20,7 @@ QUEUE_TYPES = ({}, QUORUM, STREAM, {"x-queue-mode": "lazy"}, {"x-max-length": 5,
 
 @dataclass(slots=True)
 class Rounds:
-    """How often each thing was done."""
+    """How many rounds of each activity were done."""
 
     done: dict[str, int] = field(default_factory=dict)
 

@@ -18,7 +18,7 @@ class Flow:
 
     name: str
     publisher: str
-    """The protocol: ``amqp10`` or ``amqp091``."""
+    """The protocol of publisher and consumer: ``amqp10`` or ``amqp091``."""
     consumer: str
     arguments: Mapping[str, object] = field(default_factory=dict)
     durable: bool = True

@@ -1,4 +1,4 @@
-"""Requests to the management node."""
+"""Requests of the Trio client to the management node."""
 
 import pytest
 import trio

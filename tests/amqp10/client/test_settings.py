@@ -1,4 +1,4 @@
-"""How long to wait before connecting again."""
+"""How long the client waits before it connects again."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -100,7 +100,7 @@ class Puppet:
 
 @asynccontextmanager
 async def puppet() -> AsyncIterator[tuple[Puppet, ClientConnection]]:
-    """A puppet, and a client that is connected to it."""
+    """A broker under the test's control, and a client that is connected to it."""
     broker = Puppet()
     settings = ClientSettings(open_stream=broker.open_stream, reconnect=None)
     async with trio.open_nursery() as nursery:

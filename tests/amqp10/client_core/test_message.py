@@ -1,4 +1,4 @@
-"""Messages to bytes and back."""
+"""Messages are encoded to bytes and decoded again."""
 
 import uuid
 

@@ -111,9 +111,9 @@ class SenderMachine(RuleBasedStateMachine):
         self.user = User(self.core, forgets=forgets)
         self.broker = Broker(self.user)
         self.bodies: dict[int, bytes] = {}
-        """By the number that a message has, or had last."""
+        """The bodies by the number that a message has, or had last."""
         self.taken: dict[bytes, Outcome | None] = {}
-        """What the broker received, with the outcome that it gave."""
+        """The bodies that the broker received, with the outcome that it gave."""
         self.finished: list[Outcomes] = []
         self.given = 0
         self.set_link_credit(8, drain=False, echo=False, at_once=True)
@@ -156,7 +156,7 @@ class SenderMachine(RuleBasedStateMachine):
 
     @rule()
     def exchange(self) -> None:
-        """Bytes travel, in both directions."""
+        """Carry bytes in both directions."""
         self.broker.pump()
         self.taken |= dict.fromkeys(self.broker.received())
 

@@ -1,4 +1,4 @@
-"""A broker's URL."""
+"""The URL of a broker: what its parts mean, and which texts are refused."""
 
 import pytest
 from hypothesis import given

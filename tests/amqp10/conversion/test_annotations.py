@@ -27,7 +27,7 @@ PLAIN = (
 )
 ANNOTATED = encode_section(MESSAGE_ANNOTATIONS, {Symbol("x-opt-a"): 1}) + BODY
 SPELT_OUT = b"\x00\x80" + (0x72).to_bytes(8, "big") + ANNOTATED[3:]
-"""The same with its descriptor as an ulong of eight bytes."""
+"""The same section with its descriptor as a ulong of eight bytes."""
 SPELT_OUT_BODY = b"\x00\x80" + (0x77).to_bytes(8, "big") + BODY[3:]
 
 

@@ -56,7 +56,7 @@ class Broker:
 
 @asynccontextmanager
 async def started(folder: Path) -> AsyncIterator[Broker]:
-    """A broker for the block."""
+    """Run a broker for the block."""
     here = Broker(folder)
     async with here.stack:
         await here.start()

@@ -1,4 +1,4 @@
-"""Walking a frame by hand, and comparing columns."""
+"""The pieces of the fast paths: walking over the fields of a frame, and comparing columns of numbers."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The task that samples each second."""
+"""The task that takes a sample of the broker's figures each second."""
 
 import trio
 

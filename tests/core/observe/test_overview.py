@@ -1,4 +1,4 @@
-"""The broker in a dozen numbers."""
+"""The overview: the broker's state in a dozen numbers."""
 
 from core.slices import at_a_stretch
 from tests.kit.admin import Facts

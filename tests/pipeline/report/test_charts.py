@@ -1,4 +1,4 @@
-"""Pictures as SVG."""
+"""The charts of the report, as SVG."""
 
 import xml.etree.ElementTree as ET
 

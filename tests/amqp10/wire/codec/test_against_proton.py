@@ -24,7 +24,7 @@ VECTORS = [v for v in vectors("values.txt") if not any(text in v.meaning for tex
 
 
 def through_proton(encoded: bytes) -> bytes:
-    """What proton reads from these bytes, written by proton."""
+    """Let proton decode these bytes; returns proton's encoding of what it read."""
     data = proton.Data()
     assert data.decode(encoded) == len(encoded)
     return bytes(data.encode())
