@@ -16,6 +16,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from amqp10.cli.exits import Exit
+from amqp10.cli.main import run as headgate
 from tests.distributions.empty_environment import EmptyEnvironment
 from tests.kit.broker_process import READY, ROOT, BrokerAddress, broker_process
 
@@ -166,6 +168,30 @@ def test_the_library_works_alone_in_a_project_with_packages_of_the_same_names(
         "one, two, three",
         "Service is there too",
         "not there: addresses cli compaction conversion frontend management serve top",
+    ]
+
+
+@pytest.mark.spark
+def test_the_connector_works_in_a_project_with_packages_of_the_same_names(
+    folder: Path, wheels: dict[str, Wheel], broker: BrokerAddress, tmp_path: Path
+):
+    environment = EmptyEnvironment(tmp_path / "environment", folder)
+    environment.offer(wheels["amqp10"].of_others() + wheels["pyspark-amqp10"].of_others("spark"))
+    environment.install("pyspark-amqp10[spark]")
+    project = copytree(PROJECT, tmp_path / "project")
+    assert headgate(["queues", "declare", "of-the-connector", "--url", broker.url()]) is Exit.DONE
+    printed = run_in(
+        project,
+        environment.python,
+        "use_spark.py",
+        f"amqp://{broker.host}:{broker.port}",
+        AMQP10_PASSWORD="guest",
+        SPARK_LOCAL_IP="127.0.0.1",
+        PYSPARK_PYTHON=str(environment.python),
+        PYTHONPATH=str(project),
+    )
+    assert printed.splitlines() == [
+        f"the user's core, the user's pipeline, the user's tests, row {number}" for number in range(3)
     ]
 
 
