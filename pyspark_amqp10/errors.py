@@ -4,6 +4,7 @@ Spark shows a Python error by its type and text, behind a stack, so the first li
 them are :class:`~amqp10.client_core.errors.ClientError`; those that any client has come from there.
 """
 
+from amqp10.blocking.links import LinkRefused
 from amqp10.client_core.errors import ClientError, ConnectionLost, NotLetIn, RequestRefused, TimedOut, Unreachable
 
 __all__ = [
@@ -25,10 +26,6 @@ __all__ = [
 
 class BadOption(ClientError):
     """An option that does not exist, is missing, or has an invalid value."""
-
-
-class LinkRefused(ClientError):
-    """The broker did not attach a link, or ended it: the address does not exist, or this use of it is not allowed."""
 
 
 class BadMessage(ClientError):

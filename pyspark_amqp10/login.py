@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
+from amqp10.blocking.connection import BlockingConnection, BlockingSettings
 from amqp10.client_core.errors import BadUrl
+from amqp10.client_core.opening import random_name
 from amqp10.client_core.url import Url
 from pyspark_amqp10.errors import BadOption
 
@@ -56,6 +58,16 @@ class Login:
                 f"environment variable {PASSWORD_VARIABLE} (on a cluster also spark.executorEnv.{PASSWORD_VARIABLE})"
             )
         return password
+
+    def connect(self, container_id: str | None = None, settings: BlockingSettings | None = None) -> BlockingConnection:
+        """Open a connection. Raises BadOption without a password, and as :meth:`BlockingConnection.open` does."""
+        url = self.url if self.url.user is None else replace(self.url, password=self.password())
+        introduced = replace(
+            settings or BlockingSettings(),
+            container_id=container_id or random_name("headgate-spark"),
+            product="Headgate Spark connector",
+        )
+        return BlockingConnection.open(url, introduced)
 
 
 def _password_in(path: Path) -> str:

@@ -6,10 +6,10 @@ Headgate answers one request, which also has the bytes and the age of the oldest
 
 from typing import Final, NamedTuple
 
-from pyspark_amqp10.links import ReceivingLink
+from amqp10.blocking.connection import BlockingConnection
+from amqp10.blocking.links import ReceivingLink
 from pyspark_amqp10.offsets import Json
 from pyspark_amqp10.requests import QueueFacts
-from pyspark_amqp10.wire import BlockingConnection
 
 SECONDS_DIGITS: Final = 3
 """Decimal places of a lag in seconds: milliseconds, the resolution of messages' times."""

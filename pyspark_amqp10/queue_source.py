@@ -23,10 +23,11 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from amqp10.blocking.connection import BlockingConnection
+from amqp10.blocking.links import Deliveries, ReceivingLink
 from amqp10.errors import ErrorCondition
 from amqp10.wire.messaging import ACCEPTED, Error, Modified, Outcome, Rejected
 from pyspark_amqp10.errors import BadOption, ClientError, ConnectionLost, DataLost
-from pyspark_amqp10.links import Deliveries, ReceivingLink
 from pyspark_amqp10.offsets import (
     RANGES_MAX,
     Json,
@@ -42,7 +43,6 @@ from pyspark_amqp10.options import SourceOptions
 from pyspark_amqp10.queue_depths import UNKNOWN, QueueDepths, lag_of
 from pyspark_amqp10.rows import OFFSET_ANNOTATION, MessageRows
 from pyspark_amqp10.stream_source import BATCH_ROWS, check_bad, is_another, lost
-from pyspark_amqp10.wire import BlockingConnection
 
 FIRST_FETCH: Final = 500
 """Messages of the first fetch of a query, which shows how large they are: enough for an average, and with 128 KiB each
@@ -232,7 +232,7 @@ class QueueSource:
     def _link(self, address: str) -> ReceivingLink:
         options = self._options
         if self._connection is None:
-            self._connection = BlockingConnection.open(options.login, container_id=options.container_id)
+            self._connection = options.login.connect(container_id=options.container_id)
         link = self._links.get(address)
         if link is None or not link.attached:
             link = self._links[address] = ReceivingLink.open(
@@ -369,7 +369,7 @@ def read_again(options: SourceOptions, start: Json, end: Json, schema: pa.Schema
     """
     begins, ends = queue_offsets(start, options.addresses), queue_offsets(end, options.addresses)
     before, known = identities_in(start), identities_in(end)
-    with BlockingConnection.open(options.login, container_id=options.container_id) as connection:
+    with options.login.connect(container_id=options.container_id) as connection:
         for address in options.addresses:
             rows = MessageRows(address)
             link = ReceivingLink.open(connection, address, name=_link_name(options, address))

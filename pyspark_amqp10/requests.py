@@ -1,16 +1,12 @@
-"""Requests of the connector to a broker's management node, and what the broker tells about a queue.
-
-One pair of links serves all requests of a connection.
-"""
+"""What a broker tells about a queue, by requests to its management node."""
 
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import unquote
 
-from amqp10.client_core.requests import NODE, PAIRED, Requests
-from pyspark_amqp10.errors import LinkRefused, RequestRefused, TimedOut
-from pyspark_amqp10.links import ReceivingLink, SendingLink
-from pyspark_amqp10.wire import BlockingConnection
+from amqp10.blocking.connection import BlockingConnection
+from amqp10.blocking.requests import BlockingManagement
+from pyspark_amqp10.errors import RequestRefused, TimedOut
 
 QUEUES: Final = "/queues/"
 """The address of a queue begins with this; its percent-encoded name follows."""
@@ -20,40 +16,12 @@ RABBITMQ_SINCE: Final = 4
 """The first version of RabbitMQ that accepts such requests; earlier ones end the session."""
 
 
-class BlockingManagement:
-    """The pair of links. Raises RequestRefused for a broker that has no such node."""
-
-    def __init__(self, connection: BlockingConnection) -> None:
-        self._within_s = connection.settings.answer_time_out_s
-        name = connection.new_link_name()
-        self._requests = Requests(name)
-        try:
-            self._receiving = ReceivingLink.open(connection, NODE, name=name, settled=True, properties=PAIRED)
-            self._sending = SendingLink.open(connection, NODE, name=name, settled=True, properties=PAIRED)
-        except LinkRefused as error:
-            raise RequestRefused(error.text, error.condition) from None
-
-    def request(self, method: str, path: str, body: object = None) -> object:
-        """Send a request; returns the answer's body, as plain values. Raises RequestRefused with the broker's text, and
-        TimedOut."""
-        request = self._requests.begin(method, path, body)
-        link_credit = self._requests.sending()
-        self._receiving.stream(link_credit, messages=link_credit)
-        self._sending.send([request], within_s=self._within_s)
-        while arrived := self._receiving.arrived(within_s=self._within_s):
-            for entry in (entry for run in arrived for entry in run.entries):
-                if (answer := self._requests.answer(entry)) is not None:
-                    return answer.body
-        raise TimedOut(f"{method} {path} was not answered within {self._within_s:g} s")
-
-
 class QueueFacts:
     """What the broker of one connection tells about queues: Headgate all its numbers, RabbitMQ their type and depth."""
 
     def __init__(self, connection: BlockingConnection, *, ask: bool = True) -> None:
         """``ask`` False: behave as with a broker that answers no requests."""
-        self._connection = connection
-        self._management: BlockingManagement | None = None
+        self._management = BlockingManagement(connection)
         self._before_name = facts_before_name(connection.broker) if ask else None
 
     def of(self, address: str) -> dict[object, object] | None:
@@ -65,9 +33,7 @@ class QueueFacts:
         if path is None:
             return None
         try:
-            if self._management is None:
-                self._management = BlockingManagement(self._connection)
-            shown = self._management.request("GET", path)
+            shown = self._management.request("GET", path).body
         except (RequestRefused, TimedOut):
             self._before_name = None
             return None

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from amqp10.blocking.connection import BlockingConnection
+from amqp10.blocking.links import SendingLink, not_accepted
 from amqp10.client_core.errors import told
 from amqp10.client_core.outcomes import Fate, Outcomes
 from amqp10.wire.messaging import Modified, Rejected, Released
 from pyspark_amqp10.errors import BadMessage, ClientError, MessageRefused
-from pyspark_amqp10.links import SendingLink, not_accepted
-from pyspark_amqp10.wire import BlockingConnection
 
 
 @dataclass(slots=True)

@@ -21,7 +21,6 @@ from pyspark_amqp10.encoding import RowEncoder
 from pyspark_amqp10.errors import BadMessage, BadOption, ClientError
 from pyspark_amqp10.row_sender import RowSender
 from pyspark_amqp10.sink_options import SinkOptions, check_columns
-from pyspark_amqp10.wire import BlockingConnection
 
 LOG = logging.getLogger(__name__)
 RUN_ROWS_MAX: Final = 2048
@@ -65,7 +64,7 @@ class RowWriter:
 
     def _send(self, encoder: RowEncoder, first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> int:
         options = self.options
-        with BlockingConnection.open(options.login, container_id=options.container_id) as connection:
+        with options.login.connect(container_id=options.container_id) as connection:
             sender = RowSender(
                 connection,
                 unconfirmed_max=options.unconfirmed_max,

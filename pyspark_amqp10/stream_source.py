@@ -17,8 +17,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from amqp10.blocking.connection import BlockingConnection
+from amqp10.blocking.links import ReceivingLink
 from pyspark_amqp10.errors import BadMessage, DataLost, TimedOut
-from pyspark_amqp10.links import ReceivingLink
 from pyspark_amqp10.offsets import (
     Json,
     OffsetRange,
@@ -33,7 +34,6 @@ from pyspark_amqp10.offsets import (
 from pyspark_amqp10.options import Position, SourceOptions
 from pyspark_amqp10.rows import MessageRows, number_in
 from pyspark_amqp10.stream_ends import Ends, StreamEnds, open_stream
-from pyspark_amqp10.wire import BlockingConnection
 
 BATCH_ROWS: Final = 10_000
 """Rows of one Arrow batch: Spark's own default."""
@@ -137,7 +137,7 @@ class StreamSource:
     def _ask(self) -> dict[str, Ends]:
         options = self._options
         if self._connection is None or self._asking is None or self._connection.failure is not None:
-            self._connection = BlockingConnection.open(options.login, container_id=options.container_id)
+            self._connection = options.login.connect(container_id=options.container_id)
             self._asking = StreamEnds(self._connection, drain_time_out_s=options.drain_time_out_s, probe=self._probe)
         self._ends = {address: self._asking.of(address) for address in options.addresses}
         for address, ends in self._ends.items():
@@ -234,7 +234,7 @@ def is_another(options: SourceOptions, address: str, known: str | None, told: st
 def read_range(options: SourceOptions, wanted: OffsetRange, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a range of offsets, as Arrow batches. It opens its own connection: it runs in another
     process."""
-    with BlockingConnection.open(options.login, container_id=options.container_id) as connection:
+    with options.login.connect(container_id=options.container_id) as connection:
         link = open_stream(connection, wanted.address, wanted.first, name=options.link_name)
         if is_another(options, wanted.address, wanted.identity, link.queue_identity):
             return

@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from amqp10.client_core.errors import ClientError, ConnectionLost, NotLetIn, told
+from amqp10.client_core.scram import ScramCredentials
 from amqp10.client_core.url import Url
 from amqp10.protocol.connection import Connection, ConnectionSettings
 from amqp10.protocol.events import ConnectionClosed
 from amqp10.protocol.handshake import ClientHandshake
 from amqp10.protocol.lifecycle import ConnectionState
-from amqp10.protocol.sasl import Anonymous, Credentials, Plain, ScramSha256
+from amqp10.protocol.sasl import Anonymous, Credentials, Plain
 from amqp10.protocol.session import SessionLimits
 from amqp10.wire.types import plain
 
@@ -35,7 +36,7 @@ def new_engine(
     credentials: list[Credentials] = [Anonymous()]
     if url.user is not None:
         known: dict[str, Credentials] = {
-            "SCRAM-SHA-256": ScramSha256(url.user, password, lambda: secrets.token_hex(NONCE_BYTES)),
+            "SCRAM-SHA-256": ScramCredentials(url.user, password, lambda: secrets.token_hex(NONCE_BYTES)),
             "PLAIN": Plain(url.user, password),
         }
         credentials = [known[mechanism] for mechanism in mechanisms]

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.slow
 
 PACKAGES = ("amqp10", "core", "pipeline", "pyspark_amqp10")
 LIBRARY = (
+    "amqp10/blocking",
     "amqp10/client",
     "amqp10/client_core",
     "amqp10/flow",

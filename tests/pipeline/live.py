@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from amqp10.blocking.connection import BlockingConnection
 from amqp10.client import Message
 from core.amqp091.framing import method_frame
 from core.amqp091.methods import BasicPublish, ChannelOpen, QueueDeclare
@@ -24,7 +25,6 @@ from pipeline.tables.bottlenecks import QUEUE, STORE
 from pipeline.tables.packets import Row, rows_of
 from pyspark_amqp10.login import Login
 from pyspark_amqp10.stream_ends import open_stream
-from pyspark_amqp10.wire import BlockingConnection
 from tests.kit.amqp091_peer import opening, publish
 from tests.kit.amqp091_socket import CHANNEL, GUEST, PERSISTENT
 from tests.kit.broker_process import BrokerAddress, broker_process
@@ -82,7 +82,7 @@ def recorded(name: str, folder: Path) -> list[Row]:
     settings.write_text(f"{SLOWED[name].settings}[flow_events]\nenabled = true\n")
     with broker_process("--config", str(settings)) as broker:
         login = Login.parse(f"amqp://{broker.host}:{broker.port}", user="guest", password_file=str(password))
-        with BlockingConnection.open(login) as connection:
+        with login.connect() as connection:
             return [row | {"node": f"live {name}"} for row in held_up(SLOWED[name], broker, connection)]
 
 

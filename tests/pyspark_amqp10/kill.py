@@ -39,12 +39,13 @@ from typing import Any
 
 import psutil
 
+from amqp10.blocking.connection import BlockingConnection
+from amqp10.blocking.links import SendingLink
+from amqp10.blocking.requests import BlockingManagement
 from amqp10.wire.sections import DATA, Header, encode_header, encode_section
 from pyspark_amqp10.errors import ClientError
-from pyspark_amqp10.links import SendingLink
 from pyspark_amqp10.login import Login
-from pyspark_amqp10.requests import BlockingManagement, queue_path
-from pyspark_amqp10.wire import BlockingConnection
+from pyspark_amqp10.requests import queue_path
 
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = ("fetching", "planned", "reading", "written", "committed")
@@ -112,7 +113,7 @@ class Broker:
 
     def connect(self) -> BlockingConnection:
         """As guest."""
-        return BlockingConnection.open(Login.parse(self.url, user="guest", password_file=str(self.password_file)))
+        return Login.parse(self.url, user="guest", password_file=str(self.password_file)).connect()
 
     def _started(self) -> "subprocess.Popen[str]":
         command = [sys.executable, "-m", "amqp10", "serve", "--data", str(self._folder), "--admin", "off"]
@@ -146,7 +147,7 @@ def left(broker: Broker, address: str) -> int:
     path = queue_path(address)
     assert path is not None
     with broker.connect() as connection:
-        shown: Any = BlockingManagement(connection).request("GET", path)
+        shown: Any = BlockingManagement(connection).request("GET", path).body
     return int(shown["messages_ready"]) + int(shown["messages_unacknowledged"])
 
 

@@ -38,12 +38,11 @@ from types import MappingProxyType
 
 import psutil
 
+from amqp10.blocking.links import ReceivingLink
 from amqp10.client import Message
 from amqp10.wire.types import ULong
 from pyspark_amqp10.encoding import BATCH_ANNOTATION, ROW_ANNOTATION
-from pyspark_amqp10.links import ReceivingLink
 from pyspark_amqp10.login import Login
-from pyspark_amqp10.wire import BlockingConnection
 from tests.kit.broker_process import ROOT
 from tests.pyspark_amqp10.kill import Broker
 
@@ -214,14 +213,14 @@ def check(messages: list[Message], *, batches: int, repeated: bool) -> None:
 
 def _ready(login: Login) -> int:
     """How many messages the queue has, as it tells whoever attaches without link credit."""
-    with BlockingConnection.open(login) as connection:
+    with login.connect() as connection:
         link = ReceivingLink.open(connection, "/queues/kill")
         return link.ready() or 0
 
 
 def _taken(login: Login) -> list[Message]:
     """What the queue has now."""
-    with BlockingConnection.open(login) as connection:
+    with login.connect() as connection:
         return _fetched(ReceivingLink.open(connection, "/queues/kill", settled=True), max(ROOM.values()))
 
 
@@ -233,7 +232,7 @@ def _fetched(link: ReceivingLink, messages: int) -> list[Message]:
 def _taken_until_the_job_ends(login: Login, job: Job) -> Iterator[Message]:
     """All messages, while the job goes on; it is started again when it has failed."""
     deadline = time.monotonic() + STEP_SECONDS
-    with BlockingConnection.open(login) as connection:
+    with login.connect() as connection:
         link = ReceivingLink.open(connection, "/queues/kill", settled=True)
         while True:
             code = job.ended()

@@ -15,12 +15,11 @@ from pathlib import Path
 
 import psutil
 
+from amqp10.blocking.links import SendingLink
+from amqp10.blocking.requests import BlockingManagement
 from amqp10.wire.sections import DATA, Header, encode_header, encode_section
 from bench.broker import ROOT, Broker, started
-from pyspark_amqp10.links import SendingLink
 from pyspark_amqp10.login import PASSWORD_VARIABLE, Login
-from pyspark_amqp10.requests import BlockingManagement
-from pyspark_amqp10.wire import BlockingConnection
 
 BODY_BYTES = 100
 SERVE = "{python} -m amqp10 serve --listen 127.0.0.1:{port} --data {data} --admin off"
@@ -105,7 +104,7 @@ def measure(spark: object, broker: Broker, case: str, number: int, given: argpar
 def fill(login: Login, name: str, case: str, messages: int) -> None:
     """Declare a queue that stamps numbers, or a stream, and publish to it."""
     arguments = {"x-sequence": True} if case == "queue" else {"x-queue-type": "stream"}
-    with BlockingConnection.open(login) as connection:
+    with login.connect() as connection:
         body: dict[str, object] = {"durable": True, "arguments": arguments}
         BlockingManagement(connection).request("PUT", f"/queues/{name}", body)
         sending = SendingLink.open(connection, f"/queues/{name}")

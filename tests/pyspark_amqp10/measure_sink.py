@@ -11,10 +11,9 @@ import sys
 import tempfile
 import time
 
+from amqp10.blocking.requests import BlockingManagement
 from bench.broker import ROOT, started
 from pyspark_amqp10.login import PASSWORD_VARIABLE, Login
-from pyspark_amqp10.requests import BlockingManagement
-from pyspark_amqp10.wire import BlockingConnection
 from tests.pyspark_amqp10.measure import BODY_BYTES, SERVE, cpu_seconds, session
 
 CASES = {"annotated": "true", "plain": "false"}
@@ -65,7 +64,7 @@ def main() -> int:
 
 def declared(login: Login, name: str) -> str:
     """A new durable queue; its address."""
-    with BlockingConnection.open(login) as connection:
+    with login.connect() as connection:
         BlockingManagement(connection).request("PUT", f"/queues/{name}", {"durable": True, "arguments": {}})
     return f"/queues/{name}"
 

@@ -16,15 +16,14 @@ import pika
 import pyarrow as pa
 import pytest
 
+from amqp10.blocking.links import ReceivingLink
 from amqp10.client import Message
 from amqp10.wire.types import ULong
 from pyspark_amqp10.encoding import BATCH_ANNOTATION, ROW_ANNOTATION
 from pyspark_amqp10.errors import ClientError, ConnectionLost, MessageRefused
-from pyspark_amqp10.links import ReceivingLink
 from pyspark_amqp10.login import Login
 from pyspark_amqp10.sink import RowWriter
 from pyspark_amqp10.sink_options import SinkOptions
-from pyspark_amqp10.wire import BlockingConnection
 
 ROWS = 5000
 ROOM = 7
@@ -61,7 +60,7 @@ def run(url: str, folder: Path, say: Callable[[str], None]) -> None:
         assert write(f"/queues/{name}", [b"%d" % row for row in range(ROWS)]) == ROWS
         say(f"{ROWS} rows accepted by {name}")
     login = Login.parse(options["url"], user=parts.username, password_file=str(password_file))
-    with BlockingConnection.open(login) as reading:
+    with login.connect() as reading:
         link = ReceivingLink.open(reading, "/queues/sink-classic", settled=True)
         runs = link.fetch(2 * ROWS, within_s=WITHIN_S)
     messages = [Message.decode(entry) for run in runs for entry in run.entries]

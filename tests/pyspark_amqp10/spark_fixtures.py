@@ -172,13 +172,12 @@ def take(broker_options: dict[str, str]) -> Callable[[str], "list[Message]"]:
     from amqp10.client import Message
 
     def call(address: str) -> list[Message]:
-        from pyspark_amqp10.links import ReceivingLink
+        from amqp10.blocking.links import ReceivingLink
         from pyspark_amqp10.login import Login
-        from pyspark_amqp10.wire import BlockingConnection
 
         options = broker_options
         login = Login.parse(options["url"], user=options["user"], password_file=options["passwordFile"])
-        with BlockingConnection.open(login) as connection:
+        with login.connect() as connection:
             link = ReceivingLink.open(connection, address, settled=True)
             runs = link.fetch(TAKEN_MAX, within_s=30)
             return [Message.decode(entry) for run in runs for entry in run.entries]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from amqp10.blocking.links import ReceivingLink, SendingLink
 from amqp10.cli.exits import Exit
 from amqp10.cli.main import run as headgate
 from amqp10.wire.sections import DATA, encode_section
 from pyspark_amqp10.errors import BadOffset, DataLost, LinkRefused
-from pyspark_amqp10.links import ReceivingLink, SendingLink
 from pyspark_amqp10.login import Login
 from pyspark_amqp10.offsets import (
     Json,
@@ -28,7 +28,6 @@ from pyspark_amqp10.options import SourceOptions
 from pyspark_amqp10.queue_source import QueueSource, read_again
 from pyspark_amqp10.rows import SCHEMA
 from pyspark_amqp10.stream_source import StreamSource, read_range
-from pyspark_amqp10.wire import BlockingConnection
 from tests.kit.broker_process import BrokerAddress
 
 pytestmark = pytest.mark.slow
@@ -52,7 +51,7 @@ def publish(login: Login) -> Callable[[str, int, int], None]:
     """Send numbered messages and wait until they are confirmed."""
 
     def call(address: str, first: int, end: int) -> None:
-        with BlockingConnection.open(login) as connection:
+        with login.connect() as connection:
             sending = SendingLink.open(connection, address)
             sent = sending.send(
                 [encode_section(DATA, b"%d" % number) for number in range(first, end)], within_s=WITHIN_S
@@ -120,7 +119,7 @@ def first_of_stream(options: SourceOptions) -> Json:
 
 def test_a_consumer_is_told_the_identity_and_every_declaration_has_another(declare: Declare, login: Login, anew: Any):
     address = declare(f"identity-{next(NAMES)}")
-    with BlockingConnection.open(login) as connection:
+    with login.connect() as connection:
         first, again = (ReceivingLink.open(connection, address).queue_identity for _ in range(2))
         anew(address)
         other = ReceivingLink.open(connection, address).queue_identity

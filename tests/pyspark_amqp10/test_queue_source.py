@@ -13,18 +13,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from amqp10.blocking.connection import BlockingConnection
+from amqp10.blocking.links import ReceivingLink, SendingLink
+from amqp10.blocking.requests import BlockingManagement
 from amqp10.client import Message
 from amqp10.wire.sections import DATA, encode_section
 from pyspark_amqp10.errors import BadMessage, BadOffset, BadOption, DataLost, LinkRefused
-from pyspark_amqp10.links import ReceivingLink, SendingLink
 from pyspark_amqp10.login import Login
 from pyspark_amqp10.offsets import Json, Numbers, queue_offsets, stream_json
 from pyspark_amqp10.options import SourceOptions
 from pyspark_amqp10.queue_depths import Depth, QueueDepths
 from pyspark_amqp10.queue_source import QueueSource, numbers_of, read_again, repeated_places
-from pyspark_amqp10.requests import BlockingManagement
 from pyspark_amqp10.rows import SCHEMA
-from pyspark_amqp10.wire import BlockingConnection
 
 pytestmark = pytest.mark.slow
 Declare = Callable[..., str]
@@ -51,7 +51,7 @@ def plain_queue(declare: Declare) -> str:
 def connection(broker_options: dict[str, str]) -> Iterator[BlockingConnection]:
     """Of somebody else."""
     login = Login.parse(broker_options["url"], user="guest", password_file=broker_options["passwordFile"])
-    with BlockingConnection.open(login) as opened:
+    with login.connect() as opened:
         yield opened
 
 
@@ -205,7 +205,7 @@ def test_a_broker_that_comes_back_is_connected_to_again(queue: str, publish: Any
     reader = source(queue, maxRowsPerTrigger="10", containerId="lost")
     _, end = reader.fetch(reader.first())
     management = BlockingManagement(connection)
-    page = management.request("GET", "/headgate/connections")
+    page: Any = management.request("GET", "/headgate/connections").body
     (mine,) = [one for one in page["items"] if one["container_id"] == "lost"]
     management.request("DELETE", f"/headgate/connections/{mine['identity']}")
     got, _ = everything(reader, end)

@@ -6,7 +6,6 @@ import pytest
 
 from pyspark_amqp10.login import Login
 from pyspark_amqp10.requests import QueueFacts, facts_before_name, queue_path
-from pyspark_amqp10.wire import BlockingConnection
 
 
 @pytest.mark.parametrize(
@@ -31,7 +30,7 @@ def test_who_can_be_asked_about_a_queue(broker: dict[str, object], path: str | N
 def test_a_broker_that_refuses_is_not_asked_again(broker_options: dict[str, str], declare: Callable[..., str]):
     address = declare("facts")
     login = Login.parse(broker_options["url"], user="guest", password_file=broker_options["passwordFile"])
-    with BlockingConnection.open(login) as connection:
+    with login.connect() as connection:
         facts = QueueFacts(connection)
         assert facts.of("/exchanges/amq.direct/facts") is None
         shown = facts.of(address)

@@ -15,13 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
+from amqp10.blocking.connection import BlockingConnection
+from amqp10.blocking.links import ReceivingLink, SendingLink
 from amqp10.wire.sections import DATA, encode_section
 from pyspark_amqp10.data_source import SPARK_SCHEMA
 from pyspark_amqp10.lag_gauges import LagGauges, lags_of
-from pyspark_amqp10.links import ReceivingLink, SendingLink
 from pyspark_amqp10.login import Login
 from pyspark_amqp10.rows import SCHEMA
-from pyspark_amqp10.wire import BlockingConnection
 
 pytestmark = pytest.mark.slow
 Declare = Callable[..., str]
@@ -35,10 +35,10 @@ PATIENCE_S = 60.0
 def connect(broker_options: dict[str, str]) -> Callable[[], BlockingConnection]:
     """A connection of somebody else."""
 
+    login = Login.parse(broker_options["url"], user="guest", password_file=broker_options["passwordFile"])
+
     def call() -> BlockingConnection:
-        return BlockingConnection.open(
-            Login.parse(broker_options["url"], user="guest", password_file=broker_options["passwordFile"])
-        )
+        return login.connect()
 
     return call
 

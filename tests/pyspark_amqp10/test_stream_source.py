@@ -6,17 +6,16 @@ from typing import Any
 
 import pytest
 
+from amqp10.blocking.links import SendingLink
 from amqp10.client import Message
 from amqp10.wire.sections import APPLICATION_PROPERTIES, DATA, encode_section
 from pyspark_amqp10.errors import BadMessage, BadOffset, BadOption, DataLost, LinkRefused
-from pyspark_amqp10.links import SendingLink
 from pyspark_amqp10.login import Login
 from pyspark_amqp10.offsets import Json, OffsetRange, stream_json, stream_offsets
 from pyspark_amqp10.options import SourceOptions
 from pyspark_amqp10.rows import SCHEMA
 from pyspark_amqp10.stream_ends import Ends
 from pyspark_amqp10.stream_source import Lag, StreamSource, read_range
-from pyspark_amqp10.wire import BlockingConnection
 
 pytestmark = pytest.mark.slow
 Declare = Callable[..., str]
@@ -37,7 +36,7 @@ def publish(broker_options: dict[str, str]) -> Callable[[str, list[bytes]], None
 
     def call(address: str, entries: list[bytes]) -> None:
         login = Login.parse(broker_options["url"], user="guest", password_file=broker_options["passwordFile"])
-        with BlockingConnection.open(login) as connection:
+        with login.connect() as connection:
             sending = SendingLink.open(connection, address)
             sent = sending.send(entries, within_s=WITHIN_S)
             assert sending.confirm(sent, within_s=WITHIN_S) == []

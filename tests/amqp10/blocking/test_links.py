@@ -7,14 +7,13 @@ from itertools import count
 
 import pytest
 
+from amqp10.blocking.connection import BlockingConnection, BlockingSettings
+from amqp10.blocking.links import LinkRefused, ReceivingLink, SendingLink
+from amqp10.blocking.requests import BlockingManagement
+from amqp10.client_core.errors import ConnectionLost, NotLetIn, RequestRefused, TimedOut, Unreachable
 from amqp10.client_core.outcomes import FateRange
 from amqp10.client_core.url import Url
 from amqp10.wire.messaging import Accepted, Rejected, Released
-from pyspark_amqp10.errors import ConnectionLost, LinkRefused, NotLetIn, RequestRefused, TimedOut, Unreachable
-from pyspark_amqp10.links import ReceivingLink, SendingLink
-from pyspark_amqp10.login import Login
-from pyspark_amqp10.requests import BlockingManagement, queue_path
-from pyspark_amqp10.wire import BlockingConnection, WireSettings
 from tests.kit.broker_process import BrokerAddress
 
 pytestmark = pytest.mark.slow
@@ -25,15 +24,15 @@ WITHIN_S = 10.0
 
 
 @pytest.fixture
-def login(broker_options: dict[str, str]) -> Login:
-    """Of the broker."""
-    return Login.parse(broker_options["url"], user="guest", password_file=broker_options["passwordFile"])
+def url(broker: BrokerAddress) -> Url:
+    """The URL of the broker."""
+    return Url.parse(broker.url())
 
 
 @pytest.fixture
-def connection(login: Login) -> Iterator[BlockingConnection]:
+def connection(url: Url) -> Iterator[BlockingConnection]:
     """Open for the test."""
-    with BlockingConnection.open(login) as opened:
+    with BlockingConnection.open(url) as opened:
         yield opened
 
 
@@ -147,27 +146,23 @@ def test_a_queue_that_is_deleted_meanwhile(connection: BlockingConnection, decla
 def test_the_management_node_answers(connection: BlockingConnection, queue: str):
     fill(connection, queue, 3)
     management = BlockingManagement(connection)
-    path = queue_path(queue)
-    assert path is not None
-    shown = management.request("GET", path)
+    shown = management.request("GET", f"/headgate{queue}").body
     assert isinstance(shown, dict)
     assert shown["messages_ready"] == 3
     with pytest.raises(RequestRefused, match="none"):
         management.request("GET", "/headgate/queues/none")
 
 
-def test_wrong_credentials(broker: BrokerAddress, broker_options: dict[str, str]):
-    url = Url(host=broker.host, port=broker.port, user="nobody")
-    login = Login(url=url, password_file=broker_options["passwordFile"])
+def test_wrong_credentials(broker: BrokerAddress):
     with pytest.raises(NotLetIn, match="wrong credentials"):
-        BlockingConnection.open(login)
+        BlockingConnection.open(Url(host=broker.host, port=broker.port, user="nobody", password="guest"))
 
 
 def test_nobody_listens():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(Unreachable, match=r"cannot connect to 127\.0\.0\.1:.*Connection refused"):
-        BlockingConnection.open(Login(url=Url(host="127.0.0.1", port=port)))
+        BlockingConnection.open(Url(host="127.0.0.1", port=port))
 
 
 def test_somebody_listens_who_speaks_no_amqp():
@@ -182,19 +177,19 @@ def test_somebody_listens_who_speaks_no_amqp():
         thread = threading.Thread(target=answer)
         thread.start()
         with pytest.raises(NotLetIn, match=r"the server answered with b'SSH-2\.0-'"):
-            BlockingConnection.open(Login(url=Url(host="127.0.0.1", port=server.getsockname()[1])))
+            BlockingConnection.open(Url(host="127.0.0.1", port=server.getsockname()[1]))
         thread.join()
 
 
 def test_somebody_listens_and_says_nothing():
     with socket.create_server(("127.0.0.1", 0)) as server:
-        login = Login(url=Url(host="127.0.0.1", port=server.getsockname()[1]))
+        url = Url(host="127.0.0.1", port=server.getsockname()[1])
         with pytest.raises(TimedOut, match=r"did not answer within .* s: the open of the connection"):
-            BlockingConnection.open(login, settings=WireSettings(connect_time_out_s=0.2))
+            BlockingConnection.open(url, BlockingSettings(connect_time_out_s=0.2))
 
 
-def test_a_connection_that_is_closed_is_of_no_use(login: Login, queue: str):
-    connection = BlockingConnection.open(login)
+def test_a_connection_that_is_closed_is_of_no_use(url: Url, queue: str):
+    connection = BlockingConnection.open(url)
     link = ReceivingLink.open(connection, queue)
     connection.close()
     assert not link.attached
@@ -203,9 +198,9 @@ def test_a_connection_that_is_closed_is_of_no_use(login: Login, queue: str):
     connection.close()
 
 
-def test_heartbeats_are_answered_while_nobody_waits(login: Login, queue: str):
+def test_heartbeats_are_answered_while_nobody_waits(url: Url, queue: str):
     """The broker's own come while the caller does other things, and the connection's thread takes them in."""
-    connection = BlockingConnection.open(login, settings=WireSettings(idle_time_out_ms=400))
+    connection = BlockingConnection.open(url, BlockingSettings(idle_time_out_ms=400))
     link = ReceivingLink.open(connection, queue)
     ended = threading.Event()
     assert not ended.wait(1.2), "three times as long as the broker may be silent"

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from amqp10.client_core.errors import told
+from amqp10.blocking.connection import BlockingConnection
+from amqp10.client_core.errors import ClientError, ConnectionLost, TimedOut, told
 from amqp10.client_core.events import LinkEvent
 from amqp10.client_core.outcomes import FateRange, Outcomes
 from amqp10.client_core.sending import SenderCore
@@ -24,8 +25,6 @@ from amqp10.protocol.receiver_link import MIXED, SETTLED, ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.wire.messaging import ACCEPTED, Accepted, Error, Outcome, Source, Target
 from amqp10.wire.performatives import Attach
-from pyspark_amqp10.errors import ClientError, ConnectionLost, LinkRefused, TimedOut
-from pyspark_amqp10.wire import BlockingConnection
 
 RUN_MESSAGES_MAX = 4096
 """Messages passed to the engine at once: what one write may hold, and as many as one incoming run."""
@@ -44,6 +43,20 @@ REFUSALS = frozenset(
 """Conditions with which RabbitMQ ends the session when it refuses an attach. With one of these it would do so again."""
 IDENTITY_PROPERTY = "headgate:queue-identity"
 """Property of an attach: the identity of the queue's declaration. Headgate sends it, other brokers do not."""
+
+WhenLate = Callable[[], None]
+"""Called when the broker makes a sender wait for longer than the sender's user expects."""
+
+
+class LinkRefused(ClientError):
+    """The broker did not attach a link, or ended it: the address does not exist, or this use of it is not allowed.
+
+    ``description`` is the broker's own text, where the broker has sent one [2.8.14].
+    """
+
+    def __init__(self, text: str, condition: str | None = None, *, description: str | None = None) -> None:
+        super().__init__(text, condition)
+        self.description = description
 
 
 class Deliveries(NamedTuple):
@@ -120,8 +133,9 @@ class BlockingEnd:
 
     def detached(self, error: Error | None) -> None:
         """See :class:`amqp10.client_core.events.LinkUser`."""
-        place = f"{self._connection.login.url.place} {self._address or '(anonymous terminus)'}"
-        self.failure = LinkRefused(*told(f"{place} closed the link", error))
+        place = f"{self._connection.url.place} {self._address or '(anonymous terminus)'}"
+        text, condition = told(f"{place} closed the link", error)
+        self.failure = LinkRefused(text, condition, description=None if error is None else error.description)
 
 
 class ReceivingLink:
@@ -319,8 +333,22 @@ class SendingLink:
             sending.end.attached()
         return sending
 
-    def send(self, entries: Sequence[bytes], *, header: bytes = b"", within_s: float) -> Outcomes:
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Messages given to the link so far, and how many of them are without an outcome."""
+        return self._core.posted, self._core.outcomes.missing
+
+    @property
+    def waiting_reason(self) -> str | None:
+        """Why the broker makes this link wait; None when it does not, or has given no reason."""
+        return self._core.waiting_reason
+
+    def send(
+        self, entries: Sequence[bytes], *, header: bytes = b"", within_s: float, when_late: WhenLate | None = None
+    ) -> Outcomes:
         """Send encoded messages, waiting for link credit for at most ``within_s`` seconds each time.
+
+        With ``when_late`` there is no TimedOut: it is called each time these seconds are over, and the wait goes on.
 
         ``header`` is the header section of all of them, b"" for none or when the entries have their own. Raises
         TimedOut without link credit, and MessageTooLarge for a message that is too large; the messages before it are
@@ -331,10 +359,12 @@ class SendingLink:
             outcomes = self._sending = Outcomes(core.posted)
             while (at := len(outcomes)) < len(entries) or self._waiting:
                 if at == len(entries):  # until the messages are written the broker may take link credit back
-                    self._wait(lambda: not self._waiting or len(outcomes) < len(entries), within_s, "a window")
+                    self._wait(
+                        lambda: not self._waiting or len(outcomes) < len(entries), within_s, "a window", when_late
+                    )
                     continue
                 if not core.room:
-                    self._wait(lambda: core.room > 0, within_s, "link credit, or outcomes of what was sent")
+                    self._wait(lambda: core.room > 0, within_s, "link credit, or outcomes of what was sent", when_late)
                     continue
                 self.end.check()
                 core.give(list(entries[at : at + min(core.room, RUN_MESSAGES_MAX)]), outcomes, header)
@@ -342,16 +372,22 @@ class SendingLink:
             outcomes.close()
         return outcomes
 
-    def confirm(self, outcomes: Outcomes, *, within_s: float) -> list[FateRange]:
+    def confirm(self, outcomes: Outcomes, *, within_s: float, when_late: WhenLate | None = None) -> list[FateRange]:
         """Wait until every message of a call of :meth:`send` has its outcome; returns those other than accepted.
 
-        ``within_s`` is how long the broker may take for the next outcome. Raises TimedOut.
+        ``within_s`` is how long the broker may take for the next outcome. Raises TimedOut; with ``when_late`` as
+        :meth:`send` does.
         """
         unsettled = self._core.outcomes
         with self._connection.lock:
             while not outcomes.done:
                 before = unsettled.missing
-                self._wait(lambda before=before: unsettled.missing < before, within_s, "outcomes of what was sent")  # type: ignore[misc]
+                self._wait(
+                    lambda before=before: unsettled.missing < before,  # type: ignore[misc]
+                    within_s,
+                    "outcomes of what was sent",
+                    when_late,
+                )
         return not_accepted(outcomes)
 
     def close(self) -> None:
@@ -370,7 +406,12 @@ class SendingLink:
         """Messages that are not written yet."""
         return 0 if self._core.link is None else self._core.link.waiting
 
-    def _wait(self, done: Callable[[], bool], within_s: float, what: str) -> None:
+    def _wait(self, done: Callable[[], bool], within_s: float, what: str, when_late: WhenLate | None = None) -> None:
+        def over() -> bool:
+            return done() or self.end.failure is not None
+
+        while when_late is not None and not self._connection.moved_until(over, within_s=within_s):
+            when_late()
         try:
             self.end.wait(done, within_s, what)
         except TimedOut as late:

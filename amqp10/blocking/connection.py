@@ -3,10 +3,9 @@
 It has one plain socket, one session, and links on it. A caller that waits drives the connection: bytes are sent and
 received until the condition holds or the time is over. Between these waits, which may be as long as Spark works on a
 batch, a thread of the connection answers heartbeats. All other work is done in the caller's thread, and one lock keeps
-the two apart.
+the two apart. A broken connection stays broken.
 
 Bounds: a read takes ``READ_BYTES``; input is bounded by link credit, and output by the engine's ``unsent_bytes_max``.
-This module must not know Spark.
 """
 
 import select
@@ -20,7 +19,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Self
 
-from amqp10.client_core.errors import told
+from amqp10.client_core.errors import ClientError, ConnectionLost, NotLetIn, TimedOut, Unreachable, told
 from amqp10.client_core.events import take_event
 from amqp10.client_core.opening import (
     broker_properties,
@@ -30,12 +29,11 @@ from amqp10.client_core.opening import (
     session_limits,
     why_over,
 )
+from amqp10.client_core.url import Url
 from amqp10.protocol.connection import ConnectionSettings
 from amqp10.protocol.events import ConnectionClosed
 from amqp10.protocol.session import Session
 from amqp10.wire.messaging import Error
-from pyspark_amqp10.errors import ClientError, ConnectionLost, NotLetIn, TimedOut, Unreachable
-from pyspark_amqp10.login import Login
 
 READ_BYTES = 262_144
 """Bytes of one read: about 1,700 messages of 100 bytes, which the engine takes as a few runs."""
@@ -48,9 +46,13 @@ allows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WireSettings:
-    """Time-outs, in seconds unless the name says otherwise."""
+class BlockingSettings:
+    """How a connection introduces itself, and its time-outs, in seconds unless the name says otherwise."""
 
+    container_id: str | None = None
+    """The client's name, as the broker shows it. None: a random one."""
+    product: str = "Headgate client"
+    """What the open's properties say of the program."""
     connect_time_out_s: float = 10.0
     """From the look-up of the name to the broker's open. A broker may take 3 s to refuse a password."""
     answer_time_out_s: float = 30.0
@@ -64,22 +66,22 @@ class WireSettings:
 class BlockingConnection:
     """A connection with its session. Made by :meth:`open`; ``with`` closes it."""
 
-    def __init__(self, login: Login, *, container_id: str | None, settings: WireSettings) -> None:
-        self.login = login
+    def __init__(self, url: Url, settings: BlockingSettings) -> None:
+        self.url = url
         self.settings = settings
-        self.container_id = container_id or random_name("headgate-spark")
+        self.container_id = settings.container_id or random_name("headgate-client")
         self.lock = threading.RLock()
         """Held by every thread that uses the engine or the socket."""
         self._engine = new_engine(
-            login.url,
-            "" if login.url.user is None else login.password(),
+            url,
+            url.password,
             ConnectionSettings(
                 container_id=self.container_id,
-                hostname=login.url.hostname,
+                hostname=url.hostname,
                 idle_time_out_ms=settings.idle_time_out_ms,
                 close_time_out_ms=round(settings.close_time_out_s * 1000),
                 run_frames_max=RUN_FRAMES_MAX,
-                properties={"product": "Headgate Spark connector"},
+                properties={"product": settings.product},
                 session=session_limits(INCOMING_WINDOW),
             ),
         )
@@ -93,9 +95,9 @@ class BlockingConnection:
         self._keeper: threading.Thread | None = None
 
     @classmethod
-    def open(cls, login: Login, *, container_id: str | None = None, settings: WireSettings | None = None) -> Self:
+    def open(cls, url: Url, settings: BlockingSettings | None = None) -> Self:
         """Connect, log in, open, and begin a session. Raises Unreachable, NotLetIn, TimedOut, ConnectionLost."""
-        connection = cls(login, container_id=container_id, settings=settings or WireSettings())
+        connection = cls(url, settings or BlockingSettings())
         try:
             connection._connect()
         except BaseException:
@@ -135,7 +137,7 @@ class BlockingConnection:
         """Drive the connection until ``done`` returns True. Raises TimedOut, which names ``what``, or the reason why
         the connection is over."""
         if not self.moved_until(done, within_s=within_s):
-            raise TimedOut(f"{self.login.url.place} did not answer within {within_s:g} s: {what}")
+            raise TimedOut(f"{self.url.place} did not answer within {within_s:g} s: {what}")
 
     def moved_until(self, done: Callable[[], bool], *, within_s: float) -> bool:
         """As :meth:`wait_until`, but returns False when the time is over."""
@@ -170,12 +172,12 @@ class BlockingConnection:
     # --- beginning and end -----------------------------------------------------------------------------------------
 
     def _connect(self) -> None:
-        settings, url = self.settings, self.login.url
+        settings, url = self.settings, self.url
         deadline = monotonic() + settings.connect_time_out_s
         try:
             self._socket = socket.create_connection((url.host, url.port), settings.connect_time_out_s)
         except TimeoutError:
-            raise Unreachable(f"no connection to {url.place} within {settings.connect_time_out_s:g} s") from None
+            raise TimedOut(f"no connection to {url.place} within {settings.connect_time_out_s:g} s") from None
         except OSError as error:
             raise Unreachable(f"cannot connect to {url.place}: {error.strerror or error}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -212,7 +214,7 @@ class BlockingConnection:
         """Close the socket and end the thread."""
         self._stopped.set()
         if self._failure is None:
-            self._failure = ConnectionLost(f"the connection to {self.login.url.place} was closed")
+            self._failure = ConnectionLost(f"the connection to {self.url.place} was closed")
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -232,7 +234,7 @@ class BlockingConnection:
                 engine.output_backlog(len(self._unsent))
                 if not self._unsent:
                     if engine.finished and self._failure is None and not self._closing:
-                        self._failure = why_over(engine, self.login.url.place)
+                        self._failure = why_over(engine, self.url.place)
                     return
             if self._socket is None:
                 return
@@ -282,7 +284,7 @@ class BlockingConnection:
         self._engine.receive_eof()
         self._take_events()
         if self._failure is None or not isinstance(self._failure, NotLetIn):
-            self._failure = ConnectionLost(f"the connection to {self.login.url.place} broke: {error.strerror or error}")
+            self._failure = ConnectionLost(f"the connection to {self.url.place} broke: {error.strerror or error}")
 
     # --- events ----------------------------------------------------------------------------------------------------
 
@@ -296,6 +298,6 @@ class BlockingConnection:
     def _take_events(self) -> None:
         while (event := self._engine.next_event()) is not None:
             if isinstance(event, ConnectionClosed):
-                self._failure = why_over(self._engine, self.login.url.place, event)
+                self._failure = why_over(self._engine, self.url.place, event)
             take_event(event)
         open_if_let_in(self._engine)
