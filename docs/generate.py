@@ -6,7 +6,12 @@
 - ``operating/why-blocked.md``: every reason of ``core/observe/advice.py``.
 - the tables of the schema in ``flow-events.md``, between their marks.
 - the two tables of limits in ``architecture.md``, between their marks.
+<<<<<<< HEAD
 - the tables of methods, reply codes and capabilities in ``protocol/amqp091.md``, between their marks.
+=======
+- the tables of methods, reply codes and capabilities in ``protocol/amqp091.md``, between theirs.
+- ``amqp10/cli/completions``: the scripts of ``headgate completion``, from the commands and their options.
+>>>>>>> 69355b7 (A command takes less than 150 ms of CPU)
 
 ``tests/docs`` compares each page with the text that would be written, so a page is never older than the code.
 """
@@ -21,6 +26,8 @@ from typing import get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from amqp10.cli.completion import SHELLS, script_of
+from amqp10.cli.main import command_line
 from amqp10.protocol.lifecycle import CONNECTION, LINK, SESSION, Input
 from core.config.problems import table_of, unit_of
 from core.config.settings import Settings
@@ -58,7 +65,13 @@ def pages() -> Mapping[Path, str]:
         METRICS: metrics_page.page(),
         FLOW_EVENTS: _between(FLOW_EVENTS.read_text(encoding="utf-8"), "flow events", flow_events_page.tables()),
         WHY_BLOCKED: why_page.page(),
+        **_completions(),
     }
+
+
+def _completions() -> dict[Path, str]:
+    commands = command_line(complete=True)
+    return {script_of(shell): commands.generate_completion(shell=shell) for shell in SHELLS}
 
 
 def _between(text: str, name: str, inside: str) -> str:

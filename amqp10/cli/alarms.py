@@ -20,7 +20,7 @@ def set_(name: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
         headgate alarms set memory
     """
-    with_broker(url, lambda connection: connection.request("PUT", f"/headgate/alarms/{percent_encode(name)}"))
+    with_broker(url, lambda broker: broker.request("PUT", f"/headgate/alarms/{percent_encode(name)}"))
     tell(f"alarm {name} is on", {"alarm": name, "by_hand": True}, as_json=json)
 
 
@@ -32,5 +32,5 @@ def clear(name: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> None
 
         headgate alarms clear memory
     """
-    with_broker(url, lambda connection: connection.request("DELETE", f"/headgate/alarms/{percent_encode(name)}"))
+    with_broker(url, lambda broker: broker.request("DELETE", f"/headgate/alarms/{percent_encode(name)}"))
     tell(f"alarm {name} is cleared", {"alarm": name, "by_hand": False}, as_json=json)

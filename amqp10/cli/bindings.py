@@ -5,11 +5,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from amqp10.cli.arguments import Arguments, arguments_of
-from amqp10.cli.definition_requests import request_of
 from amqp10.cli.listing import noun
 from amqp10.cli.printing import AsJson, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
-from core.definitions_file import Action, Step, label, shown
 from core.interface import Binding
 
 bindings_app = noun(
@@ -42,8 +40,7 @@ def create(
         headgate bindings create shop archive --to-exchange
     """
     binding = _binding(source, destination, key=key, to_exchange=to_exchange, argument=argument)
-    _take(url, Step(Action.DECLARE, binding))
-    tell(f"{label(binding)} is there", shown(binding), as_json=json)
+    _take(url, binding, "declare", done="is there", as_json=json)
 
 
 @bindings_app.command
@@ -65,8 +62,7 @@ def delete(
         headgate bindings delete shop orders --key "order.*"
     """
     binding = _binding(source, destination, key=key, to_exchange=to_exchange, argument=argument)
-    _take(url, Step(Action.DELETE, binding))
-    tell(f"{label(binding)} is deleted", shown(binding), as_json=json)
+    _take(url, binding, "delete", done="is deleted", as_json=json)
 
 
 def _binding(source: str, destination: str, *, key: str, to_exchange: bool, argument: tuple[str, ...]) -> Binding:
@@ -79,6 +75,11 @@ def _binding(source: str, destination: str, *, key: str, to_exchange: bool, argu
     )
 
 
-def _take(url: str, step: Step) -> None:
-    method, path, body = request_of(step)
-    with_broker(url, lambda connection: connection.request(method, path, body))
+def _take(url: str, binding: Binding, action: str, *, done: str, as_json: bool) -> None:
+    """Take the step that a definitions file with this binding would take, and say so."""
+    from amqp10.cli.definition_requests import request_of  # here and not above: only these commands need them
+    from core.definitions_file import Action, Step, label, shown
+
+    method, path, body = request_of(Step(Action(action), binding))
+    with_broker(url, lambda broker: broker.request(method, path, body))
+    tell(f"{label(binding)} {done}", shown(binding), as_json=as_json)

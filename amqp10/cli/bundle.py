@@ -22,12 +22,13 @@ from urllib.request import Request, urlopen
 
 from cyclopts import App, Parameter
 
+from amqp10.blocking.requests import BlockingManagement
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.listing import pages
 from amqp10.cli.printing import AsJson, Row, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.cli.store import examined
-from amqp10.client import ClientConnection, RequestRefused
+from amqp10.client_core.errors import RequestRefused
 from amqp10.wire.percent import percent_encode
 from core.rows import KINDS
 from core.version import headgate_version
@@ -94,31 +95,31 @@ def redacted(text: str) -> str:
     return SECRET_VALUES.sub(REDACTED, text)
 
 
-async def _broker_parts(broker: ClientConnection, problems: list[str]) -> Parts:
+def _broker_parts(broker: BlockingManagement, problems: list[str]) -> Parts:
     """What the broker says of itself."""
     parts: Parts = {}
     for name in SINGLES:
         try:
-            parts[f"{name}.json"] = _as_json((await broker.request("GET", f"/headgate/{name}")).body)
+            parts[f"{name}.json"] = _as_json(broker.request("GET", f"/headgate/{name}").body)
         except RequestRefused as refused:
             problems.append(f"{name}: {refused.text}")
-    parts["configuration.toml"] = str((await broker.request("GET", "/headgate/configuration")).body)
+    parts["configuration.toml"] = str(broker.request("GET", "/headgate/configuration").body)
     for kind in KINDS:
-        rows = await pages(broker, kind)
+        rows = pages(broker, kind)
         parts[f"{kind}.json"] = _as_json(rows)
         if kind == "stalls":
-            parts |= await _whys(broker, rows)
+            parts |= _whys(broker, rows)
     return parts
 
 
-async def _whys(broker: ClientConnection, stalls: list[Row]) -> Parts:
+def _whys(broker: BlockingManagement, stalls: list[Row]) -> Parts:
     """What holds up those that stand still, the longest first."""
     parts: Parts = {}
     for stall in sorted(stalls, key=_seconds, reverse=True)[:STALLS_EXPLAINED_MAX]:
         identity = str(stall["identity"])
         kind = "links" if "/" in identity else "connections"
         try:
-            answer = await broker.request("GET", f"/headgate/{kind}/{percent_encode(identity)}/why")
+            answer = broker.request("GET", f"/headgate/{kind}/{percent_encode(identity)}/why")
         except RequestRefused:
             continue  # it moves again, or is gone
         parts[f"why/{identity.replace('/', '-')}.json"] = _as_json(answer.body)

@@ -12,7 +12,6 @@ from amqp10.cli.arguments import Data
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.printing import AsJson, Row, print_json
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
-from amqp10.client import ClientConnection
 
 check_app = App(name="check", help="Ask whether the broker is live, is ready, has alarms, or has a sound data folder.")
 
@@ -26,7 +25,7 @@ def live(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
         headgate check live
     """
 
-    async def opened(connection: ClientConnection) -> None:
+    def opened(broker: object) -> None:
         pass  # the connection was opened, which is all that is asked
 
     def ask() -> str:
@@ -99,10 +98,7 @@ def store(*, data: Data, json: AsJson = False) -> None:
 
 
 def _shown(url: str, what: str) -> Row:
-    async def ask(connection: ClientConnection) -> object:
-        return (await connection.request("GET", f"/headgate/{what}")).body
-
-    found = with_broker(url, ask)
+    found = with_broker(url, lambda broker: broker.request("GET", f"/headgate/{what}").body)
     if not isinstance(found, dict):
         raise CommandError(Exit.REFUSED, "the broker's answer is not understood; is it a Headgate of another version?")
     return found

@@ -15,4 +15,4 @@ def close_one(url: str, kind: str, identity: str, reason: str | None) -> None:
     """Have one of the connections, sessions or links closed. Raises CommandError when there is none."""
     query = "" if reason is None else f"?{urlencode({'reason': reason})}"
     path = f"/headgate/{kind}/{percent_encode(identity)}{query}"
-    with_broker(url, lambda connection: connection.request("DELETE", path))
+    with_broker(url, lambda broker: broker.request("DELETE", path))

@@ -1,10 +1,16 @@
-"""``headgate completion``: what a shell needs in order to complete commands and options."""
+"""``headgate completion``: what a shell needs in order to complete commands and options.
 
+The scripts are files beside this one. To make one takes half a second of CPU, because cyclopts imports every command
+for it; ``docs/generate.py`` writes them when commands change, and a test compares.
+"""
+
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from amqp10.cli.main import command_line
+SHELLS = ("bash", "zsh", "fish")
+SCRIPTS = Path(__file__).with_name("completions")
 
 
 def completion_command(
@@ -19,4 +25,9 @@ def completion_command(
         headgate completion zsh > ~/.zfunc/_headgate
         headgate completion fish > ~/.config/fish/completions/headgate.fish
     """
-    print(command_line(complete=True).generate_completion(shell=shell), end="")
+    print(script_of(shell).read_text(encoding="utf-8"), end="")
+
+
+def script_of(shell: str) -> Path:
+    """The file with the script for one of :data:`SHELLS`."""
+    return SCRIPTS / f"headgate.{shell}"

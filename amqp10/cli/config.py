@@ -3,13 +3,15 @@
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.printing import AsJson, print_json, tell
-from core.config import ConfigError, Settings, load, render
+
+if TYPE_CHECKING:
+    from core.config import Settings
 
 config_app = App(name="config", help="Check and show configurations.")
 
@@ -42,6 +44,8 @@ def show(file: File = None, /, *, json: AsJson = False) -> None:
         headgate config show
         headgate config show broker.toml > explained.toml
     """
+    from core.config import render  # here and not above: help needs no settings, and they take 150 ms of CPU to import
+
     rendered = render(read_settings(file))
     if json:
         print_json(tomllib.loads(rendered))
@@ -53,8 +57,10 @@ def _name(file: Path | None) -> str | None:
     return None if file is None else str(file)
 
 
-def read_settings(file: Path | None, overrides: Mapping[str, object] | None = None) -> Settings:
+def read_settings(file: Path | None, overrides: Mapping[str, object] | None = None) -> "Settings":
     """The settings in force. Raises CommandError with every problem at once."""
+    from core.config import ConfigError, load
+
     try:
         return load(file, overrides)
     except ConfigError as error:

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from amqp10.blocking.requests import BlockingManagement
 from amqp10.cli.listing import pages
 from amqp10.cli.printing import Row
 from amqp10.cli.remote import HTTP_NOT_FOUND
-from amqp10.client import ClientConnection, RequestRefused
+from amqp10.client_core.errors import RequestRefused
 from amqp10.management.bindings import location
 from amqp10.management.message import REQUEST_BYTES_MAX, encodable
 from amqp10.wire.codec.encode import encode_value
@@ -30,13 +31,13 @@ class Outcome:
     failed: list[tuple[Step, str]] = field(default_factory=list)
 
 
-async def snapshots(connection: ClientConnection) -> dict[str, Sequence[Row]]:
+def snapshots(broker: BlockingManagement) -> dict[str, Sequence[Row]]:
     """What the broker has, as :func:`core.definitions_file.from_snapshots` takes it."""
-    return {kind: await pages(connection, kind) for kind in KINDS}
+    return {kind: pages(broker, kind) for kind in KINDS}
 
 
-async def take(
-    connection: ClientConnection,
+def take(
+    broker: BlockingManagement,
     steps: Sequence[Step],
     outcome: Outcome,
     *,
@@ -48,7 +49,7 @@ async def take(
     Raises ClientError when the connection fails; the outcome has what was done before.
     """
     for step in steps:
-        why = await _refusal(connection, step)
+        why = _refusal(broker, step)
         if why is None:
             outcome.done.append(step)
         else:
@@ -58,14 +59,14 @@ async def take(
         taken()
 
 
-async def _refusal(connection: ClientConnection, step: Step) -> str | None:
+def _refusal(broker: BlockingManagement, step: Step) -> str | None:
     """Why a step failed; None when it is done."""
     method, path, body = request_of(step)
     size = len(encode_value(body))
     if size > REQUEST_BYTES_MAX - PROPERTIES_BYTES:
         return f"its arguments take {size} bytes, a request has at most {REQUEST_BYTES_MAX}; shorten them"
     try:
-        await connection.request(method, path, body)
+        broker.request(method, path, body)
     except RequestRefused as refused:
         if step.action is Action.DELETE and refused.status == HTTP_NOT_FOUND:
             return None

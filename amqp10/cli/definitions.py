@@ -12,11 +12,11 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from amqp10.blocking.requests import BlockingManagement
 from amqp10.cli.definition_requests import Outcome, snapshots, take
 from amqp10.cli.exits import CommandError, Exit, complain
 from amqp10.cli.printing import AsJson, print_json
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
-from amqp10.client import ClientConnection
 from core.definitions_file import (
     FILE_BYTES_MAX,
     Change,
@@ -135,8 +135,8 @@ def apply(
         _tell_notes(reading)
     outcome = Outcome()
 
-    async def work(connection: ClientConnection) -> list[Difference]:
-        running = await _running(connection)
+    def work(broker: BlockingManagement) -> list[Difference]:
+        running = _running(broker)
         ends = unknown_ends(reading.document, running)
         _refuse(ends, f"{file} cannot be applied; nothing was changed", code=Exit.USAGE, json=json)
         differences = compare(reading.document, running)
@@ -144,7 +144,7 @@ def apply(
         conflicts = any(one.change is Change.CONFLICT for one in differences)
         if not dry_run and not (conflicts and not keep_going):
             with _progress(len(planned)) as advance:
-                await take(connection, planned, outcome, keep_going=keep_going, taken=advance)
+                take(broker, planned, outcome, keep_going=keep_going, taken=advance)
         return differences
 
     try:
@@ -199,9 +199,9 @@ def _refuse(problems: Sequence[Remark], what: str, *, code: Exit, json: bool = F
     raise CommandError(code, f"{what}\n{lines}")
 
 
-async def _running(connection: ClientConnection) -> Document:
+def _running(broker: BlockingManagement) -> Document:
     """What the broker has."""
-    reading = from_snapshots(await snapshots(connection))
+    reading = from_snapshots(snapshots(broker))
     _refuse(reading.problems, "not everything that the broker has can be written in a file", code=Exit.REFUSED)
     return reading.document
 

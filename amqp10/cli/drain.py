@@ -1,15 +1,17 @@
 """``headgate drain`` and ``headgate undrain``: empty a broker of work, so that its stop disturbs no client."""
 
 import sys
-from typing import Annotated
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Annotated
 
-import trio
 from cyclopts import Parameter
 
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.printing import AsJson, Row, print_json
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
-from amqp10.client import ClientConnection
+
+if TYPE_CHECKING:
+    from amqp10.blocking.requests import BlockingManagement
 
 POLL_SECONDS = 0.25
 PATH = "/headgate/drain"
@@ -37,12 +39,12 @@ def drain_command(
     if wait is not None and wait < 0:
         raise CommandError(Exit.USAGE, f"--wait {wait}: must be 0 or more")
 
-    async def drain(broker: ClientConnection) -> Row:
-        progress = await _ask(broker, "PUT")
-        deadline = trio.current_time() + (wait or 0)
-        while progress["unsettled"] and trio.current_time() < deadline:
+    def drain(broker: "BlockingManagement") -> Row:
+        progress = _ask(broker, "PUT")
+        deadline = monotonic() + (wait or 0)
+        while progress["unsettled"] and monotonic() < deadline:
             print(_left(progress), file=sys.stderr)
-            progress = await _changed(broker, progress, deadline)
+            progress = _changed(broker, progress, deadline)
         return progress
 
     progress = with_broker(url, drain)
@@ -75,17 +77,17 @@ def undrain_command(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
         print("the broker serves as usual")
 
 
-async def _changed(broker: ClientConnection, before: Row, deadline: float) -> Row:
+def _changed(broker: "BlockingManagement", before: Row, deadline: float) -> Row:
     """How far it is once that is another answer, or the time is over."""
     progress = before
-    while progress == before and trio.current_time() < deadline:
-        await trio.sleep(min(POLL_SECONDS, deadline - trio.current_time()))
-        progress = await _ask(broker, "GET")
+    while progress == before and monotonic() < deadline:
+        sleep(min(POLL_SECONDS, deadline - monotonic()))
+        progress = _ask(broker, "GET")
     return progress
 
 
-async def _ask(broker: ClientConnection, method: str) -> Row:
-    answer = (await broker.request(method, PATH)).body
+def _ask(broker: "BlockingManagement", method: str) -> Row:
+    answer = broker.request(method, PATH).body
     if not isinstance(answer, dict):
         raise CommandError(Exit.REFUSED, "the broker's answer is not understood; is it a Headgate of another version?")
     return answer

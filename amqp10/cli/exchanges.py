@@ -47,7 +47,7 @@ def declare(
         "internal": internal,
         "arguments": arguments_of(argument),
     }
-    with_broker(url, lambda connection: connection.request("PUT", _path(name), body))
+    with_broker(url, lambda broker: broker.request("PUT", _path(name), body))
     address = f"{_path(name)}/ROUTING-KEY"
     tell(f"exchange {name} is there; its address is {address}", {"exchange": name, "address": address}, as_json=json)
 
@@ -60,7 +60,7 @@ def delete(name: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> Non
 
         headgate exchanges delete shop
     """
-    with_broker(url, lambda connection: connection.request("DELETE", _path(name)))
+    with_broker(url, lambda broker: broker.request("DELETE", _path(name)))
     tell(f"exchange {name} is deleted", {"exchange": name}, as_json=json)
 
 

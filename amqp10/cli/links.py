@@ -101,4 +101,4 @@ def close(link: str, /, *, reason: Reason = None, json: AsJson = False, url: Url
 
 def _request(url: str, method: str, link: str, rest: str) -> None:
     path = f"/headgate/links/{percent_encode(link)}/{rest}"
-    with_broker(url, lambda connection: connection.request(method, path))
+    with_broker(url, lambda broker: broker.request(method, path))

@@ -4,15 +4,18 @@ What a thing looks like is the broker's snapshot of it; a command only chooses c
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from cyclopts import App
 
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.printing import AsJson, Row, print_one, print_rows
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
-from amqp10.client import ClientConnection, RequestRefused
 from amqp10.wire.percent import percent_encode
 from core.rows import PAGE_MAX
+
+if TYPE_CHECKING:
+    from amqp10.blocking.requests import BlockingManagement
 
 HTTP_BAD_REQUEST = 400
 
@@ -39,25 +42,24 @@ def noun(name: str, *, columns: Sequence[str], help_text: str) -> App:
 
 def fetch_all(url: str, kind: str) -> list[Row]:
     """The snapshots of all things of a kind."""
-    return with_broker(url, lambda connection: pages(connection, kind))
+    return with_broker(url, lambda broker: pages(broker, kind))
 
 
 def fetch_one(url: str, kind: str, identity: str) -> Row:
     """The snapshot of one thing. Raises CommandError when there is none."""
-
-    async def ask(connection: ClientConnection) -> object:
-        return (await connection.request("GET", f"/headgate/{kind}/{percent_encode(identity)}")).body
-
-    return _row(with_broker(url, ask))
+    path = f"/headgate/{kind}/{percent_encode(identity)}"
+    return _row(with_broker(url, lambda broker: broker.request("GET", path).body))
 
 
-async def pages(connection: ClientConnection, kind: str) -> list[Row]:
-    """The same over a connection that is there already."""
+def pages(broker: "BlockingManagement", kind: str) -> list[Row]:
+    """The snapshots of all things of a kind, over a connection that is open already."""
+    from amqp10.client_core.errors import RequestRefused  # here and not above: help needs no client
+
     rows: list[Row] = []
     limit, after = PAGE_MAX, ""
     while True:
         try:
-            answer = await connection.request("GET", f"/headgate/{kind}?limit={limit}{after}")
+            answer = broker.request("GET", f"/headgate/{kind}?limit={limit}{after}")
         except RequestRefused as refused:
             if refused.status != HTTP_BAD_REQUEST or limit == 1:
                 raise

@@ -90,30 +90,46 @@ COMMANDS = {
 """By the name: the module beside this one and what in it is the command; and what the overview says of it, which is how
 the command's own help begins (a test compares). A module is imported when it is wanted: all of them take most of a
 second, and one that asks a broker a quarter of that."""
-HELP = ("--help", "-h")
 OBJECTS_BEFORE_COLLECTION = 100_000
 """A command that asks a broker makes 75,000 objects, nearly all while it is loaded; they stay, and to look for garbage
 among them is a tenth of its time. A broker makes 150,000: without one look in the middle it keeps 0.5 MiB more."""
 ALIASES = {"links": ("links", "link")}
+NAMES = frozenset(COMMANDS) | {alias for names in ALIASES.values() for alias in names}
+"""The first words that are commands."""
 
 
-def command_line(*, overview: bool = False, complete: bool = False) -> App:
-    """The whole command line. ``overview``: for the help on all of it, which shows how that of each command begins.
-    ``complete``: with every command loaded, as the completion of a shell wants it."""
-    app = App(
+def command_line(*, complete: bool = False) -> App:
+    """The whole command line. ``complete``: with every command loaded, for the completion of a shell."""
+    app = _program()
+    for name, (place, _) in COMMANDS.items():
+        app.command(f"amqp10.cli.{place}", name=ALIASES.get(name, name))
+    if complete:
+        for name in COMMANDS:
+            app[name]  # cyclopts loads what is looked at
+    return app
+
+
+def outline() -> App:
+    """The command line with the names of the commands and the beginnings of their help, and nothing behind them.
+
+    It answers ``headgate --help`` and a mistyped command. The whole command line would import every command for its
+    list of names, which takes half a second.
+    """
+    app = _program()
+    for name, (_, beginning) in COMMANDS.items():
+        app.command(App(name=ALIASES.get(name, name), help=beginning))
+    return app
+
+
+def _program() -> App:
+    return App(
         name="headgate",
         help="Headgate, an AMQP 1.0 message broker that tells why a publisher waits.",
         help_epilogue=EPILOGUE,
         help_format="markdown",
         version=headgate_version,
+        version_format="plaintext",
     )
-    for name, (place, beginning) in COMMANDS.items():
-        # Of a command that is loaded, this would take the place of all its help.
-        app.command(f"amqp10.cli.{place}", name=ALIASES.get(name, name), help=beginning if overview else None)
-    if complete:
-        for name in COMMANDS:
-            app[name]  # cyclopts loads what is looked at
-    return app
 
 
 def main() -> None:
@@ -125,7 +141,8 @@ def main() -> None:
 def run(words: list[str]) -> Exit:
     """Run one command. Prints what is wrong with it, if anything is."""
     try:
-        app = command_line(overview=not words or (len(words) == 1 and words[0] in HELP))
+        name = next((word for word in words if not word.startswith("-")), None)
+        app = command_line() if name in NAMES else outline()
         app(words, exit_on_error=False, result_action="return_value")
     except CycloptsError:
         return Exit.USAGE  # told already

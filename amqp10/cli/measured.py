@@ -9,7 +9,7 @@ from amqp10.cli.remote import with_broker
 
 def measured(url: str, path: str, *, method: str = "GET") -> Row:
     """The figures that the broker answers with."""
-    body = with_broker(url, lambda connection: connection.request(method, path)).body
+    body = with_broker(url, lambda broker: broker.request(method, path)).body
     if not isinstance(body, Mapping):
         raise CommandError(Exit.REFUSED, "the broker's answer is not understood; is it a Headgate of another version?")
     return {str(key): value for key, value in body.items()}

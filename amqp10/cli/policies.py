@@ -2,7 +2,7 @@
 
 import json as json_module
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlencode
 
 from cyclopts import App, Parameter
@@ -11,8 +11,10 @@ from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.listing import fetch_all
 from amqp10.cli.printing import AsJson, print_json, print_rows, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
-from amqp10.client import Answer
 from amqp10.wire.percent import percent_encode
+
+if TYPE_CHECKING:
+    from amqp10.client_core.requests import Answer
 
 policies_app = App(name="policies", help="Policies: settings for queues and exchanges, by patterns of their names.")
 
@@ -133,6 +135,6 @@ def _check_host(vhost: str) -> None:
         raise CommandError(Exit.NOT_FOUND, f"there is no virtual host '{vhost}'; there is '/'")
 
 
-def _request(url: str, method: str, name: str, vhost: str, body: object = None, *, encoded: bool = False) -> Answer:
+def _request(url: str, method: str, name: str, vhost: str, body: object = None, *, encoded: bool = False) -> "Answer":
     path = f"/headgate/policies/{name if encoded else percent_encode(name)}?{urlencode({'vhost': vhost})}"
-    return with_broker(url, lambda connection: connection.request(method, path, body))
+    return with_broker(url, lambda broker: broker.request(method, path, body))

@@ -5,17 +5,18 @@ here knows how a broker is asked: commands that ask none need not load a client.
 """
 
 import json
+import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
 FILE_WIDTH = 1000
 """Characters of a line that is not for a terminal: tables are only as wide as they need to be."""
+GAP = "  "
+"""Between two columns."""
 TIMES = ("since", "accepted_at")
 """Columns that are wall-clock times, in seconds."""
 
@@ -29,24 +30,16 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], *, as_json: bool) ->
     """A table with a line for each row."""
     if as_json:
         print_json(rows)
-        return
-    table = _table()
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(_shown(column, row.get(column)) for column in columns))
-    _print(table)
+    else:
+        _print_table([tuple(_shown(column, row.get(column)) for column in columns) for row in rows], columns)
 
 
 def print_one(row: Row, *, as_json: bool) -> None:
     """A table with a line for each field."""
     if as_json:
         print_json(row)
-        return
-    table = _table(header=False)
-    for name, value in _flat(row):
-        table.add_row(name, _shown(name, value))
-    _print(table)
+    else:
+        _print_table([(name, _shown(name, value)) for name, value in _flat(row)])
 
 
 def tell(text: str, value: Row, *, as_json: bool) -> None:
@@ -88,17 +81,45 @@ def _shown(name: str, value: object) -> str:
     return str(value)
 
 
-def _table(*, header: bool = True) -> "Table":
-    from rich.table import Table  # here and not above: JSON needs none, and it takes 25 ms to load
+def _print_table(rows: Sequence[Sequence[str]], header: Sequence[str] | None = None) -> None:
+    lines = None if _may_be_terminal() else plain_lines(rows, header)
+    if lines is None:
+        print_with_rich(rows, header)
+    else:
+        print("".join(f"{line}\n" for line in lines), end="")
 
-    return Table(box=None, pad_edge=False, show_header=header)
+
+def _may_be_terminal() -> bool:
+    """Whether rich could take the output for a terminal, which has a width and shows a header in bold."""
+    return sys.stdout.isatty() or not {"FORCE_COLOR", "TTY_COMPATIBLE"}.isdisjoint(os.environ)
 
 
-def _print(table: "Table") -> None:
-    """Names come from users: they are neither markup nor to be highlighted. Only a terminal has a width."""
-    from rich.console import Console
+def plain_lines(rows: Sequence[Sequence[str]], header: Sequence[str] | None) -> list[str] | None:
+    """The lines of a table that is not for a terminal, as rich would print them; rich takes 30 ms of CPU to import.
 
-    console = Console(markup=False, highlight=False)
+    None for a table that needs rich: one that is too wide, or has characters that are not one column wide.
+    """
+    table = [*([] if header is None else [header]), *rows]
+    if not all(cell.isascii() and cell.isprintable() for row in table for cell in row):
+        return None
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    if not table or not all(widths) or sum(widths) + len(GAP) * (len(widths) - 1) > FILE_WIDTH:
+        return None
+    return [GAP.join(map(str.ljust, row, widths)) for row in table]
+
+
+def print_with_rich(rows: Sequence[Sequence[str]], header: Sequence[str] | None) -> None:
+    """Print a table as a terminal shows it. Names come from users, so nothing in them is markup. Only a terminal has a
+    width."""
+    from rich.console import Console  # here and not above: see plain_lines
+    from rich.table import Table
+
+    table = Table(*(() if header is None else header), box=None, pad_edge=False, show_header=header is not None)
+    for column in table.columns:  # a table of one thing has no columns yet
+        column.overflow = "fold"
+    for row in rows:
+        table.add_row(*row)
+    console = Console(markup=False, emoji=False, highlight=False)
     if not console.is_terminal:
         console.width = FILE_WIDTH
     console.print(table)

@@ -1,9 +1,9 @@
 """``headgate queues``."""
 
 from datetime import UTC, datetime
-from typing import Annotated
+from time import sleep
+from typing import TYPE_CHECKING, Annotated
 
-import trio
 from cyclopts import App, Parameter
 
 from amqp10.cli.arguments import Arguments, arguments_of
@@ -11,8 +11,11 @@ from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.listing import fetch_all, fetch_one
 from amqp10.cli.printing import AsJson, Row, print_one, print_rows, tell
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
-from amqp10.client import Answer, ClientConnection
 from amqp10.wire.percent import percent_encode
+
+if TYPE_CHECKING:
+    from amqp10.blocking.requests import BlockingManagement
+    from amqp10.client_core.requests import Answer
 
 COLUMNS = (
     "name",
@@ -163,11 +166,11 @@ def replay(name: str, /, *, count: Count = None, json: AsJson = False, url: Url 
 def _move(url: str, source: str, request: str, *, json: bool) -> None:
     """Begin a move, see it through, and say what became of it."""
 
-    async def see_through(connection: ClientConnection) -> tuple[object, object]:
+    def see_through(broker: "BlockingManagement") -> tuple[object, object]:
         path = f"/headgate{_path(source)}"
-        begun = (await connection.request("PUT", f"{path}/{request}")).body
+        begun = broker.request("PUT", f"{path}/{request}").body
         while True:
-            shown = (await connection.request("GET", path)).body
+            shown = broker.request("GET", path).body
             last = shown.get("last_move") if isinstance(shown, dict) else None
             if not isinstance(begun, dict) or not isinstance(last, dict):
                 raise CommandError(Exit.REFUSED, "the broker does not tell what became of the messages")
@@ -175,7 +178,7 @@ def _move(url: str, source: str, request: str, *, json: bool) -> None:
                 raise CommandError(Exit.REFUSED, f"the move is over, and another out of queue {source} has begun")
             if last.get("done"):
                 return last.get("moved"), last.get("failure")
-            await trio.sleep(POLL_SECONDS)
+            sleep(POLL_SECONDS)
 
     moved, failure = with_broker(url, see_through)
     shown = {"queue": source, "moved": moved, "failure": failure or None}
@@ -212,11 +215,11 @@ def _path(name: str) -> str:
     return f"/queues/{percent_encode(name)}"
 
 
-def _request(url: str, method: str, path: str, body: object = None) -> Answer:
-    return with_broker(url, lambda connection: connection.request(method, path, body))
+def _request(url: str, method: str, path: str, body: object = None) -> "Answer":
+    return with_broker(url, lambda broker: broker.request(method, path, body))
 
 
-def _count(answer: Answer) -> object:
+def _count(answer: "Answer") -> object:
     return answer.body.get("message_count") if isinstance(answer.body, dict) else None
 
 

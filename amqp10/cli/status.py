@@ -2,7 +2,6 @@
 
 from amqp10.cli.printing import AsJson, Row, print_one
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
-from amqp10.client import ClientConnection
 
 
 def status_command(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
@@ -12,11 +11,7 @@ def status_command(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
         headgate status --json
     """
-
-    async def ask(connection: ClientConnection) -> object:
-        return (await connection.request("GET", "/headgate/status")).body
-
-    status = with_broker(url, ask)
+    status = with_broker(url, lambda broker: broker.request("GET", "/headgate/status").body)
     row: Row = status if isinstance(status, dict) else {}
     print_one(row if json else _brief(row), as_json=json)
 

@@ -1,6 +1,16 @@
 """``headgate store`` as the whole broker has it: with the compaction that knows both protocols."""
 
+from collections.abc import Iterable
+from pathlib import Path
+
 from amqp10.cli.store import store_commands
-from amqp10.compaction import compacted
+
+
+def compacted(folder: Path) -> Iterable[str]:
+    """See :func:`amqp10.compaction.compacted`, which imports the engine: only the command that compacts needs it."""
+    from amqp10 import compaction
+
+    return compaction.compacted(folder)
+
 
 store_app = store_commands(compacted)

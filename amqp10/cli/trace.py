@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from math import inf
+from time import monotonic, sleep
 from typing import Annotated
 
-import trio
 from cyclopts import App, Parameter
 
+from amqp10.blocking.requests import BlockingManagement
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.printing import AsJsonLines
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 from amqp10.cli.trace_summary import LinkNumbers, Shown, Summary, Wanted
-from amqp10.client import ClientConnection
 from amqp10.errors import DecodeError
 from amqp10.wire.framing import AMQP_FRAME, FRAME_HEADER_BYTES
 from amqp10.wire.messaging import (
@@ -99,24 +99,24 @@ def frames(
         raise CommandError(Exit.USAGE, f"link {link} is not one of connection {connection}")
     wanted = Wanted(tuple(name.lower() for name in performative), channel, handle, every)
 
-    async def trace(broker: ClientConnection) -> None:
+    def trace(broker: BlockingManagement) -> None:
         nonlocal wanted
         if link is not None:
-            wanted = replace(wanted, link=await _numbers(broker, link))
+            wanted = replace(wanted, link=_numbers(broker, link))
         path = f"/headgate/connections/{percent_encode(named)}/frames"
-        await broker.request("PUT", path)
+        broker.request("PUT", path)
         output = _Output(wanted, count=count or inf, shape=_as_json if json else _as_text)
         try:
-            await _follow(broker, path, output, until=trio.current_time() + (seconds or inf))
+            _follow(broker, path, output, until=monotonic() + (seconds or inf))
         finally:
             output.end()
-        await broker.request("DELETE", path)
+        broker.request("DELETE", path)
 
     with_broker(url, trace)
 
 
-async def _numbers(broker: ClientConnection, link: str) -> LinkNumbers:
-    row = (await broker.request("GET", f"/headgate/links/{percent_encode(link)}")).body
+def _numbers(broker: BlockingManagement, link: str) -> LinkNumbers:
+    row = broker.request("GET", f"/headgate/links/{percent_encode(link)}").body
     if not isinstance(row, dict):
         raise CommandError(Exit.REFUSED, "the broker's answer is not understood")
     return LinkNumbers(**{name: row[name] for name in LinkNumbers._fields})
@@ -171,10 +171,10 @@ class _Output:
             self._missed = 0
 
 
-async def _follow(broker: ClientConnection, path: str, output: _Output, *, until: float) -> None:
+def _follow(broker: BlockingManagement, path: str, output: _Output, *, until: float) -> None:
     after = 0
     while not output.full:
-        answer = (await broker.request("GET", f"{path}?after={after}")).body
+        answer = broker.request("GET", f"{path}?after={after}").body
         if not isinstance(answer, dict):
             raise CommandError(Exit.REFUSED, "the broker's answer is not understood")
         after = answer["next"]
@@ -185,10 +185,10 @@ async def _follow(broker: ClientConnection, path: str, output: _Output, *, until
         if not answer["open"]:
             print("headgate: the connection is closed", file=sys.stderr)
             return
-        if trio.current_time() >= until:
+        if monotonic() >= until:
             return
         if not answer["more"]:
-            await trio.sleep(min(POLL_SECONDS, until - trio.current_time()))
+            sleep(min(POLL_SECONDS, until - monotonic()))
 
 
 def _decoded(protocol: str, number: int, at: float, outgoing: bool, size: int, kept: bytes) -> Shown:

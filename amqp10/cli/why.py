@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
@@ -11,9 +11,11 @@ from amqp10.addresses import AddressError, parse_source
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.printing import AsJson, print_json
 from amqp10.cli.remote import DEFAULT_URL, HTTP_NOT_FOUND, Url, with_broker
-from amqp10.client import ClientConnection, RequestRefused
 from amqp10.wire.percent import percent_encode
 from core.observe.advice import help_text
+
+if TYPE_CHECKING:
+    from amqp10.blocking.requests import BlockingManagement
 
 Kind = Literal["connection", "link", "address"]
 
@@ -89,20 +91,22 @@ def kind_of(subject: str) -> Kind:
     return "address"
 
 
-async def _ask(broker: ClientConnection, kind: Kind, subject: str) -> object:
+def _ask(broker: "BlockingManagement", kind: Kind, subject: str) -> object:
+    from amqp10.client_core.errors import RequestRefused  # here and not above: help needs no client
+
     try:
-        return (await broker.request("GET", f"/headgate/{KINDS[kind]}/{percent_encode(subject)}/why")).body
+        return broker.request("GET", f"/headgate/{KINDS[kind]}/{percent_encode(subject)}/why").body
     except RequestRefused as refused:
         if refused.status != HTTP_NOT_FOUND:
             raise
-    near = await _near(broker, kind, subject)
+    near = _near(broker, kind, subject)
     hint = f"did you mean {' or '.join(near)}?" if near else f"they are listed by: headgate {LISTED[kind]} list"
     raise CommandError(Exit.NOT_FOUND, f"there is no {NAMED[kind]} {subject!r}; {hint}")
 
 
-async def _near(broker: ClientConnection, kind: Kind, subject: str) -> list[str]:
+def _near(broker: "BlockingManagement", kind: Kind, subject: str) -> list[str]:
     """Names like this one among the first thousand."""
-    page = (await broker.request("GET", f"/headgate/{LISTED[kind]}")).body
+    page = broker.request("GET", f"/headgate/{LISTED[kind]}").body
     items = page.get("items") if isinstance(page, dict) else None
     rows = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
     names = [str(row.get("name" if kind == "address" else "identity")) for row in rows]

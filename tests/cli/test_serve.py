@@ -12,7 +12,7 @@ import pytest
 
 from amqp10.cli.exits import EPILOGUE, LASTING, Exit
 from amqp10.cli.main import run
-from amqp10.cli.serve import ending, ready_line
+from amqp10.cli.serving import ending, ready_line
 from core.access.passwords import hash_password
 from core.config import Settings, UserSettings, load
 from core.errors import Invalid

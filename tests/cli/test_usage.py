@@ -2,16 +2,13 @@
 
 import re
 import signal
-import subprocess
-import sys
 
 import pytest
 
 from amqp10.cli import exits, main
 from amqp10.cli.exits import EPILOGUE, Exit
-from amqp10.cli.main import command_line, run
+from amqp10.cli.main import run
 from core.config import ScramKeys
-from tests.kit.broker_process import ROOT
 from tests.kit.command_line import HEADGATE, Ran, run_process, start
 
 NOUNS = ("queues", "exchanges", "bindings", "connections", "sessions", "links", "alarms")
@@ -114,79 +111,3 @@ def test_lines_of_standard_input_are_messages_and_passwords(broker_url, headgate
     assert ScramKeys.parse(hashed.out.strip()).iterations >= 4096
     empty = run_process(*HEADGATE, "hash-password", given="\n", url=broker_url)
     assert empty == Ran(Exit.USAGE, "", "headgate: the password is empty\n")
-
-
-# --- what is loaded: nearly all of the time that a command takes -----------------------------------------------------
-
-HEAVY = ("pydantic", "rich.console", "importlib.metadata", "starlette", "prometheus_client", "structlog", "textual")
-"""Each takes 20 to 120 ms to load, and a command that asks a broker and prints JSON has no use for them."""
-ENGINE = ("core.interface", "core.message", "core.store", "core.engine")
-CLIENT = ("amqp10.client", "amqp10.cli.remote", "amqp10.cli.listing")
-
-
-def loaded_after(loads: str) -> set[str]:
-    """The modules that a process of its own has loaded after this."""
-    script = f"import sys; {loads}; print(*sys.modules, file=sys.stderr)"
-    ran = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
-    return set(ran.stderr.split())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("module", "unwanted"),
-    [
-        ("status", HEAVY + ENGINE),
-        ("queues", HEAVY + ENGINE),
-        ("check", HEAVY + ENGINE),
-        ("why", HEAVY),
-        ("definitions", HEAVY),
-        ("store", (*HEAVY, *CLIENT, "trio")),
-        ("config", (*CLIENT, "trio", "structlog")),
-        ("serve", (*CLIENT, "starlette", "hypercorn", "prometheus_client", "textual", "rich.markdown")),
-    ],
-)
-def test_a_command_loads_little(module: str, unwanted: tuple[str, ...]):
-    """One that asks a broker is to answer within 0.3 s, and whoever tests with brokers starts hundreds."""
-    loaded = loaded_after(f"import amqp10.cli.main, amqp10.cli.{module}")
-    assert f"amqp10.cli.{module}" in loaded
-    assert sorted(set(unwanted) & loaded) == []
-
-
-@pytest.mark.slow
-def test_the_overview_loads_no_command():
-    loaded = loaded_after("from amqp10.cli.main import run; run(['--help'])")
-    assert "amqp10.cli.main" in loaded
-    commands = {f"amqp10.cli.{place.partition(':')[0]}" for place, _ in main.COMMANDS.values()}
-    assert sorted((commands | {"trio"}) & loaded) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("words", [[], ["--help"], ["-h"]], ids=["nothing", "long", "short"])
-def test_the_overview_says_of_each_command_how_its_help_begins(words: list[str], capsys):
-    """It is written in the table of commands, so that none need be loaded: here it is compared with them."""
-    assert run(words) is Exit.DONE
-    overview = capsys.readouterr().out
-    command_line(complete=True)(words, exit_on_error=False, result_action="return_value")
-    assert overview == capsys.readouterr().out
-    assert all(name in overview for name in main.COMMANDS)
-
-
-def test_the_overview_leaves_the_help_of_a_command_whole(capsys):
-    """A beginning that is given to a command as its help would be all of it."""
-    run(["--help"])
-    capsys.readouterr()
-    assert run(["why", "--help"]) is Exit.DONE
-    words = " ".join(capsys.readouterr().out.split())
-    assert main.COMMANDS["why"][1] in words
-    assert "The reasons, and what to do:" in words
-
-
-@pytest.mark.slow
-def test_nothing_looks_for_garbage_while_a_command_is_loaded():
-    """Of those that ask a broker this is the largest: what it makes by then stays."""
-    loads = (
-        "import gc, sys; from amqp10.cli import main; gc.collect(); gc.set_threshold(main.OBJECTS_BEFORE_COLLECTION);"
-        "before = gc.get_stats(); import amqp10.cli.definitions; sys.exit(gc.get_stats() != before)"
-    )
-    ran = subprocess.run([sys.executable, "-c", loads], cwd=ROOT, capture_output=True, text=True)
-    assert (ran.returncode, ran.stderr) == (0, "")

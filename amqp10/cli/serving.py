@@ -1,0 +1,78 @@
+"""Runs the broker for ``headgate serve``: its settings, the line that says that it is ready, and how it ends."""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from amqp10.cli.config import read_settings
+from amqp10.cli.exits import CommandError, Exit, leaves
+from amqp10.serve import serve
+from core.access.users import GUEST
+from core.config import Settings, load
+from core.errors import Invalid
+from core.process import headgate_version
+from core.server.listener import CannotListen
+from core.server.signals import Signals
+from core.store.errors import NoSpace, StoreDamaged, StoreFailure, StoreRefused, StoreUnavailable
+
+
+def run_broker(config: Path | None, *, listen: Sequence[str], data: Path | None, admin: str | None) -> None:
+    """Serve until the broker is interrupted or terminated. Options go before what the configuration says.
+
+    Raises CommandError for settings that cannot be used, and when the broker cannot start or has failed.
+    """
+    overrides: dict[str, object] = {}
+    if listen:
+        overrides["server.listen"] = list(listen)
+    if data is not None:
+        overrides["data.folder"] = str(data)
+    if admin is not None:
+        overrides["admin.enabled"] = admin != "off"
+        if admin != "off":
+            overrides["admin.listen"] = [admin]
+    settings = read_settings(config, overrides)
+
+    def ready(addresses: Sequence[tuple[str, int]], console: str) -> None:
+        with suppress(OSError):  # the program that started the broker reads no more of its output; clients do connect
+            print(ready_line(settings, addresses, pid=os.getpid(), console=console), flush=True)
+
+    try:
+        with Signals() as signals:
+            read = partial(load, config, overrides)
+            trio.run(partial(serve, settings, ready=ready, signals=signals, read=read, config=config))
+    except (CannotListen, Invalid, StoreRefused, StoreDamaged, StoreFailure, NoSpace, BaseExceptionGroup) as error:
+        first, *others = [(ending(leaf), leaf) for leaf in leaves(error)]
+        code, cause = first
+        if code is None or any(other is None for other, _ in others):
+            raise
+        text = cause.strerror if isinstance(cause, CannotListen) else None
+        raise CommandError(code, text or str(cause)) from None
+
+
+def ending(error: BaseException) -> Exit | None:
+    """How a broker ends that this has ended; None for a fault of our own."""
+    match error:
+        case StoreFailure() | NoSpace():
+            return Exit.DISK_FAILED
+        case StoreDamaged():
+            return Exit.DAMAGED
+        case StoreUnavailable():
+            return Exit.NOT_NOW
+        case CannotListen():
+            return Exit.NOT_NOW if error.may_pass else Exit.USAGE
+        case StoreRefused() | Invalid():
+            return Exit.USAGE
+        case _:
+            return None
+
+
+def ready_line(settings: Settings, addresses: Sequence[tuple[str, int]], *, pid: int, console: str = "") -> str:
+    """What says that the broker is ready: a URL for each address, with guest in it when guest may connect, and what
+    there is to say of the console."""
+    login = "" if settings.users else f"{GUEST}:{GUEST}@"
+    urls = [f"amqp://{login}{f'[{host}]' if ':' in host else host}:{port}" for host, port in addresses]
+    return f"Headgate {headgate_version()} is ready at {' and '.join(urls)} (pid {pid}){console and f', {console}'}"

@@ -1,0 +1,172 @@
+"""What a command imports, which is nearly all of the time that it takes, and how much CPU it takes."""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from math import inf
+
+import pytest
+
+from amqp10.cli import main
+from amqp10.cli.exits import Exit
+from amqp10.cli.main import command_line, run
+from tests.cli.start_times import COMMANDS, QUEUE, cpu_seconds, environment
+from tests.kit.broker_process import ROOT
+from tests.kit.command_line import HEADGATE
+
+CPU_SECONDS_MAX = 0.150
+YARDSTICK = (sys.executable, "-c", "import cyclopts")
+YARDSTICKS_MAX = 2.6
+"""How many times the yardstick's CPU time a command may take: 150 ms, where the yardstick takes 58 ms. Both take longer
+on a slow or busy machine."""
+ATTEMPTS = 15
+"""Other processes disturb a measurement: the least of several counts, and one that is low enough ends them."""
+
+LINES = {"amqp10.cli", "core.version", "cyclopts", "attr", "attrs"}
+"""The packages of a command that asks no broker: cyclopts reads the command line and needs attrs."""
+PANELS = LINES | {"rich"}
+HELP = PANELS | {"docstring_parser", "markdown_it", "mdurl", "linkify_it", "pygments"}
+"""Help is written in Markdown, which cyclopts prints with rich."""
+ASKING = LINES | {
+    "amqp10.errors",
+    "amqp10.wire",
+    "amqp10.flow",
+    "amqp10.protocol",
+    "amqp10.client_core",
+    "amqp10.blocking",
+}
+"""The blocking client."""
+ADDRESSES = ASKING | {"amqp10.addresses", "core.clock", "core.errors", "core.interface", "core.message", "core.slices"}
+ALLOWED: Mapping[tuple[str, ...], set[str]] = dict(
+    zip(
+        COMMANDS,
+        (
+            PANELS,
+            HELP,
+            HELP,
+            ASKING | {"core.rows"},
+            ASKING,
+            ADDRESSES | {"core.observe"},
+            ADDRESSES,
+            ADDRESSES,
+            PANELS,
+            LINES,
+        ),
+        strict=True,
+    )
+)
+ROOTS = {"amqp10", "core"}
+OF_THE_ENVIRONMENT = {"_distutils_hack", "_virtualenv", "sitecustomize", "usercustomize", "__main__", "__mp_main__"}
+"""Modules that an environment imports into every process of Python."""
+
+
+@pytest.fixture(scope="module")
+def environ(broker_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
+    """For commands as they are once installed, and a broker with a queue."""
+    environ = environment(broker_url, tmp_path_factory.mktemp("compiled"))
+    cpu_seconds((*HEADGATE, "queues", "declare", QUEUE), environ)
+    yield environ
+    cpu_seconds((*HEADGATE, "queues", "delete", QUEUE), environ)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("words", "allowed"), ALLOWED.items(), ids=map(" ".join, ALLOWED))
+def test_a_command_imports_what_it_needs(words: tuple[str, ...], allowed: set[str], environ: Mapping[str, str]):
+    script = f"import sys; from amqp10.cli.main import run; run({list(words)}); print(*sys.modules, file=sys.stderr)"
+    ran = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environ, capture_output=True, text=True)
+    imported = {package(module) for module in ran.stderr.splitlines()[-1].split()}
+    assert sorted(imported - allowed - sys.stdlib_module_names - ROOTS - OF_THE_ENVIRONMENT) == []
+
+
+def package(module: str) -> str:
+    """The package that the table names: of ours the folder or module within amqp10 and core."""
+    first, _, rest = module.partition(".")
+    return ".".join((first, rest.partition(".")[0])) if rest and first in ROOTS else first
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_command_takes_little_cpu(words: tuple[str, ...], environ: Mapping[str, str]):
+    if words[0] == "consume":
+        cpu_seconds((*HEADGATE, "publish", *words[1:2], "--count", str(ATTEMPTS), "hello"), environ)
+    least = yardstick = inf
+    for _ in range(ATTEMPTS):
+        least = min(least, cpu_seconds((*HEADGATE, *words), environ))
+        yardstick = min(yardstick, cpu_seconds(YARDSTICK, environ))
+        if least < max(CPU_SECONDS_MAX, YARDSTICKS_MAX * yardstick):
+            return
+    pytest.fail(f"{least * 1000:.0f} ms of CPU, and the yardstick {yardstick * 1000:.0f} ms")
+
+
+HEAVY = ("pydantic", "rich.console", "importlib.metadata", "starlette", "prometheus_client", "structlog", "textual")
+"""Each takes 20 to 120 ms to import, and a command that asks a broker does not need it."""
+ENGINE = ("core.interface", "core.message", "core.store", "core.engine")
+CLIENT = ("amqp10.client", "amqp10.blocking", "amqp10.cli.remote", "amqp10.cli.listing")
+
+
+def loaded_after(loads: str) -> set[str]:
+    """The modules that a process of its own has loaded after this."""
+    script = f"import sys; {loads}; print(*sys.modules, file=sys.stderr)"
+    ran = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(ran.stderr.split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("status", HEAVY + ENGINE),
+        ("queues", HEAVY + ENGINE),
+        ("check", HEAVY + ENGINE),
+        ("why", HEAVY),
+        ("definitions", HEAVY),
+        ("store", (*HEAVY, *CLIENT, "trio")),
+        ("config", (*CLIENT, "trio", "structlog")),
+        ("serve", (*CLIENT, *HEAVY, "trio", "hypercorn", "rich.markdown")),
+    ],
+)
+def test_a_command_loads_little(module: str, unwanted: tuple[str, ...]):
+    """The package of a command, without what the command imports when it runs."""
+    loaded = loaded_after(f"import amqp10.cli.main, amqp10.cli.{module}")
+    assert f"amqp10.cli.{module}" in loaded
+    assert sorted(set(unwanted) & loaded) == []
+
+
+@pytest.mark.slow
+def test_the_overview_loads_no_command():
+    loaded = loaded_after("from amqp10.cli.main import run; run(['--help'])")
+    assert "amqp10.cli.main" in loaded
+    commands = {f"amqp10.cli.{place.partition(':')[0]}" for place, _ in main.COMMANDS.values()}
+    assert sorted((commands | {"trio"}) & loaded) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"]], ids=["nothing", "long", "short"])
+def test_the_overview_says_of_each_command_how_its_help_begins(words: list[str], capsys):
+    """It is written in the table of commands, so that none need be loaded: here it is compared with them."""
+    assert run(words) is Exit.DONE
+    overview = capsys.readouterr().out
+    command_line(complete=True)(words, exit_on_error=False, result_action="return_value")
+    assert overview == capsys.readouterr().out
+    assert all(name in overview for name in main.COMMANDS)
+
+
+def test_the_overview_leaves_the_help_of_a_command_whole(capsys):
+    """A beginning that is given to a command as its help would be all of it."""
+    run(["--help"])
+    capsys.readouterr()
+    assert run(["why", "--help"]) is Exit.DONE
+    words = " ".join(capsys.readouterr().out.split())
+    assert main.COMMANDS["why"][1] in words
+    assert "The reasons, and what to do:" in words
+
+
+@pytest.mark.slow
+def test_nothing_looks_for_garbage_while_a_command_is_loaded():
+    """Of those that ask a broker this is the largest: what it makes by then stays."""
+    loads = (
+        "import gc, sys; from amqp10.cli import main; gc.collect(); gc.set_threshold(main.OBJECTS_BEFORE_COLLECTION);"
+        "before = gc.get_stats(); import amqp10.cli.definitions; sys.exit(gc.get_stats() != before)"
+    )
+    ran = subprocess.run([sys.executable, "-c", loads], cwd=ROOT, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
