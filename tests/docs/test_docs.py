@@ -109,6 +109,17 @@ def test_every_room_is_in_the_table_of_rooms():
     assert_none(room for room in described if "/" in room[1:] and not (ROOT / room).exists())
 
 
+@pytest.mark.parametrize(
+    ("heading", "beginning"),
+    [("Tasks", r"start_soon\(|async def run\(self, turn"), ("Threads", r"threading\.Thread\(")],
+)
+def test_every_module_that_runs_a_task_or_a_thread_is_in_its_table(heading: str, beginning: str):
+    rows = table(DOCS / "architecture.md", heading)
+    found = [path for path in (ROOT / "core").rglob("*.py") if re.search(beginning, read(path))]
+    assert found
+    assert_none(name(path) for path in found if f"`{name(path)}`" not in rows)
+
+
 def test_every_setting_has_its_heading():
     described = set(headings(DOCS / "operating" / "configuration.md"))
     assert_none(key for key in settings_by_key() if f"`{key}`" not in described)
