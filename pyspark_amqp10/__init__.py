@@ -1,6 +1,6 @@
 """AMQP 1.0 as a source and a sink of Spark: ``spark.read.format("amqp10")``.
 
-The connector imports ``amqp10.wire``, ``amqp10.flow``, ``amqp10.protocol`` and ``amqp10.client_core``. It imports
+The connector imports ``amqp10.blocking``, ``amqp10.client_core`` and ``amqp10.wire``. It imports
 neither Trio nor anything of the broker or the pipeline. Begin reading with ``data_source``.
 
 Spark finds ``format("amqp10")`` without a registration: it looks for the name ``DefaultSource`` in every top-level
