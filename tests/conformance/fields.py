@@ -32,12 +32,12 @@ ANY_METHOD = "any method"
 INTRODUCTION = """\
 # Fields
 
-What becomes of each field that a client may set, in both protocols. The broker *does* what a field says, *refuses* it,
-or *ignores* it: that it may where the specification lets the client see so, or where the field is a hint or for people.
-This page is written by `python -m tests.conformance.fields` from the marks on the tests; a test keeps it fresh, and
-fails when a field has no row.
+How the broker treats each field that a client may set, in both protocols. It *does* what a field says, *refuses* it,
+or *ignores* it. It ignores a field only if the client can see this in the answer, or if the field is a hint or only
+information. `python -m tests.conformance.fields` writes this page from the marks on the tests; a test checks that the
+page is up to date and that every field has a row.
 
-A refused attach is answered with null termini and a detach that has the condition; the session goes on. What a field
+A refused attach is answered with null termini and a detach that has the condition; the session continues. What a field
 with an impossible value or type costs is in [Errors](../errors.md). "In the answer" means the broker's own attach, open
 or begin: it says what is in force and nothing else.
 """

@@ -25,15 +25,15 @@ Tests = Mapping[tuple[str, str], Sequence[str]]
 INTRODUCTION = """\
 # Conformance
 
-What other brokers' test suites ask, what the flow control documents say, and which of our tests show it. This page is
-written by `python -m tests.conformance.table` from `tests/conformance/cases.toml` and the marks on the tests; a test
-keeps it fresh. **FC** marks what is about flow control: link credit, session windows, drain, echo, available,
-back-pressure.
+The cases of other brokers' test suites and of the documents on flow control, and the tests of this project that show
+each case. `python -m tests.conformance.table` writes this page from `tests/conformance/cases.toml` and the marks on the
+tests; a test checks that it is up to date. **FC** marks cases about flow control: link credit, session windows, drain,
+echo, available, back-pressure.
 
 The lists are those of RabbitMQ 4.4 (parts C1 to C7), of Qpid Broker-J 11's protocol tests (C8), of cases that neither
 has (C9), of the points where RabbitMQ departs from the specification (B13), and of the rows on AMQP 1.0 flow control
-in the documents (row). A case that RabbitMQ runs once for each of its queue types is a case for each. Cases that need
-several nodes are shown with a queue that is stalled by its stage, where that shows the same.
+in the documents (row). A case that RabbitMQ runs for each of its queue types counts once for each type. Cases that need
+several nodes are shown with a queue that is stalled by its stage, if that shows the same.
 """
 
 

@@ -38,7 +38,7 @@ def test_the_container_id_names_dynamic_nodes():
     assert "warehouse" in str(answer.address)
 
 
-@does("open", "hostname (vhost:…)", "selects the virtual host; one that there is not: close, `amqp:not-found`")
+@does("open", "hostname (vhost:…)", "selects the virtual host; one that does not exist: close, `amqp:not-found`")
 def test_a_hostname_may_select_a_virtual_host():
     _, answer = opened(hostname="vhost:/")
     assert answer.container_id
@@ -46,7 +46,7 @@ def test_a_hostname_may_select_a_virtual_host():
     assert peer.closed_with("amqp:not-found")
 
 
-@ignores("open", "hostname (any other)", "the machine's name: there is one virtual host [2.7.1]")
+@ignores("open", "hostname (any other)", "names the machine; there is one virtual host [2.7.1]")
 @ignores("open", "outgoing-locales, incoming-locales", "the answer has none, so texts are in en-US [2.7.1]")
 @ignores(
     "open",
@@ -54,7 +54,7 @@ def test_a_hostname_may_select_a_virtual_host():
     "the answer offers all that there is: `LINK_PAIR_V1_0`, `ANONYMOUS-RELAY`. Others, such as"
     " `sole-connection-for-container`, `SHARED-SUBS` and `DELAYED_DELIVERY`, are not offered [2.7.1]",
 )
-@ignores("open", "properties", "about the client, for people [2.7.1]")
+@ignores("open", "properties", "information about the client [2.7.1]")
 def test_what_an_open_may_say_and_the_answer_shows():
     peer, answer = opened(
         hostname="broker.example",
@@ -82,7 +82,7 @@ def test_the_largest_frame_of_the_client():
     assert peer.closed_with("amqp:connection:framing-error")
 
 
-@does("open", "channel-max", "the broker's ends of sessions use no higher channel; a session too many: close")
+@does("open", "channel-max", "the broker uses no higher channel; a session beyond that: close")
 def test_the_highest_channel_of_the_client():
     peer, _ = opened(channel_max=0)
     peer.send(Begin(next_outgoing_id=0, incoming_window=1, outgoing_window=1), channel=5)
@@ -110,7 +110,7 @@ def test_the_idle_time_out_of_the_client():
 # --- begin -----------------------------------------------------------------------------------------------------------
 
 
-@refuses("begin", "remote-channel", "it answers a begin, and the broker makes none: close, `amqp:invalid-field`")
+@refuses("begin", "remote-channel", "would answer a begin of the broker, which sends none: close, `amqp:invalid-field`")
 def test_a_begin_that_answers_none():
     peer, _ = opened()
     peer.send(Begin(remote_channel=3, next_outgoing_id=0, incoming_window=1, outgoing_window=1))
@@ -118,10 +118,10 @@ def test_a_begin_that_answers_none():
 
 
 @does("begin", "next-outgoing-id", "the id of the first transfer")
-@does("begin", "incoming-window", "so many transfer frames are sent, and no more")
-@ignores("begin", "outgoing-window", "the broker's own window bounds transfers; this one is only shown")
+@does("begin", "incoming-window", "the broker sends no more transfer frames")
+@ignores("begin", "outgoing-window", "the broker's own window limits transfers; this one is only shown in rows")
 @ignores("begin", "offered-capabilities, desired-capabilities", "the answer offers none [2.7.2]")
-@ignores("begin", "properties", "about the session, for people [2.7.2]")
+@ignores("begin", "properties", "information about the session [2.7.2]")
 def test_what_a_begin_says():
     c = AskingClient()
     c.peer.send(
@@ -148,7 +148,7 @@ def test_what_a_begin_says():
     assert c.peer.pick(Flow).next_incoming_id == 8
 
 
-@does("begin", "handle-max", "the broker's handles are not higher; no handle left: end, `amqp:resource-limit-exceeded`")
+@does("begin", "handle-max", "the broker uses no higher handle; if none is left: end, `amqp:resource-limit-exceeded`")
 def test_the_highest_handle_of_the_client():
     c = AskingClient()
     c.peer.send(Begin(next_outgoing_id=0, incoming_window=1, outgoing_window=1, handle_max=0), channel=1)
@@ -160,9 +160,11 @@ def test_the_highest_handle_of_the_client():
 # --- attach ----------------------------------------------------------------------------------------------------------
 
 
-@does("attach", "name", "the link's; one of the same name and direction is detached with `amqp:link:stolen`")
-@does("attach", "handle", "in use: end, `amqp:session:handle-in-use`; above the broker's handle-max: close")
-@does("attach", "role", "which end sends")
+@does(
+    "attach", "name", "names the link; an earlier link of this name and direction is detached with `amqp:link:stolen`"
+)
+@does("attach", "handle", "a handle in use: end, `amqp:session:handle-in-use`; above the broker's handle-max: close")
+@does("attach", "role", "says which end sends")
 def test_names_and_handles():
     c = AskingClient()
     assert c.peer.attach_sender(c.address, name="one").role is True
@@ -174,8 +176,12 @@ def test_names_and_handles():
     assert c.peer.ended_with("amqp:session:handle-in-use")
 
 
-@does("attach", "snd-settle-mode", "of a sender: kept to; of a receiver: mixed becomes unsettled, in the answer")
-@does("attach", "rcv-settle-mode", "first and second, in both directions; no difference where all is sent settled")
+@does("attach", "snd-settle-mode", "of a sender: respected; of a receiver: the answer has unsettled in place of mixed")
+@does(
+    "attach",
+    "rcv-settle-mode",
+    "first and second, in both directions; no difference if all deliveries are sent settled",
+)
 def test_settle_modes():
     c = AskingClient()
     mixed = c.peer.attach_receiver(c.address, snd_settle_mode=2, rcv_settle_mode=1)
@@ -208,7 +214,7 @@ def test_the_initial_delivery_count_of_a_sender():
 
 
 @does("attach", "max-message-size", "of a receiver: a larger message detaches the link and stays in the queue")
-@ignores("attach", "max-message-size (of a sender)", "about messages to it, and none go there [2.7.3]")
+@ignores("attach", "max-message-size (of a sender)", "limits messages to the sender, and none are sent to it [2.7.3]")
 def test_the_largest_message_of_a_receiver():
     c = AskingClient()
     c.broker.fill([b"x" * 100])
@@ -222,7 +228,7 @@ def test_the_largest_message_of_a_receiver():
 
 
 @ignores("attach", "offered-capabilities, desired-capabilities", "the answer offers none [2.7.3]")
-@ignores("attach", "properties (any other)", "about the link, for people [2.7.3]")
+@ignores("attach", "properties (any other)", "information about the link [2.7.3]")
 def test_what_an_attach_may_say_and_the_answer_shows():
     c = AskingClient()
     fields = {"offered_capabilities": ("x",), "desired_capabilities": ("SHARED-SUBS",), "properties": {"mine": 1}}
@@ -231,9 +237,17 @@ def test_what_an_attach_may_say_and_the_answer_shows():
         assert "mine" not in (answer.properties or {})
 
 
-@does("attach", "properties (rabbitmq:priority, priority)", "the consumer's; no meaning on a stream, which all read")
+@does(
+    "attach",
+    "properties (rabbitmq:priority, priority)",
+    "the priority of the consumer; no effect on a stream, which all consumers read",
+)
 @does("attach", "properties (rabbitmq:consumer-timeout)", "how long its deliveries may stay unsettled")
-@does("attach", "properties (paired)", "the halves of a link to `/management`; without it there: `amqp:invalid-field`")
+@does(
+    "attach",
+    "properties (paired)",
+    "marks the two links of a pair to `/management`; without it there: `amqp:invalid-field`",
+)
 def test_properties_of_links():
     c = AskingClient()
     for handle, properties in ((2, {}), (3, {"rabbitmq:priority": 5, "rabbitmq:consumer-timeout": 1000})):
@@ -253,7 +267,7 @@ def test_properties_of_links():
     assert answer.properties == {"paired": True}
 
 
-@does("attach", "source, target", "below; what the broker must look up is not null: `amqp:invalid-field`")
+@does("attach", "source, target", "see below; null where the broker needs an address: `amqp:invalid-field`")
 def test_a_terminus_that_is_null():
     c = AskingClient()
     assert c.peer.attach_receiver(c.address, source=None).source is None
@@ -265,7 +279,9 @@ def test_a_terminus_that_is_null():
 # --- source ----------------------------------------------------------------------------------------------------------
 
 
-@does("source", "address", "`/queues/:queue`; another form or type: `amqp:invalid-field`; not there: `amqp:not-found`")
+@does(
+    "source", "address", "`/queues/:queue`; another form or type: `amqp:invalid-field`; no such queue: `amqp:not-found`"
+)
 def test_the_address_of_a_source():
     c = AskingClient()
     for address, condition in (("q", INVALID_FIELD), (7, INVALID_FIELD), ("/queues/none", "amqp:not-found")):
@@ -276,7 +292,7 @@ def test_the_address_of_a_source():
 
 @ignores("source", "durable, expiry-policy, timeout", "in the answer: a terminus lives as long as its link [3.5.3]")
 @ignores("source", "default-outcome", "in the answer: released [3.5.3]")
-@does("source", "outcomes", "all four of the specification may be used, and stand in the answer")
+@does("source", "outcomes", "all four of the specification may be used, and are in the answer")
 @ignores("source", "dynamic-node-properties (not dynamic)", "not in the answer [3.5.3]")
 @does("source", "capabilities (queue)", "in the answer")
 @ignores("source", "capabilities (any other)", "not in the answer [3.5.3]")
@@ -307,9 +323,11 @@ def test_an_unknown_outcome():
 
 
 @does(
-    "source", "dynamic", "a queue of the connection's, which goes with the link; with an address: `amqp:invalid-field`"
+    "source",
+    "dynamic",
+    "a queue of this connection, which is deleted with the link; with an address: `amqp:invalid-field`",
 )
-@does("source", "dynamic-node-properties (lifetime-policy delete-on-close)", "in the answer, asked for or not")
+@does("source", "dynamic-node-properties (lifetime-policy delete-on-close)", "always in the answer")
 @ignores("source", "dynamic-node-properties (any other)", "not in the answer [3.5.3]")
 @does("source", "capabilities (temporary-queue)", "in the answer")
 def test_a_dynamic_source():
@@ -382,7 +400,7 @@ def test_a_queue_is_not_browsed():
 
 @refuses("source", "distribution-mode (move, of a stream or /flow/self)", "`amqp:not-implemented`")
 @refuses("source", "distribution-mode (neither)", "`amqp:invalid-field`")
-@does("source", "distribution-mode", "a queue moves, a stream copies: it is in the answer")
+@does("source", "distribution-mode", "a queue moves, a stream copies; the answer has the mode")
 def test_distribution_modes():
     c = AskingClient(durable=True)
     stream = c.stream()
@@ -408,7 +426,9 @@ def test_distribution_modes():
     "the subscriber of a topic has all messages: it is the queue's only consumer, or gets `amqp:resource-locked`."
     " It may say distribution-mode copy, and is answered move",
 )
-@ignores("source", "capabilities (topic with shared)", "a consumer beside others; `topic` is not in the answer")
+@ignores(
+    "source", "capabilities (topic with shared)", "an ordinary consumer among others; `topic` is not in the answer"
+)
 def test_the_subscriber_of_a_topic():
     c = AskingClient(durable=True)
     durable = {"durable": 2, "expiry_policy": "never", "distribution_mode": "copy"}
@@ -433,12 +453,12 @@ def test_the_subscriber_of_a_topic():
 @does(
     "source",
     "filter (rabbitmq:stream-offset-spec, rabbitmq:stream-filter, rabbitmq:stream-match-unfiltered, of a stream)",
-    "in the answer; a value that it cannot have: `amqp:invalid-field`",
+    "in the answer; an invalid value: `amqp:invalid-field`",
 )
 @ignores(
     "source",
     "filter (rabbitmq:stream-offset-spec, rabbitmq:stream-match-unfiltered, of a queue)",
-    "holds nothing back; not in the answer [3.5.3]",
+    "has no effect; not in the answer [3.5.3]",
 )
 def test_filters_of_streams():
     c = AskingClient(durable=True)
@@ -462,7 +482,7 @@ FILTERS = [
 ]
 
 
-@refuses("source", "filter (any other, such as a JMS selector)", "`amqp:not-implemented`; one that is null is none")
+@refuses("source", "filter (any other, such as a JMS selector)", "`amqp:not-implemented`; a null filter counts as none")
 @pytest.mark.parametrize("given", [*FILTERS, {"f": Described(Symbol("rabbitmq:stream-filter"), "red")}])
 def test_a_filter_that_a_queue_does_not_have(given: dict[str, object]):
     c = AskingClient()
@@ -482,8 +502,16 @@ def test_a_filter_that_a_stream_does_not_have(given: dict[str, object]):
     assert c.refused(NOT_IMPLEMENTED)
 
 
-@ignores("source", "address (of the client's own source, on a link that it publishes on)", "its own; as it came")
-@does("source", "outcomes (of the client's own source)", "without rejected, a message to nowhere detaches the link")
+@ignores(
+    "source",
+    "address (of the client's own source, on a link that it publishes on)",
+    "the client's own; unchanged in the answer",
+)
+@does(
+    "source",
+    "outcomes (of the client's own source)",
+    "without rejected, a message that cannot be routed detaches the link",
+)
 def test_the_clients_own_source():
     c = AskingClient()
     own = Source(address=7, outcomes=OUTCOMES[:1])
@@ -527,7 +555,7 @@ def test_targets():
 
 
 @does("target", "dynamic", "as for a source")
-@does("target", "dynamic-node-properties (lifetime-policy delete-on-close)", "in the answer, asked for or not")
+@does("target", "dynamic-node-properties (lifetime-policy delete-on-close)", "always in the answer")
 def test_a_dynamic_target():
     c = AskingClient()
     answer = c.target(address=None, dynamic=True, dynamic_node_properties={"lifetime-policy": DELETE_ON_CLOSE})

@@ -100,7 +100,7 @@ def started() -> Wire091Peer:
     return peer
 
 
-@ignores("any method", "ticket", "of AMQP 0.8, reserved [0-9-1 1.4]")
+@ignores("any method", "ticket", "a field of AMQP 0.8, reserved [0-9-1 1.4]")
 @does("any method", "no_wait", "no answer is sent")
 def test_no_wait():
     c = Client()
@@ -124,7 +124,7 @@ def test_no_wait():
 @does(
     "connection.start-ok",
     "client_properties",
-    "capabilities `authentication_failure_close`, `consumer_cancel_notify`, `connection.blocked`; others: for people",
+    "capabilities `authentication_failure_close`, `consumer_cancel_notify`, `connection.blocked`; others: information",
 )
 @does("connection.start-ok", "mechanism, response", "the login; another mechanism: 503")
 @ignores("connection.start-ok", "locale", "texts are in en_US, the only one that connection.start offers")
@@ -139,10 +139,18 @@ def test_start_ok():
         assert peer.expect(ConnectionClose).reply_code == 503
 
 
-@does("connection.tune-ok", "channel_max, frame_max", "the limits of both sides; above the offer: 530; 0: the offer")
-@does("connection.tune-ok", "heartbeat", "how often something is sent, at least; silent for two: cut off")
+@does(
+    "connection.tune-ok",
+    "channel_max, frame_max",
+    "the limits of both sides; above the broker's offer: 530; 0 means the offer",
+)
+@does(
+    "connection.tune-ok",
+    "heartbeat",
+    "how often each side sends at least; a client silent for two heartbeats is disconnected",
+)
 @does("connection.open", "virtual_host", "`/`; another one: 530")
-@ignores("connection.open", "capabilities, insist", "of AMQP 0.8, reserved [0-9-1 1.4.2.7]")
+@ignores("connection.open", "capabilities, insist", "fields of AMQP 0.8, reserved [0-9-1 1.4.2.7]")
 def test_tune_ok_and_open():
     peer = started()
     peer.send(0, ConnectionStartOk(mechanism="PLAIN"), ConnectionTuneOk(channel_max=5, frame_max=4096, heartbeat=1))
@@ -159,8 +167,8 @@ def test_tune_ok_and_open():
         assert peer.pick(ConnectionClose).reply_code == 530
 
 
-@ignores("connection.update-secret", "new_secret, reason", "no secret of ours expires; answered")
-@ignores("connection.close", "reply_code, reply_text, class_id, method_id", "for people")
+@ignores("connection.update-secret", "new_secret, reason", "answered; no secret expires")
+@ignores("connection.close", "reply_code, reply_text, class_id, method_id", "information")
 def test_an_open_connection():
     c = Client()
     c.peer.call(0, ConnectionUpdateSecret(new_secret=b"new", reason="why"), ConnectionUpdateSecretOk)
@@ -170,10 +178,10 @@ def test_an_open_connection():
 # --- channel ---------------------------------------------------------------------------------------------------------
 
 
-@ignores("channel.open", "out_of_band", "of AMQP 0.8, reserved [0-9-1 1.5.2.1]")
-@ignores("channel.close", "reply_code, reply_text, class_id, method_id", "for people")
+@ignores("channel.open", "out_of_band", "a field of AMQP 0.8, reserved [0-9-1 1.5.2.1]")
+@ignores("channel.close", "reply_code, reply_text, class_id, method_id", "information")
 @ignores("access.request", "realm, exclusive, passive, active, write, read", "of AMQP 0.8; answered, as RabbitMQ does")
-@does("channel.flow", "active (true)", "answered: nothing was stopped")
+@does("channel.flow", "active (true)", "answered; nothing was stopped")
 @refuses("channel.flow", "active (false)", "540: a consumer is stopped with its prefetch or basic.cancel")
 def test_channels():
     c = Client()
@@ -192,15 +200,15 @@ def test_channels():
     "exchange, type, durable, auto_delete, internal",
     "another type: 406; a declaration that differs: 406",
 )
-@does("exchange.declare", "passive", "is it there? 404")
-@does("exchange.declare", "arguments (alternate-exchange)", "of another type than a string: 406")
+@does("exchange.declare", "passive", "checks that it exists: otherwise 404")
+@does("exchange.declare", "arguments (alternate-exchange)", "a value that is not a string: 406")
 @refuses("exchange.declare", "arguments (any other that begins with x-)", "406")
 @ignores(
     "exchange.declare",
     "arguments (x-delayed-type)",
-    "means something for type x-delayed-message only, which is refused",
+    "has a meaning only for type x-delayed-message, which is refused",
 )
-@ignores("exchange.declare", "arguments (any other)", "the client's own; kept and shown")
+@ignores("exchange.declare", "arguments (any other)", "the client's own; stored and shown")
 def test_exchanges():
     c = Client()
     kept = {"alternate-exchange": "amq.fanout", "x-delayed-type": "direct", "mine": 1}
@@ -216,10 +224,10 @@ def test_exchanges():
         assert c.refused(ExchangeDeclare(exchange="x", arguments=arguments)) == 406
 
 
-@does("exchange.delete", "exchange", "one that is not there: answered")
+@does("exchange.delete", "exchange", "one that does not exist: answered")
 @does("exchange.delete", "if_unused", "in use: 406")
-@does("exchange.bind", "destination, source, routing_key, arguments", "one that is not there: 404")
-@does("exchange.unbind", "destination, source, routing_key, arguments", "a binding that is not there: answered")
+@does("exchange.bind", "destination, source, routing_key, arguments", "one that does not exist: 404")
+@does("exchange.unbind", "destination, source, routing_key, arguments", "a binding that does not exist: answered")
 def test_exchanges_bound_and_deleted():
     c = Client()
     c.peer.exchange("e", type="fanout")
@@ -239,22 +247,28 @@ def test_exchanges_bound_and_deleted():
 # --- queue -----------------------------------------------------------------------------------------------------------
 
 
-@does("queue.declare", "queue, durable, exclusive, auto_delete", "a declaration that differs: 406, of exclusive 405")
-@does("queue.declare", "passive", "is it there? 404")
-@does("queue.declare", "arguments", "[the table](../queues.md#arguments-and-policies); a value that cannot be: 406")
+@does(
+    "queue.declare",
+    "queue, durable, exclusive, auto_delete",
+    "a declaration that differs: 406; an exclusive queue of another connection: 405",
+)
+@does("queue.declare", "passive", "checks that it exists: otherwise 404")
+@does("queue.declare", "arguments", "[the table](../queues.md#arguments-and-policies); an invalid value: 406")
 @refuses("queue.declare", "arguments (any other that begins with x-, or not for this type of queue)", "406")
 @ignores(
     "queue.declare",
     "arguments (x-queue-leader-locator, x-queue-master-locator, x-quorum-initial-group-size,"
     " x-quorum-target-group-size, x-initial-cluster-size, x-initial-group-size)",
-    "one node: a queue is here, and has one copy",
+    "there is one node, and one copy of each queue",
 )
-@ignores("queue.declare", "arguments (x-queue-version)", "there is one kind of index")
+@ignores("queue.declare", "arguments (x-queue-version)", "there is only one version of the index")
 @ignores(
-    "queue.declare", "arguments (x-max-in-memory-length, x-max-in-memory-bytes)", "memory is the broker's to divide"
+    "queue.declare",
+    "arguments (x-max-in-memory-length, x-max-in-memory-bytes)",
+    "the broker divides memory among queues",
 )
 @ignores("queue.declare", "arguments (x-stream-filter-size-bytes)", "filter values are compared exactly")
-@ignores("queue.declare", "arguments (any other)", "the client's own; kept and shown")
+@ignores("queue.declare", "arguments (any other)", "the client's own; stored and shown")
 def test_queues():
     c = Client(durable=True)
     c.peer.call(1, QueueDeclare(queue="q", passive=True), QueueDeclareOk)
@@ -277,7 +291,9 @@ def test_queues():
 
 
 @does(
-    "queue.declare", "arguments (x-deliver-limit)", "as `x-delivery-limit`: RabbitMQ's client for Python writes it so"
+    "queue.declare",
+    "arguments (x-deliver-limit)",
+    "the same as `x-delivery-limit`; RabbitMQ's client for Python uses this name",
 )
 @pytest.mark.parametrize("name", ["x-delivery-limit", "x-deliver-limit"])
 def test_the_delivery_limit(name: str):
@@ -292,14 +308,14 @@ def test_the_delivery_limit(name: str):
     assert c.peer.got() is None
 
 
-@does("queue.bind", "queue, exchange, routing_key", "what is not there: 404")
-@does("queue.bind", "arguments", "what a headers exchange compares, and part of the binding's identity everywhere")
+@does("queue.bind", "queue, exchange, routing_key", "a queue or exchange that does not exist: 404")
+@does("queue.bind", "arguments", "compared by a headers exchange; part of the binding's identity for all exchanges")
 @refuses("queue.bind", "arguments (x-match: an unknown one)", "406")
-@does("queue.unbind", "queue, exchange, routing_key, arguments", "a binding that is not there: answered")
-@does("queue.purge", "queue", "what is ready goes")
+@does("queue.unbind", "queue, exchange, routing_key, arguments", "a binding that does not exist: answered")
+@does("queue.purge", "queue", "removes the ready messages")
 @refuses("queue.purge", "queue (a stream)", "406")
-@does("queue.delete", "queue", "one that is not there: answered, 0 messages")
-@does("queue.delete", "if_unused, if_empty", "406 when it is used, or not empty")
+@does("queue.delete", "queue", "one that does not exist: answered, 0 messages")
+@does("queue.delete", "if_unused, if_empty", "406 if it is in use, or not empty")
 def test_queues_bound_purged_and_deleted():
     c = Client()
     binding = {"queue": "q", "exchange": "amq.headers", "arguments": {"x-match": "any", "a": 1}}
@@ -322,8 +338,8 @@ def test_queues_bound_purged_and_deleted():
 # --- basic -----------------------------------------------------------------------------------------------------------
 
 
-@does("basic.qos", "prefetch_count", "of each later consumer of the channel; 0: no limit")
-@does("basic.qos", "global", "of the channel as a whole, in RabbitMQ's sense")
+@does("basic.qos", "prefetch_count", "applies to each later consumer of the channel; 0: no limit")
+@does("basic.qos", "global", "applies to the whole channel, as in RabbitMQ")
 @refuses("basic.qos", "prefetch_size", "540")
 @pytest.mark.parametrize("whole", [False, True])
 def test_the_prefetch(whole: bool):
@@ -336,8 +352,8 @@ def test_the_prefetch(whole: bool):
 
 
 @does("basic.consume", "queue, consumer_tag, no_ack", "a tag that is in use on the channel: 530")
-@does("basic.consume", "exclusive", "with another consumer there: 403")
-@refuses("basic.consume", "no_local", "540: it would have to hold messages back")
+@does("basic.consume", "exclusive", "if there is another consumer: 403")
+@refuses("basic.consume", "no_local", "540: the broker would have to withhold messages")
 def test_consuming():
     c = Client()
     c.peer.consume("q", consumer_tag="one", no_ack=True)
@@ -351,13 +367,13 @@ def test_consuming():
     assert again.peer.closed_with(1, BasicConsume(queue="q", consumer_tag="one")) == 530
 
 
-@does("basic.consume", "arguments (x-priority, x-consumer-timeout, of a queue)", "a value that it cannot have: 406")
+@does("basic.consume", "arguments (x-priority, x-consumer-timeout, of a queue)", "an invalid value: 406")
 @does(
     "basic.consume",
     "arguments (x-stream-offset, x-stream-filter, x-stream-match-unfiltered, of a stream)",
-    "a value that it cannot have: 406",
+    "an invalid value: 406",
 )
-@ignores("basic.consume", "arguments (x-cancel-on-ha-failover)", "one node: nothing fails over")
+@ignores("basic.consume", "arguments (x-cancel-on-ha-failover)", "there is one node, so there is no failover")
 @refuses(
     "basic.consume", "arguments (any other that begins with x-, or not for this type of queue)", "406, as in RabbitMQ"
 )
@@ -386,14 +402,16 @@ def test_arguments_of_consumers():
     assert len(c.peer.bodies()) == 6
 
 
-@does("basic.cancel", "consumer_tag", "an unknown one: answered")
-@does("basic.get", "queue, no_ack", "of a stream: 540")
+@does("basic.cancel", "consumer_tag", "an unknown tag: answered")
+@does("basic.get", "queue, no_ack", "from a stream: 540")
 @does("basic.ack", "delivery_tag, multiple", "an unknown tag: 406")
-@does("basic.reject", "delivery_tag, requeue", "back at its place, as a failed delivery; or dead-lettered, or dropped")
-@does("basic.nack", "delivery_tag, multiple, requeue", "the same, and no failed delivery")
-@does("basic.recover", "requeue (true)", "everything unacknowledged of the channel comes again")
+@does(
+    "basic.reject", "delivery_tag, requeue", "returned to its place as a failed delivery; or dead-lettered, or dropped"
+)
+@does("basic.nack", "delivery_tag, multiple, requeue", "the same as basic.reject, but not counted as a failed delivery")
+@does("basic.recover", "requeue (true)", "all unacknowledged deliveries of the channel are delivered again")
 @refuses("basic.recover", "requeue (false)", "540")
-@does("basic.recover-async", "requeue (true)", "the same, without an answer")
+@does("basic.recover-async", "requeue (true)", "the same as basic.recover, without an answer")
 @refuses("basic.recover-async", "requeue (false)", "540")
 def test_getting_and_settling():
     c = Client()
@@ -419,8 +437,8 @@ def test_getting_and_settling():
     assert Client().peer.closed_with(1, BasicRecoverAsync(requeue=False)) == 540
 
 
-@does("basic.publish", "exchange, routing_key", "an exchange that is not there: 404")
-@does("basic.publish", "mandatory", "comes back with basic.return when no queue takes it")
+@does("basic.publish", "exchange, routing_key", "an exchange that does not exist: 404")
+@does("basic.publish", "mandatory", "returned with basic.return if it is routed to no queue")
 @refuses("basic.publish", "immediate", "540, as in RabbitMQ")
 def test_publishing():
     c = Client()
@@ -433,7 +451,7 @@ def test_publishing():
     assert c.peer.closed_with(1, BasicPublish(routing_key="q", immediate=True)) == 540
 
 
-@does("confirm.select", "no_wait", "as everywhere; a channel with transactions: 406")
+@does("confirm.select", "no_wait", "as for other methods; a channel with transactions: 406")
 def test_confirms():
     c = Client()
     c.peer.call(1, TxSelect(), TxSelectOk)

@@ -19,13 +19,17 @@ TRANSACTIONAL = Described(ULong(0x34), [b"txn"])
 # --- flow ------------------------------------------------------------------------------------------------------------
 
 
-@does("flow", "next-incoming-id, incoming-window", "how many transfer frames may be sent; more seen than sent: end")
-@does("flow", "next-outgoing-id", "taken as it comes [2.5.6]")
-@ignores("flow", "outgoing-window", "shown; bounds nothing")
-@does("flow", "handle", "which link; not attached: end, `amqp:session:unattached-handle`")
-@does("flow", "delivery-count, link-credit", "of a receiver: what may be sent to it; of a sender: its delivery-count")
-@does("flow", "drain, echo", "answered by a flow, behind what waits")
-@ignores("flow", "properties (any other)", "about the link, for people [2.7.4]")
+@does(
+    "flow",
+    "next-incoming-id, incoming-window",
+    "how many transfer frames the broker may send; more counted than sent: end",
+)
+@does("flow", "next-outgoing-id", "accepted with any value [2.5.6]")
+@ignores("flow", "outgoing-window", "shown in rows; limits nothing")
+@does("flow", "handle", "selects the link; not attached: end, `amqp:session:unattached-handle`")
+@does("flow", "delivery-count, link-credit", "of a receiver: its link credit; of a sender: its delivery-count")
+@does("flow", "drain, echo", "answered by a flow, after the waiting deliveries")
+@ignores("flow", "properties (any other)", "information about the link [2.7.4]")
 def test_flows():
     c = AskingClient()
     c.source()
@@ -67,12 +71,16 @@ def test_nothing_is_acquired_within_a_transaction():
 # --- transfer --------------------------------------------------------------------------------------------------------
 
 
-@does("transfer", "handle", "which link; not attached, or one that the client receives on: end")
-@does("transfer", "delivery-id, delivery-tag", "of the first frame; missing, or changed inside a delivery: detach")
-@does("transfer", "settled", "no outcome is told; against the link's mode: `amqp:invalid-field`, detach")
-@does("transfer", "more, aborted", "the delivery goes on, or is dropped")
-@ignores("transfer", "batchable", "a hint: outcomes are told in ranges in any case [2.7.5]")
-@ignores("transfer", "state (received)", "means something for resumed deliveries only [3.4.1]")
+@does("transfer", "handle", "selects the link; not attached, or a link on which the client receives: end")
+@does(
+    "transfer",
+    "delivery-id, delivery-tag",
+    "required in the first frame; missing, or changed inside a delivery: detach",
+)
+@does("transfer", "settled", "the broker sends no outcome; against the link's mode: `amqp:invalid-field`, detach")
+@does("transfer", "more, aborted", "the delivery continues, or is discarded")
+@ignores("transfer", "batchable", "a hint; the broker always sends outcomes in ranges [2.7.5]")
+@ignores("transfer", "state (received)", "has a meaning only for resumed deliveries [3.4.1]")
 def test_transfers():
     c = AskingClient()
     c.target()
@@ -107,7 +115,7 @@ def test_what_a_transfer_may_not_ask_for(field: dict[str, object], later: bool):
     assert c.refused(NOT_IMPLEMENTED)
 
 
-@does("transfer", "rcv-settle-mode", "as the link's")
+@does("transfer", "rcv-settle-mode", "the same as the link's mode")
 @refuses(
     "transfer",
     "rcv-settle-mode (not the link's)",
@@ -129,10 +137,10 @@ def test_the_receiver_settles_as_the_link_says(link: int, transfer: int, conditi
 # --- disposition -----------------------------------------------------------------------------------------------------
 
 
-@does("disposition", "role, first, last", "which deliveries; `last` before `first`: end, `amqp:invalid-field`")
+@does("disposition", "role, first, last", "select the deliveries; `last` before `first`: end, `amqp:invalid-field`")
 @does("disposition", "settled", "without a state: the default outcome, released")
 @does("disposition", "state", "the four outcomes")
-@ignores("disposition", "state (received)", "changes nothing: deliveries are not resumed [3.4.1]")
+@ignores("disposition", "state (received)", "has no effect: deliveries are not resumed [3.4.1]")
 @ignores("disposition", "batchable", "a hint [2.7.6]")
 @ignores("received", "section-number, section-offset", "deliveries are not resumed [3.4.1]")
 def test_dispositions():
@@ -192,12 +200,16 @@ def test_why_a_client_rejects():
 # --- the ends --------------------------------------------------------------------------------------------------------
 
 
-@does("detach", "handle", "not attached: end, `amqp:session:unattached-handle`")
-@ignores("detach", "closed", "every detach closes: nothing of a terminus is kept, as the attach said; the same back")
-@ignores("detach", "error", "for people: what it says stands in the log")
-@ignores("error", "condition, description, info", "for people, wherever a client sends one [2.8.14]")
-@ignores("end", "error", "for people")
-@ignores("close", "error", "for people: what it says stands in the log")
+@does("detach", "handle", "selects the link; not attached: end, `amqp:session:unattached-handle`")
+@ignores(
+    "detach",
+    "closed",
+    "every detach closes the link: no terminus is kept, as the attach said; the answer has the same value",
+)
+@ignores("detach", "error", "information; the broker logs it")
+@ignores("error", "condition, description, info", "information, wherever a client sends it [2.8.14]")
+@ignores("end", "error", "information")
+@ignores("close", "error", "information; the broker logs it")
 @pytest.mark.parametrize("closed", [False, True])
 def test_errors_and_closed_of_detach_end_and_close(closed: bool):
     c = AskingClient()
