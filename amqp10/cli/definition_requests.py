@@ -24,7 +24,7 @@ Request = tuple[str, str, object]
 
 
 @dataclass(slots=True)
-class Outcome:
+class AppliedSteps:
     """What became of the steps. Those that are in neither list were not tried."""
 
     done: list[Step] = field(default_factory=list)
@@ -39,7 +39,7 @@ def snapshots(broker: BlockingManagement) -> dict[str, Sequence[Row]]:
 def take(
     broker: BlockingManagement,
     steps: Sequence[Step],
-    outcome: Outcome,
+    outcome: AppliedSteps,
     *,
     keep_going: bool,
     taken: Callable[[], None],

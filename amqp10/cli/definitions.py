@@ -13,7 +13,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from amqp10.blocking.requests import BlockingManagement
-from amqp10.cli.definition_requests import Outcome, snapshots, take
+from amqp10.cli.definition_requests import AppliedSteps, snapshots, take
 from amqp10.cli.exits import CommandError, Exit, complain
 from amqp10.cli.printing import AsJson, print_json
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
@@ -133,7 +133,7 @@ def apply(
     reading = _read(file, vhost, json=json)
     if not json:
         _tell_notes(reading)
-    outcome = Outcome()
+    outcome = AppliedSteps()
 
     def work(broker: BlockingManagement) -> list[Difference]:
         running = _running(broker)
@@ -228,7 +228,7 @@ def _write(file: Path, written: str) -> None:
 def _tell_outcome(
     differences: Sequence[Difference],
     planned: Sequence[Step],
-    outcome: Outcome,
+    outcome: AppliedSteps,
     reading: Reading,
     *,
     dry_run: bool,

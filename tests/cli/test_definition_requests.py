@@ -6,12 +6,12 @@ The broker is in this process, behind its management node: requests are encoded 
 from collections.abc import Callable, Iterable
 
 import pytest
-import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amqp10.cli.definition_requests import Outcome, request_of, snapshots, take
-from amqp10.client import Answer, RequestRefused
+from amqp10.cli.definition_requests import AppliedSteps, request_of, snapshots, take
+from amqp10.client_core.errors import ConnectionLost, RequestRefused
+from amqp10.client_core.requests import Answer
 from amqp10.management.message import REQUEST_BYTES_MAX
 from core.definitions_file import (
     KINDS,
@@ -44,11 +44,11 @@ class Link:
         self._broker = broker
         self._left = breaks_at
 
-    async def request(self, method: str, path: str, body: object = None) -> Answer:
+    def request(self, method: str, path: str, body: object = None) -> Answer:
         if self._left is not None:
             self._left -= 1
             if self._left < 0:
-                raise trio.BrokenResourceError
+                raise ConnectionLost("the connection broke")
         answer = decode_answer(at_a_stretch(self._broker.node.respond(encode_request(method, path, body), "me")))
         if answer.status >= 400:
             raise RequestRefused(str(answer.body), status=answer.status)
@@ -57,11 +57,7 @@ class Link:
 
 def running(broker: InProcessBroker) -> Document:
     """What the broker has, asked for page by page."""
-
-    async def ask():
-        return await snapshots(Link(broker))
-
-    found = from_snapshots(trio.run(ask))
+    found = from_snapshots(snapshots(Link(broker)))
     assert found.problems == []
     assert found.notes == []
     return found.document
@@ -69,15 +65,11 @@ def running(broker: InProcessBroker) -> Document:
 
 def apply(
     broker: InProcessBroker, wanted: Document, *, delete_extra=False, keep_going=False, breaks_at=None
-) -> Outcome:
+) -> AppliedSteps:
     """What the command does."""
-    outcome = Outcome()
+    outcome = AppliedSteps()
     planned = steps(compare(wanted, running(broker)), delete_extra=delete_extra)
-
-    async def work():
-        await take(Link(broker, breaks_at=breaks_at), planned, outcome, keep_going=keep_going, taken=lambda: None)
-
-    trio.run(work)
+    take(Link(broker, breaks_at=breaks_at), planned, outcome, keep_going=keep_going, taken=lambda: None)
     return outcome
 
 
@@ -175,7 +167,7 @@ def test_what_was_interrupted_is_completed_by_another_apply(wanted, requests):
     broker = InProcessBroker(durable=True)
     try:
         apply(broker, wanted, breaks_at=requests)
-    except trio.BrokenResourceError:
+    except ConnectionLost:
         apply(broker, wanted)
     assert {one.change for one in compare(wanted, running(broker))} <= {Change.UNCHANGED}
 
@@ -223,14 +215,11 @@ def test_what_fits_in_no_request_is_told_and_not_sent():
 
 def test_deleting_what_is_gone_is_done():
     link = Link(InProcessBroker())
-    outcome = Outcome()
+    outcome = AppliedSteps()
     gone = [policy(), binding("amq.topic", "gone"), queue("gone"), exchange("gone")]
 
-    async def work():
-        planned = [Step(Action.DELETE, thing) for thing in gone]
-        await take(link, planned, outcome, keep_going=False, taken=lambda: None)
-
-    trio.run(work)
+    planned = [Step(Action.DELETE, thing) for thing in gone]
+    take(link, planned, outcome, keep_going=False, taken=lambda: None)
     assert ([step.thing for step in outcome.done], outcome.failed) == (gone, [])
 
 
