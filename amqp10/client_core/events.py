@@ -58,8 +58,9 @@ class LinkUser(Protocol):
 def take_event(event: Event) -> None:
     """Give an event to the user of its session or link. A link that its user has closed has no user any more."""
     match event:
-        case ConnectionOpened() | ConnectionClosed():
-            pass  # the engine has the state; the connection's owner has looked
+        case DeliveriesReceived() | DeliveriesSettled() | DeliveriesSent() | CreditReceived() | SenderFlowReceived():
+            if event.link.reference is not None:
+                _link_user(event.link.reference).event_received(event)
         case SessionBegun(session):
             if session.reference is None:
                 session.fail(SessionFault(ErrorCondition.NOT_ALLOWED, "this client takes no sessions"))
@@ -82,11 +83,8 @@ def take_event(event: Event) -> None:
         case LinkDetached(link, error):
             if link.reference is not None:
                 _link_user(link.reference).detached(error)
-        case IncomingSettled():
-            pass  # it comes only with rcv-settle-mode second
-        case _:
-            if event.link.reference is not None:
-                _link_user(event.link.reference).event_received(event)
+        case ConnectionOpened() | ConnectionClosed() | IncomingSettled():
+            pass  # the owner of the connection has looked; the last one comes only with rcv-settle-mode second
 
 
 def _session_user(session: Session) -> SessionUser:
