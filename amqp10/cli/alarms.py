@@ -1,4 +1,4 @@
-"""``headgate alarms``: lists, raises and clears alarms, which stop all publishing; lists notices, which do not."""
+"""``headgate alarms``: lists alarms and notices, and raises and clears alarms by hand."""
 
 from amqp10.cli.listing import noun
 from amqp10.cli.printing import AsJson, tell
@@ -8,13 +8,13 @@ from amqp10.wire.percent import percent_encode
 alarms_app = noun(
     "alarms",
     columns=("name", "level", "on", "since", "cause"),
-    help_text="Alarms: while one is on, publishers wait; notices are only shown. Raise and clear alarms by hand.",
+    help_text="Alarms and notices. Publishers wait while an alarm is on. Raise and clear alarms by hand.",
 )
 
 
 @alarms_app.command(name="set")
 def set_(name: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Raise an alarm by hand: publishers wait until it is cleared.
+    """Raise an alarm by hand. Publishers wait until the alarm is cleared.
 
     For example:
 
@@ -26,7 +26,7 @@ def set_(name: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 @alarms_app.command
 def clear(name: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Clear an alarm that was raised by hand. It stays on while what it measures is still bad.
+    """Clear an alarm that was raised by hand. The alarm stays on while its measured value is beyond the limit.
 
     For example:
 

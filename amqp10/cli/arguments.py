@@ -1,4 +1,4 @@
-"""Options that several commands take: ``--argument KEY=VALUE`` of those that declare something, ``--data``."""
+"""Options of several commands: ``--argument KEY=VALUE`` of a declaration, and ``--data``."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,14 +9,15 @@ from cyclopts import Parameter
 from amqp10.cli.exits import CommandError, Exit
 
 Arguments = Annotated[
-    tuple[str, ...], Parameter(name="--argument", help="KEY=VALUE; may be given several times.", negative="")
+    tuple[str, ...],
+    Parameter(name="--argument", help="An argument as KEY=VALUE. Can be given several times.", negative=""),
 ]
 
-Data = Annotated[Path, Parameter(help="The data folder of a broker that is stopped.")]
+Data = Annotated[Path, Parameter(help="The data folder of a stopped broker.")]
 
 
 def arguments_of(texts: Sequence[str]) -> dict[str, object]:
-    """The arguments; a value that reads as a number or as true or false is one. Raises CommandError."""
+    """The arguments by key. A value that is written as an integer, true or false becomes one. Raises CommandError."""
     return dict(_argument(text) for text in texts)
 
 

@@ -1,4 +1,4 @@
-"""``headgate bindings``."""
+"""``headgate bindings``: lists, shows, creates and deletes bindings."""
 
 from typing import Annotated
 
@@ -13,11 +13,11 @@ from core.interface import Binding
 bindings_app = noun(
     "bindings",
     columns=("source", "binding_key", "destination", "destination_is_queue", "arguments"),
-    help_text="Bindings, from exchanges to queues and other exchanges: list, show, create and delete them.",
+    help_text="Bindings from exchanges to queues and other exchanges: list, show, create and delete bindings.",
 )
 
-Key = Annotated[str, Parameter(help="The binding key; what it means depends on the type of the exchange.")]
-ToExchange = Annotated[bool, Parameter(negative="", help="DESTINATION is an exchange and not a queue.")]
+Key = Annotated[str, Parameter(help="The binding key. Its meaning depends on the type of the exchange.")]
+ToExchange = Annotated[bool, Parameter(negative="", help="DESTINATION is an exchange, not a queue.")]
 
 
 @bindings_app.command
@@ -32,7 +32,7 @@ def create(
     json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Bind a queue or an exchange to an exchange. What is bound so already stays so.
+    """Bind a queue or an exchange to an exchange. It is no error when the same binding exists.
 
     For example:
 
@@ -55,7 +55,7 @@ def delete(
     json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Remove the binding that has exactly this key and these arguments. One that does not exist is removed already.
+    """Delete the binding with exactly this key and these arguments. It is no error when there is no such binding.
 
     For example:
 
@@ -76,7 +76,7 @@ def _binding(source: str, destination: str, *, key: str, to_exchange: bool, argu
 
 
 def _take(url: str, binding: Binding, action: str, *, done: str, as_json: bool) -> None:
-    """Take the step that a definitions file with this binding would take, and say so."""
+    """Make the request that ``headgate definitions apply`` would make for this binding, and print the result."""
     from amqp10.cli.definition_requests import request_of  # here and not above: only these commands need them
     from core.definitions_file import Action, Step, label, shown
 

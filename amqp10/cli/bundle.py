@@ -1,8 +1,8 @@
-"""``headgate debug bundle``: one file with all that is needed to analyse a problem later, and no secret.
+"""``headgate debug bundle``: writes one file with the state of a broker, to analyse a problem later.
 
-What goes in are the broker's own answers to the questions that the other commands ask: nothing with messages in it. The
-broker leaves the keys of passwords out of its configuration; on the way into the file every text is looked through
-once more, since a name or an argument may have been given a secret by its user.
+The file has the broker's answers to the requests of the other commands, and no messages. The broker leaves the keys of
+passwords out of its configuration. The command also replaces everything that looks like a secret, because a user may
+have put a secret into a name or an argument.
 """
 
 import json as json_module
@@ -35,32 +35,36 @@ from core.version import headgate_version
 
 SINGLES = ("status", "memory", "disk", "drain")
 STALLS_EXPLAINED_MAX = 50
-"""The walk of each costs the broker a look at every link: the longest stalls come first."""
+"""Stalls for which the command asks why. Each such request makes the broker look at every link. The longest stalls come
+first."""
 ADMIN_SECONDS = 5.0
 REDACTED = "(left out)"
 SECRET_KEYS = re.compile(r"pass|secret|token|scram|credential|authorization|private.?key", re.IGNORECASE)
 SECRET_VALUES = re.compile(r"SCRAM-SHA-[0-9]+\$[^\s\"]*|(?<=://)[^/@\s\"]*:[^/@\s\"]*(?=@)|(?<=Bearer )\S+")
-"""Keys of passwords, the user and password of an URL, and what a request to the admin server brings."""
+"""Matches keys of passwords, the user and password in a URL, and the token of a request to the admin server."""
 
 Parts = dict[str, str]
-"""Texts by their names in the file."""
+"""Texts by the names of their files in the zip file."""
 
-debug_app = App(name="debug", help="Gather what somebody needs who was not there.")
+debug_app = App(name="debug", help="Write the state of a broker to a file, to analyse a problem later.")
 
 
 @debug_app.command
 def bundle(
-    file: Annotated[Path | None, Parameter(help="Where to write it. Without it: a name with the time, here.")] = None,
+    file: Annotated[
+        Path | None, Parameter(help="The file to write. Default: a name with the time, in the current folder.")
+    ] = None,
     /,
     *,
-    data: Annotated[Path | None, Parameter(help="The data folder of a broker that is stopped, to be checked.")] = None,
+    data: Annotated[Path | None, Parameter(help="Also check this data folder of a stopped broker.")] = None,
     json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Write one zip file with the state of a broker: status, configuration, everything that can be listed, stalls and
-    why, metrics if there is an admin server, versions.
+    """Write one zip file with the state of a broker: status, configuration, all rows that can be listed, the reasons of
+    stalls, metrics if there is an admin server, and versions.
 
-    No messages, passwords or tokens are in it. Names of queues, clients and users are: look before you send it.
+    The file has no messages, passwords or tokens. It has the names of queues, clients and users: read it before you
+    send it.
 
     For example:
 
@@ -91,12 +95,12 @@ def bundle(
 
 
 def redacted(text: str) -> str:
-    """Without what looks like a secret."""
+    """The text without everything that looks like a secret."""
     return SECRET_VALUES.sub(REDACTED, text)
 
 
 def _broker_parts(broker: BlockingManagement, problems: list[str]) -> Parts:
-    """What the broker says of itself."""
+    """The broker's answers, by the names of their files."""
     parts: Parts = {}
     for name in SINGLES:
         try:
@@ -113,7 +117,7 @@ def _broker_parts(broker: BlockingManagement, problems: list[str]) -> Parts:
 
 
 def _whys(broker: BlockingManagement, stalls: list[Row]) -> Parts:
-    """What holds up those that stand still, the longest first."""
+    """The answers of why for the longest stalls, by the names of their files."""
     parts: Parts = {}
     for stall in sorted(stalls, key=_seconds, reverse=True)[:STALLS_EXPLAINED_MAX]:
         identity = str(stall["identity"])
@@ -121,7 +125,7 @@ def _whys(broker: BlockingManagement, stalls: list[Row]) -> Parts:
         try:
             answer = broker.request("GET", f"/headgate/{kind}/{percent_encode(identity)}/why")
         except RequestRefused:
-            continue  # it moves again, or is gone
+            continue  # the link does not wait any more, or is gone
         parts[f"why/{identity.replace('/', '-')}.json"] = _as_json(answer.body)
     return parts
 
@@ -143,7 +147,7 @@ def _environment(now: datetime) -> Mapping[str, object]:
 
 
 def _store(data: Path, problems: list[str]) -> Parts:
-    """What the check of a data folder finds."""
+    """The result of checking a data folder."""
     lines: list[str] = []
     try:
         summary = examined(data, tell=lambda line: lines.append(str(line)))
@@ -154,7 +158,7 @@ def _store(data: Path, problems: list[str]) -> Parts:
 
 
 def _metrics(configuration: str, problems: list[str]) -> Parts:
-    """What the admin server exposes, where the configuration says that there is one and its token can be read here."""
+    """The metrics of the admin server, if the configuration has one and this process can read its token."""
     admin = tomllib.loads(configuration).get("admin", {})
     if not admin.get("enabled"):
         return {}
@@ -174,7 +178,7 @@ def _as_json(value: object) -> str:
 
 
 def _without_secrets(value: object) -> object:
-    """Plain values whose keys say that they are secrets are left out, however deep."""
+    """The value with each secret replaced. A key with a name like password marks a secret."""
     if isinstance(value, Mapping):
         return {
             str(key): REDACTED if SECRET_KEYS.search(str(key)) else _without_secrets(item)
@@ -186,7 +190,7 @@ def _without_secrets(value: object) -> object:
 
 
 def _write(target: Path, parts: Parts) -> None:
-    """For its owner only, and never over something that is there."""
+    """Write a new file that only its owner may read. Raises CommandError when the file exists."""
     try:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""``headgate channels``."""
+"""``headgate channels``: lists and shows the channels of AMQP 0.9.1."""
 
 from amqp10.cli.listing import noun
 
@@ -14,5 +14,5 @@ channels_app = noun(
         "unacked",
         "prefetch_count",
     ),
-    help_text="AMQP 0.9.1 channels, with what holds them up.",
+    help_text="Channels of AMQP 0.9.1, with the reason why a channel waits.",
 )

@@ -1,7 +1,7 @@
-"""``headgate check``: questions that scripts and supervisors ask. The answer is the exit code; a line says why.
+"""``headgate check``: conditions that scripts and supervisors check. The exit code is the answer; a line says why.
 
-0 is yes. A broker that cannot be asked ends with the code of every command that cannot ask it; one that answers and is
-not as it should be with 10, a damaged data folder with 8.
+The exit code is 0 if the condition holds, 10 if the broker answers that it does not hold, and 8 for a damaged data
+folder. A broker that cannot be asked gives the same codes as with every other command.
 """
 
 from collections.abc import Callable
@@ -13,12 +13,14 @@ from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.printing import AsJson, Row, print_json
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
 
-check_app = App(name="check", help="Ask whether the broker is live, is ready, has alarms, or has a sound data folder.")
+check_app = App(
+    name="check", help="Check whether a broker is live, is ready and has no alarm, or whether a data folder is sound."
+)
 
 
 @check_app.command
 def live(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Whether the broker accepts connections, lets the user in and answers the open of AMQP 1.0.
+    """Check that the broker accepts connections, accepts the login and answers the open of AMQP 1.0.
 
     For example:
 
@@ -26,7 +28,7 @@ def live(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """
 
     def opened(broker: object) -> None:
-        pass  # the connection was opened, which is all that is asked
+        pass  # the connection was opened, and no more is needed
 
     def ask() -> str:
         with_broker(url, opened)
@@ -37,9 +39,9 @@ def live(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 @check_app.command
 def ready(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Whether the broker is live and is to get new connections. The exit code is 10 while it is being drained.
+    """Check that the broker is live and accepts new connections. The exit code is 10 after headgate drain.
 
-    An alarm does not make a broker unready: consumers end most alarms, so they must get through.
+    A broker with an alarm is ready, because consumers end most alarms and must be able to connect.
 
     For example:
 
@@ -56,7 +58,7 @@ def ready(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 @check_app.command
 def alarms(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Whether no alarm is on, so that everybody can publish. The exit code is 10 when one is.
+    """Check that no alarm is on. The exit code is 10 when an alarm makes publishers wait.
 
     For example:
 
@@ -75,9 +77,9 @@ def alarms(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 @check_app.command
 def store(*, data: Data, json: AsJson = False) -> None:
-    """Whether every record of a data folder that no broker uses can be read. The exit code is 8 when one is damaged.
+    """Check that all records in the data folder of a stopped broker can be read. The exit code is 8 for damage.
 
-    headgate store check describes each of them.
+    headgate store check describes each damaged record.
 
     For example:
 
@@ -85,7 +87,7 @@ def store(*, data: Data, json: AsJson = False) -> None:
     """
 
     def ask() -> str:
-        from amqp10.cli.store import examined  # here and not above: supervisors ask the rest, many times an hour
+        from amqp10.cli.store import examined  # here and not above: the other checks run many times an hour
 
         found = examined(data)
         if found.is_damaged:
@@ -105,7 +107,7 @@ def _shown(url: str, what: str) -> Row:
 
 
 def _answer(question: str, ask: Callable[[], str], *, json: bool) -> None:
-    """Print what the answer is; a no is raised on as well, for its exit code."""
+    """Print the answer. Raises the CommandError of ``ask`` again, for its exit code."""
     try:
         text = ask()
     except CommandError as error:

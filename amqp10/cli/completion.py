@@ -1,7 +1,7 @@
-"""``headgate completion``: what a shell needs in order to complete commands and options.
+"""``headgate completion``: prints the script with which a shell completes commands and options.
 
-The scripts are files beside this one. To make one takes half a second of CPU, because cyclopts imports every command
-for it; ``docs/generate.py`` writes them when commands change, and a test compares.
+The scripts are files beside this one. Making a script takes half a second of CPU, because cyclopts imports every
+command for it. ``docs/generate.py`` writes the files when commands change, and a test compares.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ SCRIPTS = Path(__file__).with_name("completions")
 
 
 def completion_command(
-    shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="For which shell.")],
+    shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="The shell that will run the script.")],
     /,
 ) -> None:
     """Print the script that makes a shell complete the commands and options of headgate.

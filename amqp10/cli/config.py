@@ -1,4 +1,4 @@
-"""``headgate config``: look at a configuration before the broker does."""
+"""``headgate config``: checks and shows a configuration before a broker reads it."""
 
 import tomllib
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 config_app = App(name="config", help="Check and show configurations.")
 
-File = Annotated[Path | None, Parameter(help="A TOML file. Without it: the defaults.")]
+File = Annotated[Path | None, Parameter(help="A TOML file. Without it: the default configuration.")]
 
 
 @config_app.command
 def check(file: File = None, /, *, json: AsJson = False) -> None:
-    """Say whether a configuration can be used, and if not, everything that is wrong with it.
+    """Check whether a broker can use a configuration, and print all errors in it.
 
     For example:
 
@@ -37,7 +37,7 @@ def check(file: File = None, /, *, json: AsJson = False) -> None:
 
 @config_app.command
 def show(file: File = None, /, *, json: AsJson = False) -> None:
-    """Show every setting in force, as a file. The keys of passwords are left out.
+    """Print all settings of a configuration as a TOML file, without the keys of passwords.
 
     For example:
 
@@ -58,7 +58,7 @@ def _name(file: Path | None) -> str | None:
 
 
 def read_settings(file: Path | None, overrides: Mapping[str, object] | None = None) -> "Settings":
-    """The settings in force. Raises CommandError with every problem at once."""
+    """The settings of a configuration. Raises CommandError with all problems."""
     from core.config import ConfigError, load
 
     try:

@@ -1,4 +1,4 @@
-"""``headgate connections``."""
+"""``headgate connections``: lists, shows and closes the connections of clients."""
 
 from amqp10.cli.closing import Reason, close_one
 from amqp10.cli.listing import noun
@@ -19,13 +19,13 @@ connections_app = noun(
         "channels",
         "unsent_bytes",
     ),
-    help_text="Who is connected; close a connection.",
+    help_text="Connections: list and show the connections of clients; close a connection.",
 )
 
 
 @connections_app.command
 def close(identity: str, /, *, reason: Reason = None, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Close a connection; its client is told that an operator did.
+    """Close a connection. The client is told that an operator has closed it.
 
     For example:
 

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from amqp10.cli.remote import DEFAULT_URL, Url
 
 LINK_CREDIT = 200
-"""Unless --credit is given: as much as the client that manages link credit by itself gives."""
+"""The link credit without --credit, the same as the automatic link credit of the Trio client."""
 
 AsJson = Annotated[
     bool, Parameter(name="--json", negative="", help="Print a JSON object a line: body, properties, annotations.")
@@ -20,13 +20,14 @@ def consume_command(
     *,
     count: Annotated[int | None, Parameter(help="End after so many messages.")] = None,
     link_credit: Annotated[int, Parameter(name="--credit", help="The most link credit to give.")] = LINK_CREDIT,
-    drain: Annotated[bool, Parameter(negative="", help="End when nothing is left.")] = False,
+    drain: Annotated[bool, Parameter(negative="", help="End when the queue has no more ready messages.")] = False,
     json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Receive messages, print each body as a line, and accept it.
 
-    Without --count and --drain until interrupted. Never more messages are taken from the queue than are printed.
+    Without --count and --drain the command runs until it is interrupted. It accepts a message after printing it, so no
+    message is lost.
 
     For example:
 

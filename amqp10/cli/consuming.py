@@ -1,4 +1,4 @@
-"""Prints what ``headgate consume`` receives, and accepts each message once it is printed."""
+"""Prints the messages that ``headgate consume`` receives, and accepts each message after it is printed."""
 
 import json
 import sys

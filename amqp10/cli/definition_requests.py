@@ -1,4 +1,4 @@
-"""The steps that bring a broker to a definitions file, as requests to its management node, one after the other."""
+"""The requests to a broker that apply a definitions file, one step after the other."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,8 +16,8 @@ from core.definitions_file import KINDS, Action, Step, Thing
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
 
 PROPERTIES_BYTES = 4096
-"""Room in a request for all but its body: its path has at most a name of 255 bytes, percent-encoded three times as
-long."""
+"""Bytes of a request besides its body. The longest part is the path: a name of 255 bytes, three times as long when it
+is percent-encoded."""
 
 Request = tuple[str, str, object]
 """Method, path and body."""
@@ -25,14 +25,14 @@ Request = tuple[str, str, object]
 
 @dataclass(slots=True)
 class AppliedSteps:
-    """What became of the steps. Those that are in neither list were not tried."""
+    """The steps that were done and that failed. A step in neither list was not tried."""
 
     done: list[Step] = field(default_factory=list)
     failed: list[tuple[Step, str]] = field(default_factory=list)
 
 
 def snapshots(broker: BlockingManagement) -> dict[str, Sequence[Row]]:
-    """What the broker has, as :func:`core.definitions_file.from_snapshots` takes it."""
+    """All definitions of a broker, in the form that :func:`core.definitions_file.from_snapshots` takes."""
     return {kind: pages(broker, kind) for kind in KINDS}
 
 
@@ -44,9 +44,9 @@ def take(
     keep_going: bool,
     taken: Callable[[], None],
 ) -> None:
-    """Take the steps in order, up to the first that fails unless the rest is to go on. ``taken`` hears of each.
+    """Do the steps in order. Without ``keep_going`` the first failure ends this. ``taken`` is called after each step.
 
-    Raises ClientError when the connection fails; the outcome has what was done before.
+    Raises ClientError when the connection fails; ``outcome`` then has the steps that were done.
     """
     for step in steps:
         why = _refusal(broker, step)
@@ -60,7 +60,7 @@ def take(
 
 
 def _refusal(broker: BlockingManagement, step: Step) -> str | None:
-    """Why a step failed; None when it is done."""
+    """Do a step. Returns why it failed, or None when it is done."""
     method, path, body = request_of(step)
     size = len(encode_value(body))
     if size > REQUEST_BYTES_MAX - PROPERTIES_BYTES:
@@ -75,7 +75,7 @@ def _refusal(broker: BlockingManagement, step: Step) -> str | None:
 
 
 def request_of(step: Step) -> Request:
-    """The request that takes a step."""
+    """The request for a step."""
     if step.action is Action.DELETE:
         return "DELETE", _path(step.thing), None
     return _declaration(step.thing)
@@ -112,7 +112,7 @@ def _declaration(thing: Thing) -> Request:
 
 
 def binding_body(binding: Binding) -> dict[str, object]:
-    """The body of a request that makes a binding."""
+    """The body of the request that creates a binding."""
     return {
         "source": binding.source,
         "destination_queue" if binding.destination_is_queue else "destination_exchange": binding.destination,

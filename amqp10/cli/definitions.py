@@ -1,6 +1,6 @@
-"""``headgate definitions``: what a broker has as a file, what a file would change, and the change itself.
+"""``headgate definitions``: exports the definitions of a broker, compares them with a file, and applies a file.
 
-What a file may say, how it is compared and in which order it is applied, :mod:`core.definitions_file` knows.
+The form of a file, the comparison and the order of the steps are in :mod:`core.definitions_file`.
 """
 
 import os
@@ -42,27 +42,27 @@ MARKS = {Change.CREATE: "+", Change.CHANGE: "~", Change.CONFLICT: "!", Change.EX
 
 definitions_app = App(
     name="definitions",
-    help="Exchanges, queues, bindings and policies as a file: export, diff, apply. Files of RabbitMQ are read as well.",
+    help="Exchanges, queues, bindings and policies as a file: export, diff, apply. Files of RabbitMQ can be read too.",
 )
 
 File = Annotated[
     Path,
-    Parameter(allow_leading_hyphen=True, help="A definitions file: of Headgate, or of RabbitMQ. - is standard input."),
+    Parameter(allow_leading_hyphen=True, help="A definitions file of Headgate or of RabbitMQ. - is standard input."),
 ]
-Host = Annotated[str, Parameter(name="--vhost", help="Which virtual host of the file is meant.")]
+Host = Annotated[str, Parameter(name="--vhost", help="The virtual host in the file.")]
 
 
 @definitions_app.command
 def export(
-    file: Annotated[Path | None, Parameter(help="Where to write; standard output unless it is given.")] = None,
+    file: Annotated[Path | None, Parameter(help="The file to write. Default: standard output.")] = None,
     /,
     *,
-    json: Annotated[bool, Parameter(negative="", help="With FILE: say as JSON what was written.")] = False,
+    json: Annotated[bool, Parameter(negative="", help="With FILE: print what was written as JSON.")] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Write all exchanges, queues, bindings and policies as JSON, in RabbitMQ's form.
 
-    Built-in exchanges, queues that go with a connection, messages and users are left out.
+    The file has no built-in exchanges, no queues that are deleted with a connection, no messages and no users.
 
     For example:
 
@@ -83,10 +83,10 @@ def export(
 
 @definitions_app.command
 def diff(file: File, /, *, vhost: Host = "/", json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Say what applying a file would change. Nothing is changed. The exit code is 10 when anything is different.
+    """Show what applying a file would change, and change nothing. The exit code is 10 when there is a difference.
 
-    Lines begin with `+` for what is to be created, `~` for what is to be changed, `!` for what is different and cannot
-    be changed, and `-` for what is in the broker only.
+    A line begins with `+` for a definition that would be created, `~` for one that would be changed, `!` for one that
+    differs and cannot be changed, and `-` for one that only the broker has.
 
     For example:
 
@@ -111,19 +111,19 @@ def apply(
     file: File,
     /,
     *,
-    dry_run: Annotated[bool, Parameter(negative="", help="Only say what would be done.")] = False,
+    dry_run: Annotated[bool, Parameter(negative="", help="Only show what would be done.")] = False,
     delete_extra: Annotated[
-        bool, Parameter(negative="", help="Delete what the file does not have, queues with their messages.")
+        bool, Parameter(negative="", help="Delete what the file does not have. Queues are deleted with their messages.")
     ] = False,
-    keep_going: Annotated[bool, Parameter(negative="", help="Go on behind a failure.")] = False,
+    keep_going: Annotated[bool, Parameter(negative="", help="Continue after a failure.")] = False,
     vhost: Host = "/",
     json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Make what a file has and the broker has not, and change policies.
+    """Create the definitions that a file has and the broker does not have, and change policies.
 
-    An exchange or queue that is there and different stays as it is: it has to be deleted first. Unless --keep-going is
-    given nothing is done then. An apply that was interrupted is completed by the same once more.
+    An exchange or queue that exists and differs from the file is not changed: delete it first. In this case nothing is
+    done, unless --keep-going is given. To complete an apply that was interrupted, apply the file again.
 
     For example:
 
@@ -162,8 +162,8 @@ def apply(
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[], None]]:
-    """A bar on a terminal; to be called for each step."""
-    from rich.console import Console  # here and not above: nothing else here needs them, and they take 40 ms to load
+    """A progress bar on a terminal. The caller calls the function for each step."""
+    from rich.console import Console  # here and not above: they take 40 ms of CPU to import
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
@@ -175,7 +175,7 @@ def _progress(total: int) -> Iterator[Callable[[], None]]:
 
 
 def _read(file: Path, vhost: str, *, json: bool) -> Reading:
-    """The file, if it can be used."""
+    """The content of a file. Raises CommandError when the file cannot be used."""
     try:
         if str(file) == "-":
             data = sys.stdin.buffer.read(FILE_BYTES_MAX + 1)
@@ -190,7 +190,7 @@ def _read(file: Path, vhost: str, *, json: bool) -> Reading:
 
 
 def _refuse(problems: Sequence[Remark], what: str, *, code: Exit, json: bool = False) -> None:
-    """Raises CommandError with all of them, if there are any."""
+    """Raise CommandError with all problems, if there are any."""
     if not problems:
         return
     if json:
@@ -200,14 +200,14 @@ def _refuse(problems: Sequence[Remark], what: str, *, code: Exit, json: bool = F
 
 
 def _running(broker: BlockingManagement) -> Document:
-    """What the broker has."""
+    """All definitions of the broker. Raises CommandError."""
     reading = from_snapshots(snapshots(broker))
     _refuse(reading.problems, "not everything that the broker has can be written in a file", code=Exit.REFUSED)
     return reading.document
 
 
 def _write(file: Path, written: str) -> None:
-    """As a whole or not at all: whatever is in the file is replaced once all is on the disk."""
+    """Replace the file as a whole, after the new content is on the disk. Raises CommandError."""
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         try:
@@ -234,7 +234,7 @@ def _tell_outcome(
     dry_run: bool,
     json: bool,
 ) -> None:
-    """Print what was done; raises CommandError when something failed."""
+    """Print the steps that were done. Raises CommandError when a step failed."""
     conflicts = [one for one in differences if one.change is Change.CONFLICT]
     if json:
         print_json(
@@ -316,7 +316,7 @@ def _by_kind(document: Document) -> dict[str, Sequence[object]]:
 
 
 def _printable(line: str) -> str:
-    """The line with its control characters escaped: names come from the author of a file, and must not steer a
+    """The line with control characters escaped. Names come from the author of a file, and must not control the user's
     terminal."""
     if line.isprintable():
         return line

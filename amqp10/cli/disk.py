@@ -1,4 +1,4 @@
-"""``headgate disk``: how much space is free, and the limit below which publishers wait."""
+"""``headgate disk``: shows the free disk space, and changes the limit below which publishers wait."""
 
 from typing import Annotated
 
@@ -26,13 +26,15 @@ def status(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 @disk_app.command(name="set-free-limit")
 def set_free_limit(
     limit: Annotated[str, Parameter(help="A number of bytes, a size such as 1GB, or the word mem_relative.")],
-    times: Annotated[str | None, Parameter(help="Behind mem_relative: how many times all memory.")] = None,
+    times: Annotated[
+        str | None, Parameter(help="After mem_relative: the limit as a multiple of the memory of the machine.")
+    ] = None,
     /,
     *,
     json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Set another limit, until the broker is started again.
+    """Set the limit until the broker is restarted.
 
     For example:
 

@@ -1,4 +1,4 @@
-"""``headgate drain`` and ``headgate undrain``: empty a broker of work, so that its stop disturbs no client."""
+"""``headgate drain`` and ``headgate undrain``: a broker finishes its work, so that its stop disturbs no client."""
 
 import sys
 from time import monotonic, sleep
@@ -20,16 +20,17 @@ PATH = "/headgate/drain"
 def drain_command(
     *,
     wait: Annotated[
-        float | None, Parameter(help="Wait so many seconds at most until nothing is unsettled, and show how far it is.")
+        float | None,
+        Parameter(help="Wait at most so many seconds until no message is unsettled, and show the progress."),
     ] = None,
     json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Let a broker finish what is under way, before it is stopped.
+    """Let a broker finish its work before it is stopped.
 
-    It says that it is not ready (/readyz), lets no new connections and links in, gives publishers no link credit,
-    and sends consumers nothing more; what they have they go on settling. Connections stay. Undo it with: headgate
-    undrain. From the broker's own machine one can still connect, to look and to undo.
+    The broker says that it is not ready (/readyz), refuses new connections and links, gives publishers no link credit,
+    and sends no messages to consumers. Connections stay open, and consumers can settle the messages that they have. The
+    broker still accepts connections from its own machine, for commands. headgate undrain ends this state.
 
     For example:
 
@@ -64,7 +65,7 @@ def drain_command(
 
 
 def undrain_command(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Let a broker serve as usual again, after headgate drain.
+    """End what headgate drain has begun: the broker serves as usual again.
 
     For example:
 
@@ -78,7 +79,7 @@ def undrain_command(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 
 def _changed(broker: "BlockingManagement", before: Row, deadline: float) -> Row:
-    """How far it is once that is another answer, or the time is over."""
+    """The progress, as soon as it differs from ``before`` or the time is over."""
     progress = before
     while progress == before and monotonic() < deadline:
         sleep(min(POLL_SECONDS, deadline - monotonic()))
@@ -94,5 +95,5 @@ def _ask(broker: "BlockingManagement", method: str) -> Row:
 
 
 def _left(progress: Row) -> str:
-    """In words; the command's own connection is among them."""
+    """The remaining work in words. The connections include the one of this command."""
     return f"{progress['connections']} connections, {progress['unsettled']} messages unsettled"

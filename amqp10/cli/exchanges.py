@@ -1,4 +1,4 @@
-"""``headgate exchanges``."""
+"""``headgate exchanges``: lists, shows, declares and deletes exchanges."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ from amqp10.wire.percent import percent_encode
 exchanges_app = noun(
     "exchanges",
     columns=("name", "type", "durable", "auto_delete", "internal", "arguments"),
-    help_text="Exchanges: list, show, declare and delete them.",
+    help_text="Exchanges: list, show, declare and delete exchanges.",
 )
 
 
@@ -25,16 +25,20 @@ def declare(
     type: Annotated[  # noqa: A002 - the option is --type
         str, Parameter(help="direct, fanout, topic, headers or x-local-random.")
     ] = "direct",
-    transient: Annotated[bool, Parameter(negative="", help="The exchange does not outlive the broker.")] = False,
-    auto_delete: Annotated[
-        bool, Parameter(negative="", help="Delete it with the last binding that leaves it.")
+    transient: Annotated[
+        bool, Parameter(negative="", help="Do not keep the exchange across a restart of the broker.")
     ] = False,
-    internal: Annotated[bool, Parameter(negative="", help="Only other exchanges may send to it.")] = False,
+    auto_delete: Annotated[
+        bool, Parameter(negative="", help="Delete the exchange when its last binding is deleted.")
+    ] = False,
+    internal: Annotated[
+        bool, Parameter(negative="", help="Only other exchanges may send messages to the exchange.")
+    ] = False,
     argument: Arguments = (),
     json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Make an exchange, or find that it exists and is the same.
+    """Declare an exchange. An exchange that exists with the same properties stays as it is.
 
     For example:
 
@@ -54,7 +58,7 @@ def declare(
 
 @exchanges_app.command
 def delete(name: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Delete an exchange with its bindings. One that does not exist is deleted already.
+    """Delete an exchange with its bindings. It is no error when the exchange does not exist.
 
     For example:
 

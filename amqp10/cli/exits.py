@@ -1,24 +1,24 @@
-"""How a command of ``headgate`` ends: stable exit codes, and mistakes that are told in a line instead of a traceback.
+"""The exit codes of ``headgate``, which do not change between versions, and the errors that end a command.
 
 ====  ==========================================================================================================
 code  meaning
 ====  ==========================================================================================================
-0     done; of ``serve``: stopped in order, also by a second signal or a closed terminal
-1     a fault of headgate itself; the only case with a traceback
-2     the command, the configuration, or a data folder or address that may not be used: until an operator changes it
-3     the broker cannot be reached, or the connection to it broke
-4     the broker did not let us in: wrong user or password, or it speaks no AMQP 1.0
-5     what was asked for does not exist
-6     the broker refused, or rejected or released a message
-7     something did not happen in time
-8     the data folder is damaged
-9     the disk failed while the broker served; nothing was confirmed after that
-10    what was compared is different, or what was checked is not so
-11    the broker cannot start now: an address or the data folder is in use, the disk is full or fails
-130   interrupted from the keyboard
+0     The command is done. ``serve`` has stopped in order, also after a second signal or on a closed terminal.
+1     There is a bug in headgate. Only this code comes with a traceback.
+2     An operator must correct the command, the configuration, or a data folder or address that cannot be used.
+3     The broker cannot be reached, or the connection broke.
+4     The broker refused the login: wrong user or password, or the server has no AMQP 1.0.
+5     The named thing does not exist.
+6     The broker refused the request, or rejected or released a message.
+7     The time for an answer or a result is over.
+8     The data folder is damaged.
+9     The disk failed while the broker served. The broker confirmed no message after that.
+10    Two compared things differ, or a check has found that its condition does not hold.
+11    The broker cannot start now: an address or the data folder is in use, the disk is full or fails.
+130   The command was interrupted from the keyboard.
 ====  ==========================================================================================================
 
-A broker that ended with one of :data:`LASTING` is not to be started again by a supervisor.
+A supervisor should not start a broker again that ended with a code of :data:`LASTING`.
 """
 
 import sys
@@ -44,7 +44,8 @@ class Exit(IntEnum):
 
 
 LASTING = frozenset({Exit.USAGE, Exit.DAMAGED})
-"""The next start ends with these too, until an operator changes something. config/headgate.service has the same."""
+"""The next start would end with the same code, until an operator changes something. The file config/headgate.service
+has the same codes."""
 
 EPILOGUE = (
     "Exit codes: 0 done, 1 fault of headgate, 2 wrong usage or configuration, 3 broker not reachable, "
@@ -54,7 +55,7 @@ EPILOGUE = (
 
 
 class CommandError(Exception):
-    """A command that cannot do what it was asked to. The text says what is wrong and what to do about it."""
+    """The command cannot be done. The text says what is wrong and how to correct it."""
 
     def __init__(self, code: Exit, text: str) -> None:
         super().__init__(code, text)
@@ -63,19 +64,12 @@ class CommandError(Exception):
 
 
 def complain(text: str) -> None:
-    """Say on standard error what is wrong."""
+    """Print an error or a warning on standard error."""
     print(f"headgate: {text}", file=sys.stderr)
 
 
 def leaves(error: BaseException) -> list[BaseException]:
-    """The errors in a group, however deep."""
+    """All errors in a group and in the groups within it."""
     if isinstance(error, BaseExceptionGroup):
         return [leaf for inner in error.exceptions for leaf in leaves(inner)]
     return [error]
-
-
-def sole_error(error: BaseException) -> BaseException:
-    """The error in a group of one, however deep: nurseries wrap what happens in them."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error

@@ -1,4 +1,4 @@
-"""``headgate hash-password``: the line that a user's password is kept as."""
+"""``headgate hash-password``: prints the keys of a password, in the form that the configuration takes."""
 
 import getpass
 import secrets
@@ -19,14 +19,14 @@ def hash_password_command(
         int,
         Parameter(
             validator=validators.Number(gte=ITERATIONS_MIN, lte=ITERATIONS_MAX),
-            help="Rounds of PBKDF2. Each client with SCRAM computes as many at every login.",
+            help="Rounds of PBKDF2. A client with SCRAM computes as many rounds for each login.",
         ),
     ] = ITERATIONS,
 ) -> None:
     """Read a password and print its keys, for ``scram`` in a ``[[users]]`` table of the configuration.
 
-    The password is asked for on a terminal, and read as one line from anywhere else. It cannot be got back from the
-    keys.
+    On a terminal the command asks for the password. Otherwise it reads one line of standard input. The password cannot
+    be computed from the keys.
 
     For example:
 

@@ -1,4 +1,4 @@
-"""Which Java a Spark that is started here would run on: asked before it is started, so that what is missing is told.
+"""Finds the Java that Spark would run on. A command looks for it first, and can say what is missing.
 
 Standard library only: .ci/environment.py reads this file before anything is installed.
 """
@@ -10,17 +10,17 @@ from pathlib import Path
 from shutil import which
 
 JAVA_VERSION_MIN = 17
-"""Spark 4 runs on 17 and newer."""
+"""Spark 4 runs on Java 17 and newer."""
 ANSWER_SECONDS = 30.0
-"""A Java that has not told its version by then will not run Spark either; it takes a tenth of a second."""
+"""How long ``java -version`` may take. It takes a tenth of a second; a Java that needs longer cannot run Spark."""
 VERSION = re.compile(r'version "(?:1\.)?(\d+)')
-"""The first number since Java 9; before that, the one behind ``1.``."""
+"""The main version is the first number since Java 9. Before Java 9 it is the number after ``1.``."""
 
 
 def java_problem(environ: Mapping[str, str]) -> str | None:
-    """Why Spark cannot run with these environment variables, with the remedy; None if it can.
+    """Why Spark cannot run with these environment variables, and how to correct that. None if it can.
 
-    As Spark itself does, this takes the Java of ``JAVA_HOME`` where that is set, else ``java`` of ``PATH``.
+    As Spark does, this function takes the Java of ``JAVA_HOME`` if that is set, else ``java`` of ``PATH``.
     """
     home = environ.get("JAVA_HOME")
     if home:
@@ -41,7 +41,7 @@ def java_problem(environ: Mapping[str, str]) -> str | None:
 
 
 def java_version(java: str) -> int | None:
-    """The main version of this Java, None if it tells none."""
+    """The main version of this Java. None if the program does not print it."""
     try:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=ANSWER_SECONDS)
     except (OSError, subprocess.TimeoutExpired):

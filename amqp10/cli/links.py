@@ -1,4 +1,4 @@
-"""``headgate links``: see them, hold them up, let them go on, close them."""
+"""``headgate links``: lists, shows, pauses, resumes and closes links, and limits their link credit."""
 
 from typing import Annotated
 
@@ -25,17 +25,18 @@ links_app = noun(
         "name",
     ),
     help_text=(
-        "Links with their link credit, as the broker sees them: in is from a publisher, out is to a consumer. Pause and"
-        " resume a link, bound its link credit, close it."
+        "Links with their link credit, as the broker sees them: the direction is in for the link of a publisher, and"
+        " out for the link of a consumer. Pause and resume a link, limit its link credit, close a link."
     ),
 )
 
 
 @links_app.command
 def pause(link: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Stop a link: a publisher loses its link credit, a consumer gets nothing for its own. The client stays attached.
+    """Pause a link. A publisher loses its link credit; a consumer gets no messages for its link credit.
 
-    What is on its way is still taken. The client is told the reason "paused" on its link. The pause ends with the link.
+    The client stays attached, and is told the reason "paused". The broker still takes messages that are on their way.
+    The pause ends when the link ends.
 
     For example:
 
@@ -47,7 +48,7 @@ def pause(link: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> None
 
 @links_app.command
 def resume(link: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Let a link go on that was paused.
+    """End the pause of a link.
 
     For example:
 
@@ -60,14 +61,18 @@ def resume(link: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> Non
 @links_app.command(name="set-credit")
 def set_credit(
     link: str,
-    most: Annotated[int | None, Parameter(help="The most link credit that its publisher gets, 1 or more.")] = None,
+    most: Annotated[int | None, Parameter(help="The most link credit that the publisher gets, 1 or more.")] = None,
     /,
     *,
-    reset: Annotated[bool, Parameter(negative="", help="Back to what configuration and policies say.")] = False,
+    reset: Annotated[
+        bool, Parameter(negative="", help="Use the limit of the configuration and the policies again.")
+    ] = False,
     json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Bound the link credit of a publisher. What it has beyond that is taken back. The bound ends with the link.
+    """Limit the link credit of a publisher. Link credit above the limit is taken back.
+
+    The limit ends when the link ends.
 
     For example:
 
@@ -89,7 +94,7 @@ def set_credit(
 
 @links_app.command
 def close(link: str, /, *, reason: Reason = None, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Detach a link; its client is told that an operator did, with amqp:link:detach-forced.
+    """Detach a link. The client gets the error amqp:link:detach-forced.
 
     For example:
 

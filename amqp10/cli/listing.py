@@ -1,6 +1,6 @@
-"""What a broker has of one kind: all of it, or one thing by its name, and the two verbs for that.
+"""The rows of a broker: all rows of a kind, or one row by its identity, and the commands ``list`` and ``show``.
 
-What a thing looks like is the broker's snapshot of it; a command only chooses columns.
+The broker decides the fields of a row. A command only chooses the columns of its table.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ HTTP_BAD_REQUEST = 400
 
 
 def noun(name: str, *, columns: Sequence[str], help_text: str) -> App:
-    """A command for one kind of thing, with the verbs list and show."""
+    """A command for one kind of row, with the verbs list and show."""
     app = App(name=name, help=help_text)
     one = name.removesuffix("s")
 
@@ -35,24 +35,24 @@ def noun(name: str, *, columns: Sequence[str], help_text: str) -> App:
     app.command(
         show,
         name="show",
-        help=f"Show everything about one {one}.\n\nFor example:\n\n    headgate {name} show {one.upper()}",
+        help=f"Show all fields of one {one}.\n\nFor example:\n\n    headgate {name} show {one.upper()}",
     )
     return app
 
 
 def fetch_all(url: str, kind: str) -> list[Row]:
-    """The snapshots of all things of a kind."""
+    """All rows of a kind."""
     return with_broker(url, lambda broker: pages(broker, kind))
 
 
 def fetch_one(url: str, kind: str, identity: str) -> Row:
-    """The snapshot of one thing. Raises CommandError when there is none."""
+    """The row with this identity. Raises CommandError when there is none."""
     path = f"/headgate/{kind}/{percent_encode(identity)}"
     return _row(with_broker(url, lambda broker: broker.request("GET", path).body))
 
 
 def pages(broker: "BlockingManagement", kind: str) -> list[Row]:
-    """The snapshots of all things of a kind, over a connection that is open already."""
+    """All rows of a kind, requested page by page over an open connection."""
     from amqp10.client_core.errors import RequestRefused  # here and not above: help needs no client
 
     rows: list[Row] = []
@@ -63,7 +63,7 @@ def pages(broker: "BlockingManagement", kind: str) -> list[Row]:
         except RequestRefused as refused:
             if refused.status != HTTP_BAD_REQUEST or limit == 1:
                 raise
-            limit //= 2  # the things are large, and a page has a limit in bytes, too
+            limit //= 2  # these rows are large, and a page has a limit in bytes too
             continue
         page = _row(answer.body)
         items = page.get("items")

@@ -1,7 +1,8 @@
-"""The command ``headgate``: its nouns and verbs, and how a run of it ends.
+"""The command ``headgate``: the table of its commands, and how a run of it ends.
 
-Each noun is a file of its own beside this one; all but ``serve``, ``config``, ``store``, ``hash-password``, ``top`` and
-``pipeline`` speak with a running broker by way of :mod:`amqp10.client` and know nothing else of it.
+Each command is a module of its own beside this one. ``serve``, ``config``, ``store``, ``hash-password``, ``top``,
+``completion`` and ``pipeline`` work without a connection over AMQP. The other commands ask a running broker, with the
+functions of :mod:`amqp10.cli.remote`.
 """
 
 import gc
@@ -22,61 +23,79 @@ COMMANDS = {
     "why": (
         "why:why_app",
         (
-            "Tell what holds somebody up: the first edge that blocks on the way from publisher to consumer, its"
-            " figures, since when, and what to do."
+            "Tell what holds a connection, a link or a queue up: the first edge that blocks on the way from publisher"
+            " to consumer, its figures, since when, and what to do."
         ),
     ),
     "top": (
         "top:top_command",
-        "Show the links of a broker, those first that wait, and why: again each second, until q is pressed.",
+        "Show the links of a broker every second until q is pressed. Links that wait come first, with the reason.",
     ),
-    "drain": ("drain:drain_command", "Let a broker finish what is under way, before it is stopped."),
-    "undrain": ("drain:undrain_command", "Let a broker serve as usual again, after headgate drain."),
+    "drain": ("drain:drain_command", "Let a broker finish its work before it is stopped."),
+    "undrain": ("drain:undrain_command", "End what headgate drain has begun: the broker serves as usual again."),
     "publish": ("publish:publish_command", "Send messages and wait until the broker has accepted all of them."),
     "consume": ("consume:consume_command", "Receive messages, print each body as a line, and accept it."),
-    "queues": ("queues:queues_app", "Queues: list, show, declare, delete and purge them; look at messages, move them."),
-    "exchanges": ("exchanges:exchanges_app", "Exchanges: list, show, declare and delete them."),
+    "queues": (
+        "queues:queues_app",
+        "Queues: list, show, declare, delete and purge queues; look at messages, move messages.",
+    ),
+    "exchanges": ("exchanges:exchanges_app", "Exchanges: list, show, declare and delete exchanges."),
     "bindings": (
         "bindings:bindings_app",
-        "Bindings, from exchanges to queues and other exchanges: list, show, create and delete them.",
+        "Bindings from exchanges to queues and other exchanges: list, show, create and delete bindings.",
     ),
-    "connections": ("connections:connections_app", "Who is connected; close a connection."),
-    "sessions": ("sessions:sessions_app", "Sessions with their windows, as the broker sees them; close a session."),
+    "connections": (
+        "connections:connections_app",
+        "Connections: list and show the connections of clients; close a connection.",
+    ),
+    "sessions": (
+        "sessions:sessions_app",
+        "Sessions of AMQP 1.0 with their windows, as the broker sees them; close a session.",
+    ),
     "links": (
         "links:links_app",
         (
-            "Links with their link credit, as the broker sees them: in is from a publisher, out is to a consumer."
-            " Pause and resume a link, bound its link credit, close it."
+            "Links with their link credit, as the broker sees them: the direction is in for the link of a publisher,"
+            " and out for the link of a consumer. Pause and resume a link, limit its link credit, close a link."
         ),
     ),
-    "channels": ("channels:channels_app", "AMQP 0.9.1 channels, with what holds them up."),
-    "stages": ("stages:stages_app", "Queues and the message store as stages of stage credit, with what holds them up."),
+    "channels": ("channels:channels_app", "Channels of AMQP 0.9.1, with the reason why a channel waits."),
+    "stages": (
+        "stages:stages_app",
+        "Queues and the message store as stages of stage credit, with the stage that each one waits for.",
+    ),
     "stalls": (
         "stalls:stalls_app",
-        "Links and AMQP 0.9.1 readers that stand still now, with the reason and what has to change.",
+        "Links and AMQP 0.9.1 readers that wait now, with the reason and what has to change.",
     ),
-    "policies": ("policies:policies_app", "Policies: settings for queues and exchanges, by patterns of their names."),
+    "policies": (
+        "policies:policies_app",
+        "Policies: settings for all queues and exchanges whose names match a pattern.",
+    ),
     "definitions": (
         "definitions:definitions_app",
-        "Exchanges, queues, bindings and policies as a file: export, diff, apply. Files of RabbitMQ are read as well.",
+        "Exchanges, queues, bindings and policies as a file: export, diff, apply. Files of RabbitMQ can be read too.",
     ),
     "alarms": (
         "alarms:alarms_app",
-        "Alarms: while one is on, publishers wait; notices are only shown. Raise and clear alarms by hand.",
+        "Alarms and notices. Publishers wait while an alarm is on. Raise and clear alarms by hand.",
     ),
-    "memory": ("memory:memory_app", "Memory: how much is used, and the watermark above which publishers wait."),
+    "memory": ("memory:memory_app", "Memory: how much the broker uses, and the watermark above which publishers wait."),
     "disk": ("disk:disk_app", "Disk space: how much is free, and the limit below which publishers wait."),
-    "check": ("check:check_app", "Ask whether the broker is live, is ready, has alarms, or has a sound data folder."),
+    "check": (
+        "check:check_app",
+        "Check whether a broker is live, is ready and has no alarm, or whether a data folder is sound.",
+    ),
     "config": ("config:config_app", "Check and show configurations."),
-    "trace": ("trace:trace_app", "What a connection and the broker say to each other."),
-    "debug": ("bundle:debug_app", "Gather what somebody needs who was not there."),
+    "trace": ("trace:trace_app", "Show the frames that a client and the broker send to each other."),
+    "debug": ("bundle:debug_app", "Write the state of a broker to a file, to analyse a problem later."),
     "pipeline": (
         "pipeline:pipeline_app",
-        "The data pipeline on Spark: flow events become tables, and tables become a report that names the bottleneck.",
+        "The data pipeline on Spark: it makes tables of flow events, and a report that names the bottleneck.",
     ),
     "store": (
         "store_app:store_app",
-        "The data folder of a broker that is stopped: check, compact, give back what was set aside.",
+        "The data folder of a stopped broker: check it, compact it, recover data that was set aside.",
     ),
     "hash-password": (
         "hash_password:hash_password_command",
@@ -87,33 +106,36 @@ COMMANDS = {
         "Print the script that makes a shell complete the commands and options of headgate.",
     ),
 }
-"""By the name: the module beside this one and what in it is the command; and what the overview says of it, which is how
-the command's own help begins (a test compares). A module is imported when it is wanted: all of them take most of a
-second, and one that asks a broker a quarter of that."""
+"""The commands by name: the module and the object in it, and the command's line in the overview.
+
+The line is the beginning of the command's own help, which a test compares. A module is imported when its command runs:
+all modules together take half a second of CPU to import.
+"""
 OBJECTS_BEFORE_COLLECTION = 100_000
-"""A command that asks a broker makes 75,000 objects, nearly all while it is loaded; they stay, and to look for garbage
-among them is a tenth of its time. A broker makes 150,000: without one look in the middle it keeps 0.5 MiB more."""
+"""Python searches for garbage after so many new objects. A command that asks a broker makes 75,000 objects, nearly all
+while modules are imported. These objects stay, so a search is useless, and takes a tenth of the command's time.
+A broker makes 150,000 objects while it starts; without one search in the middle it would keep 0.5 MiB more."""
 ALIASES = {"links": ("links", "link")}
 NAMES = frozenset(COMMANDS) | {alias for names in ALIASES.values() for alias in names}
-"""The first words that are commands."""
+"""The names and aliases of all commands."""
 
 
 def command_line(*, complete: bool = False) -> App:
-    """The whole command line. ``complete``: with every command loaded, for the completion of a shell."""
+    """The whole command line. With ``complete`` the module of every command is imported, for completion and tests."""
     app = _program()
     for name, (place, _) in COMMANDS.items():
         app.command(f"amqp10.cli.{place}", name=ALIASES.get(name, name))
     if complete:
         for name in COMMANDS:
-            app[name]  # cyclopts loads what is looked at
+            app[name]  # cyclopts imports a command when it is looked up
     return app
 
 
 def outline() -> App:
-    """The command line with the names of the commands and the beginnings of their help, and nothing behind them.
+    """A command line with the names of all commands and the beginnings of their help. Its commands do nothing.
 
-    It answers ``headgate --help`` and a mistyped command. The whole command line would import every command for its
-    list of names, which takes half a second.
+    It answers ``headgate --help`` and a mistyped command. For the list of names in an answer, cyclopts would import
+    every command of the whole command line.
     """
     app = _program()
     for name, (_, beginning) in COMMANDS.items():
@@ -133,19 +155,19 @@ def _program() -> App:
 
 
 def main() -> None:
-    """Run the command that was typed, and exit with one of :class:`Exit`."""
+    """Run the command of ``sys.argv``, and end the process with a code of :class:`Exit`."""
     gc.set_threshold(OBJECTS_BEFORE_COLLECTION)
     sys.exit(run(sys.argv[1:]))
 
 
 def run(words: list[str]) -> Exit:
-    """Run one command. Prints what is wrong with it, if anything is."""
+    """Run one command and return its exit code. An error of the command is printed on standard error."""
     try:
         name = next((word for word in words if not word.startswith("-")), None)
         app = command_line() if name in NAMES else outline()
         app(words, exit_on_error=False, result_action="return_value")
     except CycloptsError:
-        return Exit.USAGE  # told already
+        return Exit.USAGE  # cyclopts has printed the error
     except CommandError as error:
         complain(error.text)
         return error.code

@@ -1,4 +1,4 @@
-"""What ``headgate memory`` and ``headgate disk`` have in common: one row of figures, and a limit to be changed."""
+"""Requests of ``headgate memory`` and ``headgate disk``: each has one row of figures, and a limit to change."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from amqp10.cli.remote import with_broker
 
 
 def measured(url: str, path: str, *, method: str = "GET") -> Row:
-    """The figures that the broker answers with."""
+    """The row of figures in the broker's answer."""
     body = with_broker(url, lambda broker: broker.request(method, path)).body
     if not isinstance(body, Mapping):
         raise CommandError(Exit.REFUSED, "the broker's answer is not understood; is it a Headgate of another version?")
@@ -16,5 +16,5 @@ def measured(url: str, path: str, *, method: str = "GET") -> Row:
 
 
 def words(first: str, second: str | None) -> str:
-    """A limit as the broker reads it: ``absolute 1GB``."""
+    """A limit in the form that the broker reads: ``absolute 1GB``."""
     return first if second is None else f"{first} {second}"

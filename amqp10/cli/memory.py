@@ -1,4 +1,4 @@
-"""``headgate memory``: how much is used, and the watermark above which publishers wait."""
+"""``headgate memory``: shows the memory that the broker uses, and changes the memory watermark."""
 
 from typing import Annotated
 
@@ -10,12 +10,12 @@ from amqp10.cli.printing import AsJson, print_one, tell
 from amqp10.cli.remote import DEFAULT_URL, Url
 from amqp10.wire.percent import percent_encode
 
-memory_app = App(name="memory", help="Memory: how much is used, and the watermark above which publishers wait.")
+memory_app = App(name="memory", help="Memory: how much the broker uses, and the watermark above which publishers wait.")
 
 
 @memory_app.command
 def status(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Show the memory used, the watermark, the limit that it makes, and the alarm.
+    """Show the used memory, the watermark, the limit in bytes, and the alarm.
 
     For example:
 
@@ -26,14 +26,16 @@ def status(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 @memory_app.command(name="set-watermark")
 def set_watermark(
-    watermark: Annotated[str, Parameter(help="A share of all memory, from 0 to 1.0; or the word absolute.")],
-    size: Annotated[str | None, Parameter(help="Behind absolute: a number of bytes, or a size such as 1GB.")] = None,
+    watermark: Annotated[
+        str, Parameter(help="A fraction of the memory of the machine, from 0 to 1.0; or the word absolute.")
+    ],
+    size: Annotated[str | None, Parameter(help="After absolute: a number of bytes, or a size such as 1GB.")] = None,
     /,
     *,
     json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Set another watermark, until the broker is started again. 0 lets nobody publish.
+    """Set the watermark until the broker is restarted. With the watermark 0 all publishers wait.
 
     For example:
 

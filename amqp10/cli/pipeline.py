@@ -1,7 +1,7 @@
-"""``headgate pipeline``: the data pipeline on Spark, as a process of its own.
+"""``headgate pipeline``: runs the data pipeline on Spark.
 
-Nothing of the pipeline is imported here, nor looked at: ``python -m pipeline`` takes the place of this process, so that
-options, signals, output and the exit code are its own.
+This module imports no module of the pipeline. The process becomes ``python -m pipeline``, so options, signals, output
+and the exit code are those of the pipeline.
 """
 
 import os
@@ -15,22 +15,22 @@ from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.java import java_problem
 
 NEEDED_MODULES = ("pyspark", "pandas", "pyarrow", "pyspark_amqp10")
-"""What the extra ``pipeline`` installs and the pipeline imports."""
+"""The modules that the extra ``pipeline`` installs and the pipeline imports."""
 
 pipeline_app = App(
     name="pipeline",
-    help="The data pipeline on Spark: flow events become tables, and tables become a report that names the bottleneck.",
+    help="The data pipeline on Spark: it makes tables of flow events, and a report that names the bottleneck.",
 )
 
 Options = Annotated[
     str,
-    Parameter(allow_leading_hyphen=True, help="Options of python -m pipeline; its --help lists them for each command."),
+    Parameter(allow_leading_hyphen=True, help="Options of python -m pipeline. Its --help lists them for each command."),
 ]
 
 
 @pipeline_app.command
 def run(*options: Options) -> None:
-    """Bring the tables up to date with what there is now, and end.
+    """Add the flow events that are there now to the tables, and end.
 
     For example:
 
@@ -42,7 +42,7 @@ def run(*options: Options) -> None:
 
 @pipeline_app.command
 def watch(*options: Options) -> None:
-    """Tell a queue of what stands still, until it is interrupted.
+    """Send alerts about links that wait to a queue, until the command is interrupted.
 
     For example:
 
@@ -53,7 +53,7 @@ def watch(*options: Options) -> None:
 
 @pipeline_app.command
 def report(*options: Options) -> None:
-    """Write one HTML page from the tables: rates, blocked time by reason, and the verdict with its evidence.
+    """Write an HTML page from the tables: rates, blocked time by reason, and the bottleneck with its evidence.
 
     For example:
 
@@ -64,7 +64,7 @@ def report(*options: Options) -> None:
 
 @pipeline_app.command
 def generate(*options: Options) -> None:
-    """Make flow events with known answers, for trials of the pipeline.
+    """Make flow events with a known bottleneck, for tests of the pipeline.
 
     For example:
 
@@ -75,7 +75,7 @@ def generate(*options: Options) -> None:
 
 @pipeline_app.command
 def archive(*options: Options) -> None:
-    """Keep messages of a queue or a stream as Parquet, by address and day.
+    """Archive the messages of a queue or a stream as Parquet, by address and day.
 
     For example:
 
@@ -96,7 +96,7 @@ def replay(*options: Options) -> None:
 
 
 def _become(command: str, options: tuple[str, ...], *, on_spark: bool = False) -> None:
-    """Go on as ``python -m pipeline``. Raises CommandError when what that needs is not there."""
+    """Turn the process into ``python -m pipeline``. Raises CommandError when a module or Java is missing."""
     missing = [module for module in NEEDED_MODULES if find_spec(module) is None]
     if missing:
         raise CommandError(
@@ -108,5 +108,5 @@ def _become(command: str, options: tuple[str, ...], *, on_spark: bool = False) -
     if problem is not None:
         raise CommandError(Exit.USAGE, f"headgate pipeline {command} runs on Spark, and {problem}")
     sys.stdout.flush()
-    # -P: a folder of the user's that happens to be called pipeline is not the pipeline
+    # -P: Python must not import a package named pipeline from the user's folder
     os.execv(sys.executable, [sys.executable, "-P", "-m", "pipeline", command, *options])

@@ -1,4 +1,4 @@
-"""``headgate policies``: settings for all queues or exchanges whose names a pattern is found in."""
+"""``headgate policies``: settings for all queues and exchanges whose names match a pattern."""
 
 import json as json_module
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ from amqp10.wire.percent import percent_encode
 if TYPE_CHECKING:
     from amqp10.client_core.requests import Answer
 
-policies_app = App(name="policies", help="Policies: settings for queues and exchanges, by patterns of their names.")
+policies_app = App(name="policies", help="Policies: settings for all queues and exchanges whose names match a pattern.")
 
 LONG_MAX = 2**63 - 1
-"""The largest integer that a request can carry."""
+"""The largest integer in a request: a long has 64 bits."""
 COLUMNS = ("name", "pattern", "apply_to", "priority", "definition")
 
 Host = Annotated[str, Parameter(name=["-p", "--vhost"], help="The virtual host; there is only '/'.")]
@@ -28,11 +28,11 @@ Host = Annotated[str, Parameter(name=["-p", "--vhost"], help="The virtual host; 
 @policies_app.command(name="set")
 def set_(
     name: str,
-    pattern: Annotated[str, Parameter(help="A regular expression that is searched for in names.")],
-    definition: Annotated[str, Parameter(help="A JSON object of keys and values.")],
+    pattern: Annotated[str, Parameter(help="A regular expression. A name matches when it contains a match.")],
+    definition: Annotated[str, Parameter(help="The keys and values, as a JSON object.")],
     /,
     *,
-    priority: Annotated[int, Parameter(help="Of several policies for a queue, the highest one holds.")] = 0,
+    priority: Annotated[int, Parameter(help="The policy with the highest priority applies to a queue.")] = 0,
     apply_to: Annotated[
         str, Parameter(help="all, queues, classic_queues, quorum_queues, streams or exchanges.")
     ] = "all",
@@ -40,7 +40,7 @@ def set_(
     json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Make a policy, or change the one of this name. It is in force at once.
+    """Make a policy, or change the policy with this name. It applies at once.
 
     For example:
 
@@ -54,7 +54,7 @@ def set_(
 
 @policies_app.command
 def clear(name: str, /, *, vhost: Host = "/", json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Remove a policy. What it said is no longer in force at once.
+    """Remove a policy. Its settings end at once.
 
     For example:
 
@@ -78,7 +78,7 @@ def list_(*, vhost: Host = "/", json: AsJson = False, url: Url = DEFAULT_URL) ->
 
 @policies_app.command
 def explain(queue: str, /, *, vhost: Host = "/", json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Say which policy holds for a queue and what each of its keys does, and why the other policies do not hold.
+    """Show which policy applies to a queue, the effect of each key, and why the other policies do not apply.
 
     For example:
 
@@ -126,7 +126,7 @@ def _integer(text: str) -> int:
 
 
 def _no_number(text: str) -> float:
-    """What Python reads besides JSON."""
+    """Refuse NaN and Infinity, which Python reads and JSON does not have."""
     raise ValueError(f"{text} is no number")
 
 

@@ -1,7 +1,7 @@
-"""What a command prints: tables and lines for people, JSON for programs.
+"""The output of commands: tables and lines for people, JSON for programs.
 
-JSON is the broker's snapshot as it is, so its fields are those that :mod:`amqp10.management.control` describes. Nothing
-here knows how a broker is asked: commands that ask none need not load a client.
+The JSON is the broker's row without changes, with the fields that :mod:`amqp10.management.control` describes. This
+module imports no client, because some commands ask no broker.
 """
 
 import json
@@ -14,16 +14,16 @@ from typing import Annotated
 from cyclopts import Parameter
 
 FILE_WIDTH = 1000
-"""Characters of a line that is not for a terminal: tables are only as wide as they need to be."""
+"""The most characters of a line in output that is not for a terminal."""
 GAP = "  "
 """Between two columns."""
 TIMES = ("since", "accepted_at")
-"""Columns that are wall-clock times, in seconds."""
+"""Fields with a wall-clock time, in seconds since 1970."""
 
 Row = Mapping[str, object]
 
 AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON instead of a table.")]
-AsJsonLines = Annotated[bool, Parameter(name="--json", negative="", help="Print a JSON object a line.")]
+AsJsonLines = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object on each line.")]
 
 
 def print_rows(rows: Sequence[Row], columns: Sequence[str], *, as_json: bool) -> None:
@@ -43,7 +43,7 @@ def print_one(row: Row, *, as_json: bool) -> None:
 
 
 def tell(text: str, value: Row, *, as_json: bool) -> None:
-    """What was done: a line for people, or the same for programs."""
+    """Print the result of a command: the text, or the value as JSON."""
     if as_json:
         print_json(value)
     else:
@@ -51,17 +51,17 @@ def tell(text: str, value: Row, *, as_json: bool) -> None:
 
 
 def print_json(value: object) -> None:
-    """JSON with two spaces of indentation; what JSON has no form for is printed as text."""
+    """Print JSON with two spaces of indentation. A value that JSON cannot represent is printed as text."""
     print(json.dumps(value, indent=2, default=str, ensure_ascii=False))
 
 
 def print_json_line(value: object) -> None:
-    """The same in one line, for what has many."""
+    """Print JSON on one line."""
     print(json.dumps(value, default=str, ensure_ascii=False))
 
 
 def _flat(row: Row, prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Maps inside a row are rows themselves, except empty ones and arguments."""
+    """The fields of a row and of the maps in it. Empty maps and arguments are kept whole."""
     for name, value in row.items():
         if isinstance(value, dict) and value and name != "arguments":
             yield from _flat(value, f"{prefix}{name}.")

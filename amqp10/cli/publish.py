@@ -12,16 +12,18 @@ def publish_command(
     address: str,
     /,
     *body: str,
-    count: Annotated[int, Parameter(help="Send everything so many times.")] = 1,
-    size: Annotated[int | None, Parameter(help="Instead of a BODY: one of so many bytes.")] = None,
-    transient: Annotated[bool, Parameter(help="The messages do not outlive the broker.", negative=())] = False,
+    count: Annotated[int, Parameter(help="Send each message so many times.")] = 1,
+    size: Annotated[int | None, Parameter(help="Send a message with a body of so many bytes, instead of BODY.")] = None,
+    transient: Annotated[
+        bool, Parameter(help="Do not keep the messages across a restart of the broker.", negative=())
+    ] = False,
     json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Send messages and wait until the broker has accepted all of them.
 
-    Each BODY is one message. Without BODY and --size, every line of standard input is. Messages are durable: once
-    accepted they survive what their queue's type promises.
+    Each BODY is one message. Without BODY and --size, every line of standard input is one message. Messages are
+    durable: an accepted message is as safe as the type of its queue promises.
 
     For example:
 

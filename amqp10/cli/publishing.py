@@ -1,4 +1,4 @@
-"""Sends what ``headgate publish`` was given, and counts the outcomes.
+"""Sends the messages of ``headgate publish``, and counts their outcomes.
 
 Messages go in batches: the bodies of the command line are one, and so are the lines of standard input that one read
 brings. The outcomes of a batch are awaited before the next one is read.
@@ -129,14 +129,14 @@ def _fates(link: SendingLink, outcomes: Outcomes, stall: "_Stall") -> list[FateR
 
 
 class _Stall:
-    """Says why nothing moves, once each time the sender stops."""
+    """Prints why a sender makes no progress, once each time it stops."""
 
     def __init__(self, link: SendingLink) -> None:
         self._link = link
         self._told_at: tuple[int, int] | None = None
 
     def complain(self) -> None:
-        """Nothing has moved for a while."""
+        """Print the reason, unless it was printed for this stop."""
         if self._told_at == self._link.progress:
             return
         self._told_at = self._link.progress

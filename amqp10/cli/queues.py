@@ -1,4 +1,4 @@
-"""``headgate queues``."""
+"""``headgate queues``: lists, shows, declares and deletes queues; shows, moves and removes their messages."""
 
 from datetime import UTC, datetime
 from time import sleep
@@ -28,15 +28,17 @@ COLUMNS = (
     "durable",
 )
 COUNTED = ("messages_waiting", "messages_ready", "messages_unacknowledged")
-"""Where the messages of a queue can be: taken in but not enqueued yet, ready, with a consumer."""
+"""The fields that count the messages of a queue: accepted but not enqueued yet, ready, delivered but not settled."""
 PEEKED_COLUMNS = ("sequence", "bytes", "priority", "durable", "delivery_count", "expires_at", "deaths", "body")
 CREATED = 201
 POLL_SECONDS = 0.1
-"""How often a command looks whether a move is done."""
+"""How long the command waits before it asks again whether a move is done."""
 
-Count = Annotated[int | None, Parameter(help="How many at most; all that are ready now unless it is given.")]
+Count = Annotated[int | None, Parameter(help="The most messages to move. Without it: all messages that are ready now.")]
 
-queues_app = App(name="queues", help="Queues: list, show, declare, delete and purge them; look at messages, move them.")
+queues_app = App(
+    name="queues", help="Queues: list, show, declare, delete and purge queues; look at messages, move messages."
+)
 
 
 @queues_app.command(name="list")
@@ -52,7 +54,7 @@ def list_(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 @queues_app.command
 def show(name: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Show everything about one queue.
+    """Show all fields of one queue.
 
     For example:
 
@@ -66,13 +68,17 @@ def declare(
     name: str,
     /,
     *,
-    transient: Annotated[bool, Parameter(negative="", help="The queue does not outlive the broker.")] = False,
-    auto_delete: Annotated[bool, Parameter(negative="", help="Delete it with its last consumer.")] = False,
+    transient: Annotated[
+        bool, Parameter(negative="", help="Do not keep the queue across a restart of the broker.")
+    ] = False,
+    auto_delete: Annotated[
+        bool, Parameter(negative="", help="Delete the queue when its last consumer leaves.")
+    ] = False,
     argument: Arguments = (),
     json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Make a queue, or find that it exists and is the same.
+    """Declare a queue. A queue that exists with the same properties stays as it is.
 
     For example:
 
@@ -84,14 +90,14 @@ def declare(
         "arguments": arguments_of(argument),
     }
     answer = _request(url, "PUT", _path(name), body)
-    made, address = answer.status == CREATED, _path(name)  # address and path of a queue read alike
+    made, address = answer.status == CREATED, _path(name)  # the address of a queue is also its path
     text = f"queue {name} {'was made' if made else 'exists'}; its address is {address}"
     tell(text, {"queue": name, "made": made, "address": address}, as_json=json)
 
 
 @queues_app.command
 def delete(name: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Delete a queue with everything in it. One that does not exist is deleted already.
+    """Delete a queue with all its messages. It is no error when the queue does not exist.
 
     For example:
 
@@ -103,7 +109,7 @@ def delete(name: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> Non
 
 @queues_app.command
 def purge(name: str, /, *, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Remove the messages of a queue that are ready. Those that a consumer has are not.
+    """Remove all ready messages of a queue. Messages that were delivered to a consumer are not removed.
 
     For example:
 
@@ -118,13 +124,13 @@ def peek(
     name: str,
     /,
     *,
-    count: Annotated[int, Parameter(help="How many messages, from 1 to 100.")] = 10,
+    count: Annotated[int, Parameter(help="How many messages to show, from 1 to 100.")] = 10,
     json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Look at the first messages of a queue. They stay as they are, and no consumer notices.
+    """Show the first messages of a queue. The queue is not changed.
 
-    Of each body the first 256 bytes are shown.
+    The first 256 bytes of each body are shown.
 
     For example:
 
@@ -138,10 +144,10 @@ def peek(
 
 @queues_app.command
 def move(source: str, target: str, /, *, count: Count = None, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Move messages of a queue into another one, the oldest first, and wait until it is done.
+    """Move messages from one queue to another, the oldest first, and wait until the move is done.
 
-    Each stays where it is until the other queue has confirmed it. The first that is not taken ends the move.
-    Interrupting the command does not.
+    A message stays in its queue until the other queue has confirmed it. A message that the other queue refuses ends the
+    move. A move goes on in the broker when the command is interrupted.
 
     For example:
 
@@ -153,7 +159,7 @@ def move(source: str, target: str, /, *, count: Count = None, json: AsJson = Fal
 
 @queues_app.command
 def replay(name: str, /, *, count: Count = None, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Send dead letters back, each into the queue in which it died first, and wait until it is done.
+    """Move dead letters back, each to the queue in which it first became a dead letter, and wait for the end.
 
     For example:
 
@@ -164,7 +170,7 @@ def replay(name: str, /, *, count: Count = None, json: AsJson = False, url: Url 
 
 
 def _move(url: str, source: str, request: str, *, json: bool) -> None:
-    """Begin a move, see it through, and say what became of it."""
+    """Begin a move, wait until it is done, and print the result."""
 
     def see_through(broker: "BlockingManagement") -> tuple[object, object]:
         path = f"/headgate{_path(source)}"
@@ -192,14 +198,14 @@ def _counted(separator: str, count: int | None) -> str:
 
 
 def _readable(row: object) -> Row:
-    """A message as the broker shows it, with its body as text."""
+    """The row of a message, with the body as text."""
     message = dict(row) if isinstance(row, dict) else {}
     body = message.get("body")
     return {**message, "body": body.decode(errors="backslashreplace") if isinstance(body, bytes) else body}
 
 
 def _in_words(row: Row) -> Row:
-    """The same for a line of a table."""
+    """The row of a message for a table: times and dead letters as text."""
     expires_at, deaths = row.get("expires_at"), row.get("deaths")
     told = [
         f"{death.get('queue')} {death.get('reason')} {death.get('count')}x"

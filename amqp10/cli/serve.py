@@ -15,7 +15,7 @@ def serve_command(
         tuple[str, ...],
         Parameter(
             env_var="HEADGATE_LISTEN",
-            help="HOST:PORT to listen on; may be given several times. With port 0, any free port.",
+            help="HOST:PORT to listen on. Can be given several times. Port 0 means any free port.",
         ),
     ] = (),
     data: Annotated[Path | None, Parameter(env_var="HEADGATE_DATA", help="The data folder.")] = None,
@@ -29,9 +29,9 @@ def serve_command(
 ) -> None:
     """Run the broker until it is interrupted or terminated.
 
-    One line on standard output says that connections are accepted, and where, and where the console is. The log goes to
-    standard error. Options go before environment variables, and these before what the configuration says. SIGHUP has it
-    read the configuration again.
+    When the broker accepts connections, it prints a line with its addresses and the URL of the console. The log goes
+    to standard error. An option overrides its environment variable, which overrides the configuration. After SIGHUP the
+    broker reads the configuration again.
 
     For example:
 

@@ -21,7 +21,7 @@ from core.store.errors import NoSpace, StoreDamaged, StoreFailure, StoreRefused,
 
 
 def run_broker(config: Path | None, *, listen: Sequence[str], data: Path | None, admin: str | None) -> None:
-    """Serve until the broker is interrupted or terminated. Options go before what the configuration says.
+    """Serve until the broker is interrupted or terminated. An option overrides the configuration.
 
     Raises CommandError for settings that cannot be used, and when the broker cannot start or has failed.
     """
@@ -37,7 +37,7 @@ def run_broker(config: Path | None, *, listen: Sequence[str], data: Path | None,
     settings = read_settings(config, overrides)
 
     def ready(addresses: Sequence[tuple[str, int]], console: str) -> None:
-        with suppress(OSError):  # the program that started the broker reads no more of its output; clients do connect
+        with suppress(OSError):  # the reader of our output may have closed it; clients can connect all the same
             print(ready_line(settings, addresses, pid=os.getpid(), console=console), flush=True)
 
     try:
@@ -54,7 +54,7 @@ def run_broker(config: Path | None, *, listen: Sequence[str], data: Path | None,
 
 
 def ending(error: BaseException) -> Exit | None:
-    """How a broker ends that this has ended; None for a fault of our own."""
+    """The exit code of a broker that this error has ended. None for a bug."""
     match error:
         case StoreFailure() | NoSpace():
             return Exit.DISK_FAILED
@@ -71,8 +71,10 @@ def ending(error: BaseException) -> Exit | None:
 
 
 def ready_line(settings: Settings, addresses: Sequence[tuple[str, int]], *, pid: int, console: str = "") -> str:
-    """What says that the broker is ready: a URL for each address, with guest in it when guest may connect, and what
-    there is to say of the console."""
+    """The line that says that the broker is ready, with a URL for each address and the text about the console.
+
+    The URLs have the login of the user guest if the configuration has no users.
+    """
     login = "" if settings.users else f"{GUEST}:{GUEST}@"
     urls = [f"amqp://{login}{f'[{host}]' if ':' in host else host}:{port}" for host, port in addresses]
     return f"Headgate {headgate_version()} is ready at {' and '.join(urls)} (pid {pid}){console and f', {console}'}"

@@ -1,4 +1,4 @@
-"""``headgate sessions``."""
+"""``headgate sessions``: lists, shows and closes sessions of AMQP 1.0."""
 
 from amqp10.cli.closing import Reason, close_one
 from amqp10.cli.listing import noun
@@ -8,13 +8,13 @@ from amqp10.cli.remote import DEFAULT_URL, Url
 sessions_app = noun(
     "sessions",
     columns=("identity", "links", "incoming_window", "remote_incoming_window", "unsettled_in", "unsettled_out"),
-    help_text="Sessions with their windows, as the broker sees them; close a session.",
+    help_text="Sessions of AMQP 1.0 with their windows, as the broker sees them; close a session.",
 )
 
 
 @sessions_app.command
 def close(session: str, /, *, reason: Reason = None, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """End a session with all its links; its client is told that an operator did, with amqp:link:detach-forced.
+    """End a session with all its links. The client gets the error amqp:link:detach-forced.
 
     For example:
 

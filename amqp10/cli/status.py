@@ -1,4 +1,4 @@
-"""``headgate status``: the broker at a glance."""
+"""``headgate status``: version, process id, listeners, alarms and file descriptors of a broker."""
 
 from amqp10.cli.printing import AsJson, Row, print_one
 from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
@@ -17,7 +17,7 @@ def status_command(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 
 def _brief(status: Row) -> Row:
-    """Listeners as addresses, and only the alarms that are on."""
+    """The status for a table: listeners as addresses, and only the alarms that are on."""
     brief = dict(status)
     if isinstance(listeners := status.get("listeners"), list):
         brief["listeners"] = " ".join(f"{one['host']}:{one['port']}" for one in listeners)

@@ -1,6 +1,8 @@
-"""``headgate store``: look at a data folder that no broker uses, and give back or delete what was set aside.
+"""``headgate store``: checks, dumps and compacts the data folder of a stopped broker.
 
-What a folder and its records are, :mod:`core.store.inspect` knows; a command only prints it.
+It also recovers or deletes data that a start has set aside.
+
+The commands print what :mod:`core.store.inspect` and :mod:`core.server.adoption` find and do.
 """
 
 from collections import Counter
@@ -23,29 +25,29 @@ from core.store.inspect import Verdict, entries, read_definitions
 from core.store.lost import lost_entries
 
 OPEN_FILES = 8
-"""Files are read one after the other."""
+"""Files that are open at once. The commands read one file after the other."""
 
-NewName = Annotated[str | None, Parameter(name="--as", help="Another name for the queue.")]
+NewName = Annotated[str | None, Parameter(name="--as", help="A new name for the queue.")]
 
 Compaction = Callable[[Path], Iterable[str]]
-"""Compacts what is in a folder that no broker uses; yields lines that say what it did."""
+"""Compacts the data folder of a stopped broker, and yields lines that say what was done."""
 
 
 def store_commands(compaction: Compaction) -> App:
-    """The noun."""
+    """The command ``headgate store``; ``compaction`` is handed in, because it needs both protocols."""
     app = App(
-        name="store", help="The data folder of a broker that is stopped: check, compact, give back what was set aside."
+        name="store", help="The data folder of a stopped broker: check it, compact it, recover data that was set aside."
     )
 
     def compact(*, data: Data, json: AsJson = False) -> None:
-        """Give the space of settled messages back, as a running broker does by and by.
+        """Free the disk space of settled messages at once. A running broker does this step by step.
 
         For example:
 
             headgate store compact --data /var/lib/headgate
         """
         with _explained(), offline(data):
-            pass  # a folder that is not ours, or in use, is refused before anything is made of it
+            pass  # a folder that is in use, or is no data folder, is refused before anything is changed
         with _explained():
             lines = list(compaction(data))
         if json:
@@ -64,7 +66,7 @@ def store_commands(compaction: Compaction) -> App:
 
 
 def lost(*, data: Data, json: AsJson = False) -> None:
-    """List data of queues that no definition knows: a start has set it aside in lost+found. Nothing is changed.
+    """List the data in lost+found: a start has set aside the data of queues that have no definition.
 
     For example:
 
@@ -86,7 +88,7 @@ def lost(*, data: Data, json: AsJson = False) -> None:
 
 
 def adopt(entry: str, *, data: Data, as_: NewName = None, json: AsJson = False) -> None:
-    """Define a queue again from what a start has set aside, with its messages.
+    """Define a queue again from data that a start has set aside. The queue gets its messages back.
 
     For example:
 
@@ -99,7 +101,9 @@ def adopt(entry: str, *, data: Data, as_: NewName = None, json: AsJson = False) 
     entry
         The name of the queue, or of the folder in lost+found.
     """
-    from core.process import new_identity  # what these load, the commands that only look need not
+    from core.process import (
+        new_identity,
+    )  # here and not above: most of these commands change nothing, and need none of them
     from core.server import adoption
 
     with _explained(), offline(data):
@@ -112,7 +116,7 @@ def adopt(entry: str, *, data: Data, as_: NewName = None, json: AsJson = False) 
 
 
 def discard(entry: str, *, data: Data, yes: bool = False, json: AsJson = False) -> None:
-    """Delete data for good that a start has set aside.
+    """Delete data that a start has set aside. It cannot be recovered after that.
 
     For example:
 
@@ -139,9 +143,9 @@ def discard(entry: str, *, data: Data, yes: bool = False, json: AsJson = False) 
 
 
 def rebuild(*, data: Data, json: AsJson = False) -> None:
-    """Make the definitions of queues anew from what their folders say, when both files of definitions are damaged.
+    """Make the definitions of queues again from their folders, when both files of definitions are damaged.
 
-    Exchanges, bindings, policies and users do not stand in the folders. The files that were there go to lost+found.
+    The folders have no exchanges, bindings, policies and users. The damaged files are moved to lost+found.
 
     For example:
 
@@ -158,9 +162,10 @@ def rebuild(*, data: Data, json: AsJson = False) -> None:
 
 
 def check(*, data: Data, json: AsJson = False) -> None:
-    """Read every record, and describe each that is damaged. Nothing is changed.
+    """Read every record and describe each damaged one. Nothing is changed.
 
-    What a power cut or a crash has torn is told, but no damage: nobody was promised it, and the next start drops it.
+    A record that a power cut or a crash has torn is described too, but it is no damage: its message was never
+    confirmed, and the next start drops the record.
 
     For example:
 
@@ -179,15 +184,15 @@ def check(*, data: Data, json: AsJson = False) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What a data folder has."""
+    """The result of reading a data folder."""
 
     records: Mapping[Verdict, int]
     problems: int
-    """Of its definitions."""
+    """Problems in the definitions."""
 
     @property
     def is_damaged(self) -> bool:
-        """Whether something is lost that was promised."""
+        """Whether the folder has lost messages or definitions that were confirmed."""
         return bool(self.records[Verdict.CORRUPT] or self.problems)
 
     def __str__(self) -> str:
@@ -196,7 +201,7 @@ class Examined:
 
 
 def examined(data: Path, *, tell: Callable[[object], None] = lambda line: None) -> Examined:
-    """Read everything; ``tell`` hears of each record that is not sound and of each problem. Raises CommandError."""
+    """Read all records. ``tell`` is called with each record that is not sound and each problem. Raises CommandError."""
     with _explained(), _opened(data) as disk:
         counts: Counter[Verdict] = Counter()
         for entry in entries(disk):
@@ -210,7 +215,7 @@ def examined(data: Path, *, tell: Callable[[object], None] = lambda line: None) 
 
 
 def dump(*, data: Data, json: AsJsonLines = False) -> None:
-    """Print a line for every definition and every record, sound or not. Nothing is changed.
+    """Print a line for every definition and every record, sound and damaged. Nothing is changed.
 
     For example:
 

@@ -1,4 +1,4 @@
-"""``headgate store`` as the whole broker has it: with the compaction that knows both protocols."""
+"""``headgate store`` with the compaction for messages of both protocols."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``headgate top``: who waits, in a terminal, from the HTTP API of the admin server."""
+"""``headgate top``: shows the links of a broker in a terminal. It asks the HTTP API of the admin server."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +20,7 @@ TokenFile = Annotated[
 
 
 def top_command(*, url: AdminUrl = DEFAULT_ADMIN_URL, token_file: TokenFile = None) -> None:
-    """Show the links of a broker, those first that wait, and why: again each second, until q is pressed.
+    """Show the links of a broker every second until q is pressed. Links that wait come first, with the reason.
 
     The broker needs its admin server, which is on unless admin.enabled is false. For example:
 
@@ -29,7 +29,7 @@ def top_command(*, url: AdminUrl = DEFAULT_ADMIN_URL, token_file: TokenFile = No
     """
     admin = Admin(url, None if token_file is None else _token(token_file))
     try:
-        from amqp10.top.app import TopApp  # textual takes a third of a second to load, and need not be installed
+        from amqp10.top.app import TopApp  # textual takes a third of a second to import, and need not be installed
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "textual":
             raise

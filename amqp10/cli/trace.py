@@ -1,4 +1,4 @@
-"""``headgate trace frames``: what a connection and the broker say to each other; decoded here, not in the broker."""
+"""``headgate trace frames``: prints the frames of a connection. The command decodes them, not the broker."""
 
 import json as json_module
 import struct
@@ -38,13 +38,13 @@ from core.amqp091.methods import METHODS
 
 POLL_SECONDS = 0.1
 METHOD_BYTES = 11
-"""Of a frame of AMQP 0.9.1, up to the name of the method."""
+"""Bytes of a frame of AMQP 0.9.1 up to the end of the number of its method."""
 
 Nested = Performative | Source | Target | Coordinator | Accepted | Rejected | Released | Modified | Received | Error
 NESTED = (Source, Target, Coordinator, Accepted, Rejected, Released, Modified, Received, Error)
-"""What may be in a performative and has fields of its own."""
+"""Values in a performative that have fields of their own."""
 
-trace_app = App(name="trace", help="What a connection and the broker say to each other.")
+trace_app = App(name="trace", help="Show the frames that a client and the broker send to each other.")
 
 
 @trace_app.command
@@ -56,31 +56,33 @@ def frames(
     count: Annotated[int | None, Parameter(help="End after so many lines.")] = None,
     performative: Annotated[
         tuple[str, ...],
-        Parameter(help="Only these, each in full: flow, attach, transfer, basic.publish; may be given several times."),
+        Parameter(
+            help="Only frames with this name, such as flow, attach or basic.publish. Can be given several times."
+        ),
     ] = (),
     channel: Annotated[int | None, Parameter(help="Only frames of this channel.")] = None,
     handle: Annotated[
-        int | None, Parameter(help="Only frames of the link with this handle, which may be another one on either side.")
+        int | None, Parameter(help="Only frames with this handle. The two sides may use different handles for a link.")
     ] = None,
     link: Annotated[
         str | None,
-        Parameter(
-            help="Only frames of this link, in both directions; CONNECTION, which it names too, may be left out."
-        ),
+        Parameter(help="Only frames of this link, in both directions. CONNECTION can then be left out."),
     ] = None,
     every: Annotated[
-        bool, Parameter(name="--all", negative=(), help="Each frame, also those that come with each message.")
+        bool,
+        Parameter(name="--all", negative=(), help="Print each frame, also the frames that come with each message."),
     ] = False,
     json: AsJsonLines = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Print the frames of a connection as they come and go, until interrupted.
+    """Print the frames of a connection as they are sent and received, until the command is interrupted.
 
-    ">" is what the client sent, "<" what the broker sent. Transfers and dispositions, and what AMQP 0.9.1 has in their
-    place, are counted: a line for each second, direction and link; --all and --performative show each of them.
+    ">" marks a frame of the client, "<" a frame of the broker. Transfers and dispositions, and the frames of AMQP 0.9.1
+    that correspond to them, are counted in one line for each second, direction and link. With --all or --performative
+    each of them is printed.
 
-    Of AMQP 1.0 every performative is shown with its fields, and of messages only their size; of AMQP 0.9.1 the names of
-    methods. How a client proves who it is is never shown. Frames that were too many to be kept are counted.
+    A performative of AMQP 1.0 is printed with its fields, a message only with its size, and a method of AMQP 0.9.1 only
+    with its name. Credentials are never printed. The broker keeps a limited number of frames; dropped ones are counted.
 
     For example:
 
@@ -123,7 +125,7 @@ def _numbers(broker: BlockingManagement, link: str) -> LinkNumbers:
 
 
 class _Output:
-    """Lines, up to so many."""
+    """Prints at most ``count`` lines."""
 
     def __init__(self, wanted: Wanted, *, count: float, shape: Callable[[Shown], str]) -> None:
         self._wanted = wanted
@@ -134,11 +136,11 @@ class _Output:
 
     @property
     def full(self) -> bool:
-        """There are as many lines as were asked for."""
+        """Whether all wanted lines are printed."""
         return self._left <= 0
 
     def add(self, shown: Shown) -> None:
-        """A frame has been seen."""
+        """Print or count a frame, if it is wanted."""
         for row in self._summary.ended(shown.at):
             self._print(row)
             self._tell_missed()
@@ -150,11 +152,11 @@ class _Output:
             self._print(shown)
 
     def miss(self, frames: int) -> None:
-        """So many are not here any more."""
+        """The broker has dropped so many frames."""
         self._missed += frames
 
     def end(self) -> None:
-        """Nothing more comes."""
+        """Print the rows that are still counted."""
         for row in self._summary.rows():
             self._print(row)
         self._tell_missed()
@@ -229,7 +231,7 @@ def _amqp091(kept: bytes, size: int) -> tuple[int, str, dict[str, object]]:
 
 
 def _dotted(name: str) -> str:
-    """BasicGetOk is basic.get-ok."""
+    """The name of a method from the name of its class: BasicGetOk is basic.get-ok."""
     words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).split()
     return f"{words[0]}.{'-'.join(words[1:])}"
 
@@ -271,7 +273,7 @@ def _jsonable(value: object) -> object:
 
 
 def _parts(value: Nested) -> Iterator[tuple[str, object]]:
-    """The fields that do not have their defaults."""
+    """The fields whose values differ from the defaults."""
     for field in fields(value):
         item = getattr(value, field.name)
         if item is not None and item != field.default:

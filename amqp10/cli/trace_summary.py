@@ -1,7 +1,7 @@
-"""What ``headgate trace frames`` shows of the many: frames that carry messages and outcomes, counted by the second.
+"""Counts the frames of a trace that come with each message, so that ``headgate trace frames`` prints one row for many.
 
 A busy connection has thousands of transfers a second and a few flows, and a reader of the trace looks for the flows. So
-transfers, dispositions, and what AMQP 0.9.1 has in their place, become one row for each second, direction, channel,
+transfers, dispositions, and the corresponding frames of AMQP 0.9.1, become one row for each second, direction, channel,
 handle and name.
 """
 
@@ -16,7 +16,7 @@ SUMMARISED = frozenset(
 
 
 class Shown(NamedTuple):
-    """A frame in words."""
+    """A frame, or a row of counted frames, ready to be printed."""
 
     number: int
     at: float
@@ -28,7 +28,7 @@ class Shown(NamedTuple):
 
 
 class LinkNumbers(NamedTuple):
-    """How one link's frames are marked: those of the broker, and those of the client, whose numbers are its own."""
+    """The channel and handle in the broker's frames of a link, and those in the client's frames."""
 
     channel: int
     handle: int
@@ -37,7 +37,7 @@ class LinkNumbers(NamedTuple):
     """None while the client has not attached its end."""
 
     def marks(self, shown: Shown) -> bool:
-        """Whether this is a frame of the link."""
+        """Whether the frame belongs to the link."""
         handle = shown.fields.get("handle")
         of_its_side = self[:2] if shown.outgoing else self[2:]
         return handle is not None and (shown.channel, handle) == of_its_side
@@ -45,18 +45,18 @@ class LinkNumbers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which frames are shown, and how."""
+    """Which frames of a trace are printed, and which of them are counted."""
 
     performatives: tuple[str, ...] = ()
-    """Of these names only; of all when empty."""
+    """Only frames with these names. Empty: frames with any name."""
     channel: int | None = None
     handle: int | None = None
     every: bool = False
-    """None is summarised."""
+    """No frame is counted; each is printed."""
     link: LinkNumbers | None = None
 
     def takes(self, shown: Shown) -> bool:
-        """Whether it is one of them."""
+        """Whether the frame is wanted."""
         return (
             (not self.performatives or shown.name in self.performatives)
             and self.channel in (None, shown.channel)
@@ -65,20 +65,20 @@ class Wanted:
         )
 
     def summarises(self, shown: Shown) -> bool:
-        """Whether it is counted and not shown. Who asks for a name wants to see each of them."""
+        """Whether the frame is counted and not printed. Frames of a wanted name are all printed."""
         return not self.every and not self.performatives and shown.name in SUMMARISED
 
 
 @dataclass(slots=True)
 class Summary:
-    """The frames of one second that are counted."""
+    """The counted frames of one second."""
 
     _second: int = 0
     _rows: dict[tuple[bool, int, object, str], list[int]] = field(default_factory=dict)
-    """By direction, channel, handle and name: frames, their bytes, and the number of the last one."""
+    """By direction, channel, handle and name: the number of frames, their bytes, and the number of the last frame."""
 
     def ended(self, at: float) -> Iterator[Shown]:
-        """The rows of the second before this time, if it is another one."""
+        """The rows of the counted second, if ``at`` is in a later one."""
         if int(at) != self._second:
             yield from self.rows()
             self._second = int(at)
@@ -92,7 +92,7 @@ class Summary:
         row[2] = shown.number
 
     def rows(self) -> Iterator[Shown]:
-        """What was counted; it is counted anew from here."""
+        """The rows of the counted frames. The counts begin at 0 again."""
         for (outgoing, channel, handle, name), (frames, size, number) in self._rows.items():
             fields: dict[str, object] = {} if handle is None else {"handle": handle}
             fields["frames"] = frames

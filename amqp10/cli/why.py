@@ -1,4 +1,4 @@
-"""``headgate why``: what holds up a connection, a link or an address, hop by hop."""
+"""``headgate why``: what holds up a connection, a link or a queue, edge by edge."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -22,23 +22,23 @@ Kind = Literal["connection", "link", "address"]
 KINDS: Mapping[Kind, str] = {"connection": "connections", "link": "links", "address": "addresses"}
 NAMED: Mapping[Kind, str] = {"connection": "connection", "link": "link", "address": "queue"}
 LISTED: Mapping[Kind, str] = {"connection": "connections", "link": "links", "address": "queues"}
-"""Where those of a kind are listed: an address is that of a queue."""
+"""The noun that lists the subjects of a kind. An address is the address of a queue."""
 
 CONNECTION = re.compile(r"c\d+")
 PART = re.compile(r"c\d+/\d+")
-"""A session, or a channel of AMQP 0.9.1."""
+"""The identity of a session, or of a channel of AMQP 0.9.1."""
 LINK = re.compile(r"c\d+/\d+/\d+")
 
 NEAR_MAX = 3
 EDGE_WIDTH = 22
-"""As long as the longest edge and a little more."""
+"""Characters for the name of an edge, a little more than the longest has."""
 
-WHY_HELP = f"""Tell what holds somebody up: the first edge that blocks on the way from publisher to consumer, its
-figures, since when, and what to do.
+WHY_HELP = f"""Tell what holds a connection, a link or a queue up: the first edge that blocks on the way from publisher
+to consumer, its figures, since when, and what to do.
 
-SUBJECT is a connection (c17), a link (c17/0/3), a queue or its address (orders, /queues/orders). A publisher's link is
-followed through its session and queue to the store, a consumer's from the queue to its socket; a connection is what the
-worst of its links is; of a queue both sides are told.
+SUBJECT is a connection (c17), a link (c17/0/3), or a queue by name or address (orders, /queues/orders). For the link of
+a publisher, the edges lead through its session and the queue to the store. For the link of a consumer, they lead from
+the queue to the socket. For a connection, the answer is that of its worst link. For a queue, the answer has both sides.
 
 For example:
 
@@ -58,7 +58,7 @@ def why_command(
     subject: str,
     /,
     *,
-    kind: Annotated[Kind | None, Parameter(help="What SUBJECT is, where its form does not tell.")] = None,
+    kind: Annotated[Kind | None, Parameter(help="The kind of SUBJECT. Default: found by the form of SUBJECT.")] = None,
     json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -76,7 +76,7 @@ why_app.default(why_command)
 
 
 def kind_of(subject: str) -> Kind:
-    """What it must be, by its form. Raises CommandError for a session or channel."""
+    """The kind of a subject of this form. Raises CommandError for a session or channel."""
     if CONNECTION.fullmatch(subject):
         return "connection"
     if LINK.fullmatch(subject):
@@ -105,7 +105,7 @@ def _ask(broker: "BlockingManagement", kind: Kind, subject: str) -> object:
 
 
 def _near(broker: "BlockingManagement", kind: Kind, subject: str) -> list[str]:
-    """Names like this one among the first thousand."""
+    """Similar names among the first thousand."""
     page = broker.request("GET", f"/headgate/{LISTED[kind]}").body
     items = page.get("items") if isinstance(page, dict) else None
     rows = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
@@ -114,18 +114,18 @@ def _near(broker: "BlockingManagement", kind: Kind, subject: str) -> list[str]:
 
 
 def _bare(address: str) -> str:
-    """The name in an address."""
+    """The name of the queue in an address."""
     try:
         return parse_source(address)
     except AddressError:
         return address
 
 
-# --- for people --------------------------------------------------------------------------------------------------
+# --- the text of an answer ------------------------------------------------------------------------------------------
 
 
 def lines(answer: Mapping[str, object]) -> Iterator[str]:
-    """The chain, one line for each hop, the one that blocks marked; then the sentence and what to do."""
+    """A line for each edge of the chain, with a mark at the edge that blocks, then the sentence and the advice."""
     if "protocol" in answer:
         yield f"connection {answer.get('connection')} ({answer['protocol']}) is {answer.get('state')}"
     chain = answer.get("chain")
@@ -142,7 +142,7 @@ def lines(answer: Mapping[str, object]) -> Iterator[str]:
 
 
 def _line(hop: Mapping[str, object], *, first: bool) -> str:
-    """``first``: it is the one to look at."""
+    """The line of one edge. ``first`` marks the edge that blocks."""
     numbers = hop.get("numbers")
     figures = " ".join(f"{key}={_plain(value)}" for key, value in numbers.items()) if isinstance(numbers, dict) else ""
     says = str(hop.get("says") or "")

@@ -1,5 +1,6 @@
-"""``headgate top``: the links of a broker in a terminal, those first that wait, over the HTTP API of its admin server.
+"""``headgate top``: a screen with the links of a broker, those that wait first.
 
-A process of its own beside the broker. Only :mod:`amqp10.top.app` knows textual; what is shown is made in
-:mod:`amqp10.top.rows` and fetched in :mod:`amqp10.top.admin`. Begin reading with ``rows.py``.
+It runs in a process of its own and asks the HTTP API of the admin server. :mod:`amqp10.top.admin` makes the requests,
+:mod:`amqp10.top.rows` makes texts of the answers, and only :mod:`amqp10.top.app` imports textual. Nothing here imports
+``core``. Begin reading with ``rows.py``.
 """

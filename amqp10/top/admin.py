@@ -1,6 +1,6 @@
-"""Asks the admin server: JSON over HTTP, one request on a connection, blocking. Call it in a thread.
+"""Requests to the admin server: JSON over HTTP, one request on each connection. They block, so a thread makes them.
 
-Every answer is bounded in bytes and every list in rows, whatever the broker has.
+An answer has a limit in bytes, and a list a limit in rows.
 """
 
 import json
@@ -16,13 +16,13 @@ ROOT = "/api/headgate/"
 TIME_OUT_S = 5.0
 NO_ADMIN_SERVER = "does not answer as an admin server does"
 ANSWER_BYTES_MAX = 16 * 2**20
-"""Of one answer: a page of a list has about 0.5 MiB."""
+"""The largest answer that is read. A page of a list has about 0.5 MiB."""
 ROWS_MAX = 5000
 """The most rows of one kind: more than a user reads, and few enough to be fetched each second."""
 
 
 class AdminError(Exception):
-    """The admin server did not answer, or not with what was asked for. ``status`` is 0 where there was no answer."""
+    """The admin server did not answer, or answered with an error. ``status`` is 0 if there was no answer."""
 
     def __init__(self, text: str, status: int = 0) -> None:
         super().__init__(text)
@@ -31,14 +31,14 @@ class AdminError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Admin:
-    """One admin server."""
+    """An admin server, and the token for its requests."""
 
     url: str
-    """Of the server, without a path."""
+    """The URL of the server, without a path."""
     token: str | None = None
 
     def get(self, path: str) -> Row:
-        """One answer. Raises AdminError."""
+        """The answer to one request. Raises AdminError."""
         headers = {"authorization": f"Bearer {self.token}"} if self.token is not None else {}
         try:
             with closing(self._connection()) as connection:
@@ -57,7 +57,7 @@ class Admin:
         return answer
 
     def _connection(self) -> HTTPConnection:
-        """Neither proxies nor redirects: the token goes to this server alone."""
+        """A connection without proxies and redirects: only this server gets the token."""
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or parts.hostname is None:
             raise ValueError("the URL must be http://HOST:PORT")
@@ -65,7 +65,7 @@ class Admin:
         return kind(parts.hostname, parts.port, timeout=TIME_OUT_S)
 
     def rows(self, kind: str) -> list[Row]:
-        """All rows of a kind, page by page."""
+        """All rows of a kind, requested page by page. Raises AdminError."""
         rows: list[Row] = []
         query = ""
         while len(rows) < ROWS_MAX:
@@ -77,12 +77,12 @@ class Admin:
         return rows
 
     def why(self, kind: str, identity: str) -> Row:
-        """What holds something up."""
+        """The answer of why for a connection or a link. Raises AdminError."""
         return self.get(f"why/{kind}/{quote(identity, safe='')}")
 
 
 def list_of_rows(answer: Row, key: str) -> list[Row]:
-    """The rows under a key; [] where there are none."""
+    """The rows under a key of an answer; [] if there are none."""
     items = answer.get(key)
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 

@@ -1,7 +1,7 @@
-"""The screen of ``headgate top``: a table that is fetched again each second, and keys to walk through it.
+"""The screen of ``headgate top``: a table that is fetched again every second, and the keys for it.
 
-Two ways in: all links at once, or from a connection to its sessions to their links. What is fetched is what is shown,
-no more; while one answer is awaited no other is asked for.
+The table shows all links, or all connections, then the sessions of a connection, then the links of a session. The
+screen fetches only the rows that it shows, and makes one request at a time.
 """
 
 import asyncio
@@ -20,30 +20,30 @@ from amqp10.top.rows import LinkRow, Order
 
 REFRESH_S = 1.0
 SHOWN_MAX = 200
-"""Lines of the table. The table is sorted, so a user seldom looks for the rows below."""
+"""The most lines of the table. The table is sorted, so a user seldom needs the rows below."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the table shows: ``connections``, the ``sessions`` of one, or ``links``, of a session or of all."""
+    """The content of the table: ``connections``, ``sessions`` of a connection, all ``links`` or those of a session."""
 
     kind: str
     within: str | None = None
-    """The connection or session."""
+    """The connection or session whose rows are shown. None: all rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What was fetched for a view: lines by their identities."""
+    """The fetched rows of a view: identities and cells."""
 
     columns: Sequence[str]
     lines: Sequence[tuple[str, Sequence[str]]]
     waiting: frozenset[str] = frozenset()
-    """Identities of those that wait."""
+    """Identities of the rows that wait."""
 
 
 class TopApp(App[None]):
-    """The application."""
+    """The textual application."""
 
     TITLE = "headgate top"
     CSS = """
@@ -74,7 +74,7 @@ class TopApp(App[None]):
         self._why_about: tuple[str, str] | None = None
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
+        """The widgets of the screen, from top to bottom."""
         yield Static("asking…", id="head", markup=False)
         yield Static("", id="place", markup=False)
         yield DataTable(cursor_type="row", zebra_stripes=True)
@@ -82,32 +82,32 @@ class TopApp(App[None]):
         yield Footer()
 
     async def on_mount(self) -> None:
-        """Show something at once, and go on."""
+        """Show the first page, and start the timer."""
         self.set_interval(REFRESH_S, self._refresh_unless_asking)
         await self.show_page()
 
     async def action_sort(self, key: str) -> None:
-        """By what links are sorted."""
+        """Sort the links by the order with this key."""
         self._order = Order(key)
         await self.show_page()
 
     async def action_links(self) -> None:
-        """All links."""
+        """Show all links."""
         await self._go([View("links")])
 
     async def action_connections(self) -> None:
-        """All connections."""
+        """Show all connections."""
         await self._go([View("connections")])
 
     async def action_back(self) -> None:
-        """Close the panel; without one, up by one."""
+        """Close the panel of why. Without a panel, go back to the view before."""
         if self._why_about is not None:
             self._close_why()
         elif len(self._way) > 1:
             await self._go(self._way[:-1])
 
     async def action_why(self) -> None:
-        """Ask about the line under the cursor."""
+        """Show why the link or connection under the cursor waits."""
         identity = self._chosen()
         if identity is not None:
             kind = "links" if self._view.kind == "links" else "connections"
@@ -115,7 +115,7 @@ class TopApp(App[None]):
             await self._show_why()
 
     async def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Enter: from a connection to its sessions to their links; of a link, why."""
+        """Go from a connection to its sessions, from a session to its links, and from a link to its why."""
         identity = str(event.row_key.value)
         match self._view.kind:
             case "connections":
@@ -139,7 +139,7 @@ class TopApp(App[None]):
             await self.show_page()
 
     async def show_page(self) -> None:
-        """Fetch and show. Where the broker does not answer the old lines stay, under words that say so."""
+        """Fetch and show the current view. When the broker does not answer, the old lines stay below an error."""
         async with self._asking:
             view, order = self._view, self._order
             try:
@@ -192,7 +192,7 @@ class TopApp(App[None]):
 
 
 def _fetched(admin: Admin, view: View, order: Order) -> tuple[Row, Page]:
-    """In a thread: the requests block."""
+    """Fetch a view. The requests block, so this runs in a thread."""
     overview, stalls = admin.get("overview"), admin.rows("stalls")
     match view.kind:
         case "connections":

@@ -1,6 +1,7 @@
-"""What ``headgate top`` shows, made of the rows of the HTTP API: plain functions from rows to texts.
+"""The texts on the screen of ``headgate top``, made from the rows of the HTTP API by plain functions.
 
-Names come from strangers, and a terminal obeys what it is sent: characters that cannot be printed are replaced.
+Names come from clients. A terminal would obey control characters in them, so characters that are not printable are
+replaced.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,11 +13,11 @@ from amqp10.top.admin import Row, list_of_rows
 NOTHING = "-"
 NAME_LENGTH_MAX = 48
 MANAGEMENT = "/management"
-"""Links to it carry requests and no messages."""
+"""The address of the management node. Links to it carry requests, and are not shown."""
 
 
 class Order(StrEnum):
-    """By what links are sorted; the value is the key to press."""
+    """An order of the links; the value is the key to press."""
 
     BLOCKED = "b"
     LINK_CREDIT = "c"
@@ -25,13 +26,13 @@ class Order(StrEnum):
 
     @property
     def words(self) -> str:
-        """For people."""
+        """The name of the order on the screen."""
         return self.name.lower().replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkRow:
-    """A link of AMQP 1.0 with what is known of it in several places."""
+    """A link of AMQP 1.0, with the fields of its connection, its stall and its edge of the flow map."""
 
     identity: str
     session: str
@@ -41,17 +42,17 @@ class LinkRow:
     address: str
     link_credit: int
     unsettled: int
-    """Deliveries that are not confirmed, or that wait to be sent."""
+    """Deliveries that are not confirmed yet, or that wait to be sent."""
     unsettled_age_s: float | None
     rate: float
     """Messages a second."""
     blocked_s: float
-    """How long the stall of now has lasted; 0 without one."""
+    """How long the current stall has lasted; 0 without a stall."""
     reason: str | None
     culprit: str | None
 
     def cells(self) -> tuple[str, ...]:
-        """As texts, in the order of :data:`LINK_COLUMNS`."""
+        """The cells of the table, in the order of :data:`LINK_COLUMNS`."""
         return (
             printable(self.client),
             self.identity,
@@ -85,7 +86,7 @@ CONNECTION_COLUMNS = ("client", "connection", "peer", "user", "protocol", "state
 
 
 def link_rows(links: Iterable[Row], connections: Iterable[Row], stalls: Iterable[Row], flow_map: Row) -> list[LinkRow]:
-    """Each link of messages together with its connection's name, its stall and its rate."""
+    """Each link, except those to the management node, with its client, its stall and its rate."""
     clients = {text(row, "identity"): _client(row) for row in connections}
     stalled = {text(row, "identity"): row for row in stalls}
     rates = {text(edge, "identity"): number(edge, "rate") for edge in list_of_rows(flow_map, "edges")}
@@ -116,7 +117,7 @@ def link_rows(links: Iterable[Row], connections: Iterable[Row], stalls: Iterable
 
 
 def sorted_links(rows: Iterable[LinkRow], order: Order) -> list[LinkRow]:
-    """The worst first; among equals those that are blocked for longer, then by identity, so that lines rest."""
+    """The links, the worst first. Equal links are ordered by blocked time and identity, so lines keep their places."""
 
     def rank(row: LinkRow) -> tuple[float, float, str]:
         match order:
@@ -134,13 +135,14 @@ def sorted_links(rows: Iterable[LinkRow], order: Order) -> list[LinkRow]:
 
 
 def session_cells(row: Row) -> tuple[str, ...]:
-    """A session, in the order of :data:`SESSION_COLUMNS`."""
+    """The cells of a session, in the order of :data:`SESSION_COLUMNS`."""
     keys = ("identity", "links", "incoming_window", "remote_incoming_window", "unsettled_in", "unsettled_out")
     return tuple(printable(text(row, key) or NOTHING) for key in keys)
 
 
 def connection_cells(row: Row, waiting: Mapping[str, int]) -> tuple[str, ...]:
-    """A connection, in the order of :data:`CONNECTION_COLUMNS`; ``waiting`` counts stalls by connection."""
+    """The cells of a connection, in the order of :data:`CONNECTION_COLUMNS`. ``waiting`` has the stalls of each
+    connection."""
     identity = text(row, "identity")
     shown = (
         _client(row),
@@ -156,7 +158,7 @@ def connection_cells(row: Row, waiting: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def headline(overview: Row) -> str:
-    """Rates, totals and alarms, in two lines."""
+    """Two lines with rates, totals, reasons of waiting and alarms."""
     rates, blocked = overview.get("rates"), overview.get("links_blocked")
     rates = rates if isinstance(rates, dict) else {}
     blocked = blocked if isinstance(blocked, dict) else {}
@@ -170,7 +172,7 @@ def headline(overview: Row) -> str:
 
 
 def why_text(answer: Row) -> str:
-    """An answer of ``why`` as lines: what, what to do, and the way that was looked at."""
+    """The text of an answer of ``why``: the sentence, the advice, and the edges of the chain."""
     lines = [text(answer, "sentence"), ""]
     if answer.get("advice"):
         lines += [f"What to do: {text(answer, 'advice')}", ""]
@@ -181,13 +183,13 @@ def why_text(answer: Row) -> str:
 
 
 def printable(name: str, *, length_max: int | None = NAME_LENGTH_MAX) -> str:
-    """A name as it may be sent to a terminal."""
+    """The name with characters that are not printable replaced, cut to a length."""
     clean = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name)
     return clean if length_max is None or len(clean) <= length_max else clean[: length_max - 1] + "…"
 
 
 def seconds(value: float | None) -> str:
-    """A duration in few characters."""
+    """A duration as a short text, such as 2.5s or 3m05s."""
     if value is None:
         return NOTHING
     if value < 60:
@@ -197,18 +199,18 @@ def seconds(value: float | None) -> str:
 
 
 def text(row: Row, key: str) -> str:
-    """A value as text; empty where there is none."""
+    """The value as text; empty if the row has none."""
     value = row.get(key)
     return "" if value is None else str(value)
 
 
 def number(row: Row, key: str) -> float:
-    """A value as a number; 0 where there is none."""
+    """The value as a number; 0 if the row has none."""
     return _known(row, key) or 0.0
 
 
 def count_by(rows: Sequence[Row], key: str) -> dict[str, int]:
-    """How many rows have each value."""
+    """The number of rows with each value."""
     counts: dict[str, int] = {}
     for row in rows:
         value = text(row, key)

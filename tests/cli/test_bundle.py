@@ -1,4 +1,4 @@
-"""``headgate debug bundle``: what is in the file, and that no secret is."""
+"""``headgate debug bundle``: the content of the file, which has no secret in it."""
 
 import json
 import re
@@ -25,7 +25,7 @@ SECRETS = [PASSWORD, TOKEN, BODY, *re.split(r"[$:]", KEYS)[2:]]
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A broker with a user, an admin server with a token, and a message in a queue."""
+    """The URL of a broker that has a user, an admin server with a token, and a message in a queue."""
     folder = tmp_path_factory.mktemp("bundle")
     (folder / "token").write_text(TOKEN)
     with socket.create_server(("127.0.0.1", 0)) as found:
@@ -49,7 +49,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_what_is_in_it_and_what_is_not(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_content_of_a_bundle(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = tmp_path / "bundle.zip"
     assert run(["queues", "declare", "orders", "--url", url]) is Exit.DONE
     assert run(["publish", "/queues/orders", BODY, "--url", url]) is Exit.DONE
@@ -70,7 +70,7 @@ def test_what_is_in_it_and_what_is_not(url: str, tmp_path: Path, capsys: pytest.
     assert "alice" in texts["configuration.toml"]
     for name, text in texts.items():
         assert [secret for secret in SECRETS if secret in text] == [], name
-    assert run(["debug", "bundle", str(file), "--url", url]) is Exit.USAGE  # it is there
+    assert run(["debug", "bundle", str(file), "--url", url]) is Exit.USAGE  # the file exists
     assert "exists" in capsys.readouterr().err.lower()
 
 
@@ -96,5 +96,5 @@ def test_a_broker_that_is_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[
         ("nothing of that", "nothing of that"),
     ],
 )
-def test_what_looks_like_a_secret(text: str, left: str):
+def test_text_that_looks_like_a_secret(text: str, left: str):
     assert redacted(text) == left

@@ -1,4 +1,4 @@
-"""``headgate check`` and ``completion``: what scripts, supervisors and shells ask."""
+"""``headgate check`` and ``headgate completion``: commands for scripts, supervisors and shells."""
 
 import json
 import subprocess
@@ -122,13 +122,13 @@ def test_bash_can_read_it(capsys):
     assert (read.returncode, read.stderr) == (0, "")
 
 
-def test_a_shell_that_nobody_knows(capsys):
+def test_an_unknown_shell(capsys):
     assert run(["completion", "tcsh"]) is Exit.USAGE
     assert "tcsh" in capsys.readouterr().err
 
 
 def test_a_command_loads_only_what_it_needs():
-    """Loading the broker takes three times as long as asking one."""
+    """To import the broker takes several times as long as to ask one."""
     program = (
         "import sys; from amqp10.cli.main import run; code = run(['queues', 'list', '--help']);"
         "sys.exit(code or ' '.join({'core.engine.broker', 'core.server.run', 'core.config'} & sys.modules.keys()) or 0)"

@@ -1,6 +1,6 @@
-"""Definitions from one broker to another: what was exported, applied and exported again is the same.
+"""Definitions go from one broker to another: an export of the second equals the export of the first.
 
-The broker is in this process, behind its management node: requests are encoded and decoded as on a link.
+The brokers are in this process. Requests to their management nodes are encoded and decoded as on a link.
 """
 
 from collections.abc import Callable, Iterable
@@ -38,7 +38,7 @@ from tests.kit.wire import InProcessBroker
 
 
 class Link:
-    """A connection as far as requests need one. It breaks before the request of this number."""
+    """Stands for the requests of a connection, which breaks before the request with the number ``breaks_at``."""
 
     def __init__(self, broker: InProcessBroker, *, breaks_at: int | None = None) -> None:
         self._broker = broker
@@ -56,7 +56,7 @@ class Link:
 
 
 def running(broker: InProcessBroker) -> Document:
-    """What the broker has, asked for page by page."""
+    """The definitions of the broker, requested page by page."""
     found = from_snapshots(snapshots(Link(broker)))
     assert found.problems == []
     assert found.notes == []
@@ -66,7 +66,7 @@ def running(broker: InProcessBroker) -> Document:
 def apply(
     broker: InProcessBroker, wanted: Document, *, delete_extra=False, keep_going=False, breaks_at=None
 ) -> AppliedSteps:
-    """What the command does."""
+    """Apply definitions as the command does."""
     outcome = AppliedSteps()
     planned = steps(compare(wanted, running(broker)), delete_extra=delete_extra)
     take(Link(broker, breaks_at=breaks_at), planned, outcome, keep_going=keep_going, taken=lambda: None)
@@ -123,7 +123,7 @@ def once(things: Iterable[object]) -> list[object]:
 
 @st.composite
 def documents(draw: Callable[..., object]) -> Document:
-    """Bindings have their ends in the document."""
+    """Documents whose bindings have their ends in the document."""
     made = once(draw(st.lists(exchanges, max_size=4)))
     kept = once(draw(st.lists(queues, max_size=4)))
     sources = st.sampled_from([*(one.name for one in made), "amq.topic", "amq.headers"])
@@ -163,7 +163,7 @@ def test_export_and_apply_make_an_equal_broker(wanted, before):
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(documents(), st.integers(0, 12))
-def test_what_was_interrupted_is_completed_by_another_apply(wanted, requests):
+def test_an_interrupted_apply_is_completed_by_another_one(wanted, requests):
     broker = InProcessBroker(durable=True)
     try:
         apply(broker, wanted, breaks_at=requests)
@@ -175,7 +175,7 @@ def test_what_was_interrupted_is_completed_by_another_apply(wanted, requests):
 # --- single cases ----------------------------------------------------------------------------------------------------
 
 
-def test_what_goes_with_connections_is_not_exported():
+def test_queues_that_end_with_their_connection_are_not_exported():
     broker = InProcessBroker()
     broker.engine.declare_queue(queue("mine", exclusive=True, durable=False), "me")
     broker.engine.declare_queue(queue("amq.gen-x", durable=False), "me", named_by_broker=True)
@@ -205,7 +205,7 @@ def test_a_failure_ends_it_or_the_rest_goes_on():
     assert [step.thing for step, _ in went_on.failed] == [queue("b"), queue("c")]
 
 
-def test_what_fits_in_no_request_is_told_and_not_sent():
+def test_a_declaration_that_fits_in_no_request_is_reported_and_not_sent():
     long = queue("long", own="x" * REQUEST_BYTES_MAX)
     broker = InProcessBroker()
     ((_, why),) = apply(broker, Document(queues=[long])).failed
@@ -213,7 +213,7 @@ def test_what_fits_in_no_request_is_told_and_not_sent():
     assert running(broker).queues == []
 
 
-def test_deleting_what_is_gone_is_done():
+def test_a_deletion_of_something_that_is_gone_is_done():
     link = Link(InProcessBroker())
     outcome = AppliedSteps()
     gone = [policy(), binding("amq.topic", "gone"), queue("gone"), exchange("gone")]

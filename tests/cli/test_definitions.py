@@ -1,4 +1,4 @@
-"""``headgate definitions``, against a broker process of its own: a file of RabbitMQ moves in, and what can go wrong."""
+"""``headgate definitions`` with a broker in a process of its own: files of RabbitMQ, and files with errors."""
 
 import json
 import os
@@ -18,14 +18,14 @@ QUEUES = ("queues", "exchanges", "bindings", "policies")
 
 @pytest.fixture(scope="module")
 def empty_url():
-    """A broker that only the tests of this module use."""
+    """The URL of a broker that only the tests of this module use."""
     with broker_process() as address:
         yield address.url()
 
 
 @pytest.fixture
 def headgate(empty_url, capsys, tmp_path):
-    """Any command against that broker. What a test made is deleted behind it."""
+    """Runs a command on that broker. The definitions that a test made are deleted after it."""
 
     def call(*words):
         code = run([*map(str, words), "--url", empty_url])
@@ -46,7 +46,7 @@ def definitions(headgate):
 
 @pytest.fixture
 def written(tmp_path):
-    """A file with these definitions."""
+    """Writes a file with these definitions, and returns its path."""
 
     def write(**value):
         path = tmp_path / "definitions.json"
@@ -121,7 +121,7 @@ def test_extra_things_are_deleted_only_when_asked_for(definitions, headgate, wri
     assert definitions("diff", file).code is Exit.DONE
 
 
-def test_what_is_there_and_different_is_never_deleted_for_it(definitions, headgate, written):
+def test_a_thing_that_differs_is_never_deleted(definitions, headgate, written):
     headgate("queues", "declare", "q", "--argument", "x-max-length=5")
     file = written(queues=[{"name": "q"}, {"name": "r"}])
     assert "! queue 'q': argument x-max-length is 5, the file says not set" in definitions("diff", file).out
@@ -232,7 +232,7 @@ def test_from_one_process_to_another_by_way_of_standard_input(empty_url, headgat
 
 @pytest.mark.slow
 def test_an_apply_that_is_killed_is_completed_by_the_next(empty_url, definitions, written):
-    """Two hundred queues: long enough to be killed in the middle."""
+    """An apply of two hundred queues takes long enough to be killed in the middle."""
     file = written(queues=[{"name": f"q{number:04}"} for number in range(200)])
     process = subprocess.Popen([*HEADGATE, "definitions", "apply", str(file), "--url", empty_url], cwd=ROOT)
     while json.loads(definitions("diff", file, "--json").out)["unchanged"] == 0:

@@ -1,4 +1,4 @@
-"""``headgate drain`` and ``undrain``, on a broker of their own."""
+"""``headgate drain`` and ``headgate undrain``, with a broker of their own."""
 
 import json
 import socket
@@ -88,7 +88,7 @@ async def test_what_is_not_settled_in_time_is_told(drained_url):
 
 
 @pytest.mark.slow
-def test_who_is_there_stays_and_nobody_new_is_let_in(headgate, drained_url):
+def test_connections_stay_and_new_ones_are_refused(headgate, drained_url):
     headgate("queues", "declare", "held")
     consume = start(*HEADGATE, "consume", "/queues/held", url=drained_url)
     try:

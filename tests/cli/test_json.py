@@ -1,4 +1,4 @@
-"""``--json`` everywhere: what a command tells a person, it can tell a program; the few that cannot have a reason."""
+"""Every command has ``--json``, except a few with a reason of their own."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -18,12 +18,12 @@ WITHOUT = {
     "hash-password": "prints one line that goes into a configuration as it is",
     "pipeline": "its commands become `python -m pipeline`, which has options of its own",
 }
-"""By the first word."""
+"""The reasons by the first word of the command."""
 Walked = tuple[str, App]
 
 
 def commands(app: App, name: str = "") -> Iterator[Walked]:
-    """Every command that does something, by its words."""
+    """Every command that can be run, by its words."""
     if app.default_command is not None:
         yield name.strip(), app
     for word in app:
@@ -93,7 +93,7 @@ def test_limits_are_set(headgate: Callable[..., Ran]):
     assert row["watermark"] == "0.4"
 
 
-def test_what_became_of_published_messages(headgate: Callable[..., Ran]):
+def test_the_outcomes_of_published_messages(headgate: Callable[..., Ran]):
     headgate("queues", "declare", "json-published")
     told = {"sent": 2, "accepted": 2, "problem": None}
     assert shown(headgate, "publish", "/queues/json-published", "a", "b") == told

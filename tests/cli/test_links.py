@@ -1,4 +1,4 @@
-"""``headgate links`` and ``headgate sessions``: pause, resume, set-credit, close, on a consumer in another process."""
+"""``headgate links`` and ``headgate sessions`` with the link of a consumer in another process."""
 
 import json
 
@@ -7,16 +7,16 @@ import pytest
 from amqp10.cli.exits import Exit
 from tests.kit.command_line import HEADGATE, start
 
-NOBODY = "c999999/0/0"
+MISSING = "c999999/0/0"
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ("pause", NOBODY),
-        ("resume", NOBODY),
-        ("set-credit", NOBODY, "5"),
-        ("set-credit", NOBODY, "--reset"),
+        ("pause", MISSING),
+        ("resume", MISSING),
+        ("set-credit", MISSING, "5"),
+        ("set-credit", MISSING, "--reset"),
         ("close", "c1/0/99"),
     ],
 )
@@ -34,7 +34,7 @@ def test_a_session_that_there_is_not(headgate):
 
 @pytest.mark.parametrize("words", [(), ("5", "--reset"), ("0",), ("-1",), ("many",)])
 def test_a_bound_that_makes_no_sense(words, headgate):
-    assert headgate("links", "set-credit", NOBODY, *words).code is Exit.USAGE
+    assert headgate("links", "set-credit", MISSING, *words).code is Exit.USAGE
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""``headgate memory`` and ``headgate disk`` against a broker that measures itself."""
+"""``headgate memory`` and ``headgate disk`` with a broker that measures its own memory and disk."""
 
 import json
 from collections.abc import Callable, Iterator

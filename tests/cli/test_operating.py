@@ -1,4 +1,4 @@
-"""What an operator looks at and does: status, connections, sessions, links, alarms."""
+"""The commands of an operator: status, connections, sessions, links and alarms."""
 
 import json
 
@@ -48,7 +48,7 @@ def test_alarms_are_set_listed_and_cleared(headgate):
 
 @pytest.mark.slow
 def test_a_publisher_is_told_why_it_waits_and_an_operator_closes_a_consumer(headgate, broker_url):
-    """With two more processes: a consumer that waits for ever, and a publisher that an alarm holds up."""
+    """Two more processes run: a consumer that gets no message, and a publisher that waits because of an alarm."""
     headgate("queues", "declare", "held")
     headgate("alarms", "set", "memory")
     consume = start(*HEADGATE, "consume", "/queues/held", url=broker_url)

@@ -1,4 +1,4 @@
-"""``headgate pipeline``: it becomes ``python -m pipeline``, and says in a line what is missing for that."""
+"""``headgate pipeline`` becomes ``python -m pipeline``, or prints one line that says what is missing."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from tests.kit.command_line import HEADGATE
 
 WITHOUT_SPARK = """
 import sys
-sys.modules["pyspark"] = None  # as if it were not installed
+sys.modules["pyspark"] = None  # Python then finds no such module
 from amqp10.cli.main import run
 sys.exit(run(["pipeline", "run"]))
 """
@@ -24,7 +24,7 @@ INSTALL_JAVA = "install Java 17 or newer (on Debian and Ubuntu: apt-get install 
 
 
 def fake_java(folder: Path, says: str) -> Path:
-    """A program in ``bin/java`` of this folder that says this on standard error, as ``java -version`` does."""
+    """A program ``bin/java`` in this folder that prints a text on standard error, as ``java -version`` does."""
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(f"#!/bin/sh\ncat >&2 <<'end'\n{says}\nend\n", encoding="ascii")
@@ -100,7 +100,7 @@ def test_java_is_asked_for_before_spark_is_started(tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("pyspark") is None, reason="not installed: pyspark")
 def test_options_and_the_exit_code_are_those_of_the_pipeline(tmp_path: Path):
-    """Also in a folder that has a pipeline of its own."""
+    """This also holds in a folder that has a package named pipeline."""
     (tmp_path / "pipeline").mkdir()
     (tmp_path / "pipeline" / "__main__.py").write_text("print('another')")
     words = [sys.executable, "-P", "-m", "amqp10", "pipeline", "generate"]

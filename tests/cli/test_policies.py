@@ -1,4 +1,4 @@
-"""``headgate policies``: the lines of the documents, and what an operator gets to know."""
+"""``headgate policies``: the examples of the pages, and the answers to an operator."""
 
 import json
 
@@ -10,7 +10,7 @@ from amqp10.cli.main import run
 
 @pytest.fixture
 def policies(headgate):
-    """The command, with the policies that a test made cleared behind it."""
+    """Runs the command. The policies that a test made are cleared after it."""
 
     def call(*words):
         return headgate("policies", *words)
@@ -103,7 +103,7 @@ def test_a_list_for_people(policies):
         (["explain", "gone"], Exit.NOT_FOUND, "there is no queue 'gone'"),
     ],
 )
-def test_what_is_refused(policies, words, code, complaint):
+def test_requests_that_are_refused(policies, words, code, complaint):
     ran = policies(*words)
     assert ran.code is code
     assert complaint in ran.err

@@ -1,4 +1,4 @@
-"""``headgate queues``, ``publish`` and ``consume``: the way of a message from the command line and back."""
+"""``headgate queues``, ``publish`` and ``consume``: messages go from the command line to a queue and back."""
 
 import json
 
@@ -84,7 +84,7 @@ def test_messages_are_printed_in_order_and_are_gone_afterwards(headgate):
 
 
 @pytest.mark.parametrize("credit", ["1", "7", "100000"])
-def test_drain_and_count_take_what_was_asked_for_with_any_link_credit(credit, headgate):
+def test_drain_and_count_take_the_wanted_messages_with_any_link_credit(credit, headgate):
     headgate("queues", "declare", "many")
     assert headgate("publish", "/queues/many", "--size", "10", "--count", "100").out == "100 sent: 100 accepted\n"
     counted = headgate("consume", "/queues/many", "--count", "30", "--credit", credit)

@@ -1,4 +1,4 @@
-"""The page about the HTTP API names every field of every kind of row, and none that there is not."""
+"""The page about the HTTP API names every field of every kind of row, and no field that does not exist."""
 
 import re
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ RARE = {
     "limit_s",  # of a lag, once one was measured
     "worst_s",
 }
-"""Fields that a broker like this one does not show."""
+"""Fields that this broker has no reason to show."""
 DEADLINE_S = 20.0
 
 Fields = dict[str, set[str]]
 
 
 def documented() -> set[str]:
-    """What stands in the first columns of the tables about fields."""
+    """The words in the first columns of the page's tables about fields."""
     section = PAGE.read_text(encoding="utf-8").partition("## Fields of rows")[2]
     names = re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
     return {field for cell in names for field in cell.split()}
@@ -33,7 +33,7 @@ def documented() -> set[str]:
 
 @pytest.fixture
 def found(broker_url: str) -> Iterator[Fields]:
-    """The fields of the rows of each kind, where there is one of everything."""
+    """The fields of the rows of each kind, of a broker that has at least one row of each kind."""
     channel_connection = pika.BlockingConnection(pika.URLParameters(broker_url))
     try:
         channel = channel_connection.channel()

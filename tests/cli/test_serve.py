@@ -1,4 +1,4 @@
-"""``headgate serve`` and ``headgate config``: starting, and every way in which that can be wrong."""
+"""``headgate serve`` and ``headgate config``: a start, and the errors that prevent one."""
 
 import errno
 import re
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @contextmanager
 def offline_folder(folder: Path) -> Iterator[Path]:
-    """A data folder that somebody uses."""
+    """A data folder that a process uses."""
     used = open_folder(folder / "data")
     yield folder / "data"
     used.close()

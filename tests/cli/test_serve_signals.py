@@ -1,4 +1,4 @@
-"""A broker in a process of its own, and the signals and terminals of those who run it."""
+"""A broker in a process of its own: how it answers signals and the end of its terminal."""
 
 import json
 import os
@@ -42,14 +42,14 @@ enabled = false
 
 @pytest.fixture(autouse=True)
 def _hang_ups_are_obeyed() -> Iterator[None]:
-    """Also where the tests run under ``nohup``: what it starts ignores SIGHUP, and so do the processes below."""
+    """``nohup`` makes its process ignore SIGHUP, and its child processes too. This undoes it for the tests."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
 
 
 class Running:
-    """The process, and its log."""
+    """The process of a broker, and its log."""
 
     def __init__(self, folder: Path, process: "subprocess.Popen[bytes]", url: str) -> None:
         self.process = process
@@ -58,12 +58,12 @@ class Running:
         self._log = folder / "broker.log"
 
     def lines(self, event: str) -> list[dict[str, object]]:
-        """Of this event, so far."""
+        """The lines of this event so far."""
         said = [json.loads(line) for line in self._log.read_text().splitlines() if line.endswith("}")]
         return [line for line in said if line["event"] == event]
 
     def wait_for(self, reached: Callable[[], bool]) -> None:
-        """The process tells nobody of its lines, so they are looked up."""
+        """Read the log until it has a line of this event: the process sends no notice of a line."""
         until = time.monotonic() + SECONDS_MAX
         while not reached():
             assert time.monotonic() < until, self._log.read_text()
@@ -71,14 +71,14 @@ class Running:
             time.sleep(0.01)
 
     def ended(self) -> int:
-        """The exit code."""
+        """Wait for the end of the process; returns its exit code."""
         return self.process.wait(SECONDS_MAX)
 
 
 @contextmanager
 def running(folder: Path, *, terminal: int | None = None, wrapper: tuple[str, ...] = ()) -> Iterator[Running]:
-    """A broker that is ready; killed at the end of the block if it still lives. With ``terminal`` that is the one that
-    controls it."""
+    """A broker that is ready. It is killed at the end of the block, if it still runs. ``terminal`` becomes its
+    controlling terminal."""
     configuration = folder / "broker.toml"
     configuration.write_text(CONFIGURATION)
     command = [sys.executable, "-m", "amqp10", "serve", "--config", str(configuration), "--data", str(folder / "data")]
@@ -130,7 +130,7 @@ def test_a_terminal_that_is_closed_ends_the_broker_in_order(tmp_path: Path):
         terminal = stack.enter_context(os.fdopen(theirs, "rb", buffering=0))
         broker = stack.enter_context(running(tmp_path, terminal=terminal.fileno()))
         terminal.close()
-        broker.process.send_signal(signal.SIGHUP)  # the terminal is still there
+        broker.process.send_signal(signal.SIGHUP)  # the terminal still exists
         broker.wait_for(lambda: bool(broker.lines("configuration-reloaded")))
         master.close()
         assert broker.ended() == Exit.DONE

@@ -1,4 +1,4 @@
-"""``headgate stalls``: who stands still in a running broker, and that it clears."""
+"""``headgate stalls``: a stall is listed while it lasts, and is gone after it."""
 
 import json
 import time

@@ -35,7 +35,7 @@ ASKING = LINES | {
     "amqp10.client_core",
     "amqp10.blocking",
 }
-"""The blocking client."""
+"""The packages of a command that asks a broker: the blocking client."""
 ADDRESSES = ASKING | {"amqp10.addresses", "core.clock", "core.errors", "core.interface", "core.message", "core.slices"}
 ALLOWED: Mapping[tuple[str, ...], set[str]] = dict(
     zip(
@@ -62,7 +62,7 @@ OF_THE_ENVIRONMENT = {"_distutils_hack", "_virtualenv", "sitecustomize", "usercu
 
 @pytest.fixture(scope="module")
 def environ(broker_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
-    """For commands as they are once installed, and a broker with a queue."""
+    """The environment for installed commands, with the URL of a broker that has a queue."""
     environ = environment(broker_url, tmp_path_factory.mktemp("compiled"))
     cpu_seconds((*HEADGATE, "queues", "declare", QUEUE), environ)
     yield environ
@@ -79,7 +79,7 @@ def test_a_command_imports_what_it_needs(words: tuple[str, ...], allowed: set[st
 
 
 def package(module: str) -> str:
-    """The package that the table names: of ours the folder or module within amqp10 and core."""
+    """The package of a module. In amqp10 and core it is the folder or module below."""
     first, _, rest = module.partition(".")
     return ".".join((first, rest.partition(".")[0])) if rest and first in ROOTS else first
 
@@ -105,7 +105,7 @@ CLIENT = ("amqp10.client", "amqp10.blocking", "amqp10.cli.remote", "amqp10.cli.l
 
 
 def loaded_after(loads: str) -> set[str]:
-    """The modules that a process of its own has loaded after this."""
+    """The modules that a process has imported after running these statements."""
     script = f"import sys; {loads}; print(*sys.modules, file=sys.stderr)"
     ran = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     return set(ran.stderr.split())
@@ -126,7 +126,7 @@ def loaded_after(loads: str) -> set[str]:
     ],
 )
 def test_a_command_loads_little(module: str, unwanted: tuple[str, ...]):
-    """The package of a command, without what the command imports when it runs."""
+    """This is about the module of a command, without the modules that the command imports when it runs."""
     loaded = loaded_after(f"import amqp10.cli.main, amqp10.cli.{module}")
     assert f"amqp10.cli.{module}" in loaded
     assert sorted(set(unwanted) & loaded) == []
@@ -143,7 +143,7 @@ def test_the_overview_loads_no_command():
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [[], ["--help"], ["-h"]], ids=["nothing", "long", "short"])
 def test_the_overview_says_of_each_command_how_its_help_begins(words: list[str], capsys):
-    """It is written in the table of commands, so that none need be loaded: here it is compared with them."""
+    """The overview is made from the table of commands. This test compares the table with the commands."""
     assert run(words) is Exit.DONE
     overview = capsys.readouterr().out
     command_line(complete=True)(words, exit_on_error=False, result_action="return_value")
@@ -152,7 +152,7 @@ def test_the_overview_says_of_each_command_how_its_help_begins(words: list[str],
 
 
 def test_the_overview_leaves_the_help_of_a_command_whole(capsys):
-    """A beginning that is given to a command as its help would be all of it."""
+    """A command that got its line of the overview as help would have no other help."""
     run(["--help"])
     capsys.readouterr()
     assert run(["why", "--help"]) is Exit.DONE
@@ -163,7 +163,7 @@ def test_the_overview_leaves_the_help_of_a_command_whole(capsys):
 
 @pytest.mark.slow
 def test_nothing_looks_for_garbage_while_a_command_is_loaded():
-    """Of those that ask a broker this is the largest: what it makes by then stays."""
+    """``definitions`` is the largest of the commands that ask a broker. The objects that it makes by then stay."""
     loads = (
         "import gc, sys; from amqp10.cli import main; gc.collect(); gc.set_threshold(main.OBJECTS_BEFORE_COLLECTION);"
         "before = gc.get_stats(); import amqp10.cli.definitions; sys.exit(gc.get_stats() != before)"

@@ -1,4 +1,4 @@
-"""``headgate store``: a data folder that no broker uses is checked, shown and compacted."""
+"""``headgate store`` checks, dumps and compacts the data folder of a stopped broker."""
 
 import json
 import re
@@ -90,7 +90,7 @@ def test_a_sound_store(store, data):
     assert files(data) == before
 
 
-def test_what_was_synced_and_is_damaged_is_described_and_left_alone(store, data):
+def test_a_synced_record_that_is_damaged_is_described_and_not_changed(store, data):
     damage(data, 1)
     before = files(data)
     code, out, err = store("check")
@@ -103,7 +103,7 @@ def test_what_was_synced_and_is_damaged_is_described_and_left_alone(store, data)
     assert files(data) == before
 
 
-def test_what_was_not_synced_and_is_torn_is_told_and_no_damage(store, data):
+def test_a_torn_record_that_was_not_synced_is_described_and_no_damage(store, data):
     damage(data, 2)
     code, out, _ = store("check")
     assert code is Exit.DONE
@@ -221,12 +221,12 @@ def test_compaction_gives_space_back_and_keeps_what_lives(tmp_path, capsys):
     config = tmp_path / "broker.toml"
     config.write_text(
         '[store]\ngarbage_fraction = 0.9\nmsg_store_file_size_limit = "1MiB"\n'
-    )  # the broker itself leaves the garbage
+    )  # the broker must not compact
     with broker_process("--data", str(data), "--config", str(config)) as address:
         url = ["--url", address.url()]
         for name in ("q", "kept"):
             assert run(["queues", "declare", name, *url]) is Exit.DONE
-        for _ in range(8):  # in each file some that go and some that stay
+        for _ in range(8):  # each file has messages that are settled and messages that stay
             assert run(["publish", "/queues/q", "--size", "300000", "--count", "3", *url]) is Exit.DONE
             assert run(["publish", "/queues/kept", "--size", "300000", *url]) is Exit.DONE
         assert run(["consume", "/queues/q", "--count", "24", *url]) is Exit.DONE

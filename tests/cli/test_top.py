@@ -1,4 +1,4 @@
-"""``headgate top`` before its screen opens: what is missing is told in a line."""
+"""``headgate top`` before its screen opens: one line says what is missing."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from tests.kit.broker_process import ROOT
 
 WITHOUT_TEXTUAL = """
 import sys
-sys.modules["textual"] = None  # as if it were not installed
+sys.modules["textual"] = None  # Python then finds no such module
 from amqp10.cli.main import run
 sys.exit(run(["top"]))
 """

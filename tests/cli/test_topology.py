@@ -1,4 +1,4 @@
-"""``headgate exchanges`` and ``bindings``: make, show and delete them."""
+"""``headgate exchanges`` and ``headgate bindings`` create, show and delete exchanges and bindings."""
 
 import json
 
@@ -48,7 +48,9 @@ def test_the_life_of_an_exchange_and_its_bindings(headgate):
     name = next(row["name"] for row in listed if row["destination"] == "bound/1")
     assert json.loads(headgate("bindings", "show", name, "--json").out)["arguments"] == {"x-match": "any", "a": 1}
 
-    headgate("bindings", "delete", "shop/1", "bound/1", "--key", "k/;=")  # without its arguments it is another one
+    headgate(
+        "bindings", "delete", "shop/1", "bound/1", "--key", "k/;="
+    )  # a binding without these arguments is another binding
     assert headgate("bindings", "show", name).code is Exit.DONE
     assert headgate("bindings", "delete", *bind).out.endswith("is deleted\n")
     assert headgate("bindings", "show", name).code is Exit.NOT_FOUND
@@ -83,7 +85,7 @@ def test_mistakes_are_told_with_a_way_out(words, code, complaint, headgate):
     assert complaint in ran.err
 
 
-def test_what_was_done_as_json(headgate):
+def test_results_as_json(headgate):
     def told(*words):
         return json.loads(headgate(*words, "--json").out)
 

@@ -1,4 +1,4 @@
-"""``headgate trace frames``, of clients of both protocols in other processes and in this one."""
+"""``headgate trace frames`` with clients of both protocols, in other processes and in this one."""
 
 import json
 
@@ -66,7 +66,7 @@ async def test_the_frames_of_one_link_of_two(broker_url):
 
 
 def whole_exchange(out: str, answer: str) -> list[str]:
-    """From a question on, and up to an answer: the trace may have begun between the two."""
+    """The lines from the first request to the last answer: a trace may begin between a request and its answer."""
     lines = out.splitlines()
     return lines[1:] if answer in lines[0] else lines[:-1]
 
@@ -113,7 +113,7 @@ async def test_a_connection_that_ends(broker_url):
     async with connect(broker_url) as other:
         shown = (await other.request("GET", f"/headgate/connections/{own}/frames")).body
     assert shown["open"] is False
-    assert shown["frames"][-1][2] is True  # the broker's close comes last
+    assert shown["frames"][-1][2] is True  # the close of the broker is the last frame
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What a trace shows of the many frames, and of which it shows none."""
+"""The frames that a trace prints, and the frames that it counts."""
 
 import pytest
 
@@ -67,5 +67,5 @@ def test_a_flow_of_the_session_is_no_frame_of_a_link_that_the_client_has_not_att
 
 
 @pytest.mark.parametrize("name", ["flow", "attach", "open", "queue.declare"])
-def test_what_does_not_come_with_each_message_is_never_counted(name: str):
+def test_a_frame_that_does_not_come_with_each_message_is_never_counted(name: str):
     assert not Wanted().summarises(frame(name))

@@ -1,4 +1,4 @@
-"""What every command has in common: help with examples, exit codes, and no traceback for a user's mistake."""
+"""All commands have help with examples, exit codes, and no traceback for an error of the user."""
 
 import re
 import signal
@@ -50,7 +50,7 @@ def test_exit_codes_are_the_same_everywhere_they_are_told():
 
 
 @pytest.mark.parametrize("words", [["bogus"], ["queues", "bogus"], ["status", "--bogus"], ["queues", "show", "a", "b"]])
-def test_what_is_no_command(words, capsys):
+def test_words_that_are_no_command(words, capsys):
     assert run(words) is Exit.USAGE
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -92,7 +92,7 @@ def test_the_version(capsys):
 
 @pytest.mark.slow
 def test_lines_of_standard_input_are_messages_and_passwords(broker_url, headgate):
-    """As processes of their own, found by HEADGATE_URL: the way of a shell script."""
+    """The commands run as processes and find the broker by HEADGATE_URL, as in a shell script."""
     headgate("queues", "declare", "lines")
 
     endless = start(*HEADGATE, "publish", "/queues/lines", url=broker_url)
@@ -101,7 +101,7 @@ def test_lines_of_standard_input_are_messages_and_passwords(broker_url, headgate
     endless.stdin.flush()
     assert headgate("consume", "/queues/lines", "--count", "1").out == "interrupted\n"
     endless.send_signal(signal.SIGINT)
-    assert endless.wait(10) == Exit.INTERRUPTED  # before its input ends, which would end it too, and otherwise
+    assert endless.wait(10) == Exit.INTERRUPTED  # the end of its input would end the command too, with another code
     assert endless.communicate(timeout=10) == ("", "")
 
     sent = run_process(*HEADGATE, "publish", "/queues/lines", given="first\nsecond\n", url=broker_url)

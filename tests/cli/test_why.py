@@ -1,5 +1,4 @@
-"""``headgate why``: a broker with one slow stage, a publisher on a socket, and the answer within a second; links and
-queues; and what is asked for wrongly."""
+"""``headgate why``: brokers with one slow stage and a publisher on a socket, links and queues, and wrong subjects."""
 
 import json
 import socket
@@ -25,15 +24,15 @@ from tests.kit.command_line import HEADGATE, Ran, start
 pytestmark = pytest.mark.slow
 
 AGAIN_SECONDS = 0.5
-"""Who was held up counts as such for a second: on a slow machine that is over before the command has asked, and
-the load has to come again."""
+"""A wait is shown for a second after its end. On a slow machine this second may be over before the command asks, and
+the load is sent again."""
 DEADLINE_S = 30.0
 SMALL = [b"twelve bytes"] * 2000
 LARGE = [bytes(4096)] * 50
-"""Bodies for the message store."""
+"""The size of a body that goes to the message store."""
 
 Command = Callable[..., str]
-"""Runs ``headgate`` with these words against the test's broker; what it prints."""
+"""Runs ``headgate`` with these words on the broker of the test, and returns the output."""
 Headgate = Callable[..., Ran]
 Configured = Callable[[str], AbstractContextManager[BrokerAddress]]
 
@@ -53,7 +52,7 @@ def configured(tmp_path: Path) -> Configured:
 
 
 class Publisher:
-    """A 0.9.1 connection that publishes and reads nothing."""
+    """A connection of AMQP 0.9.1 that publishes and reads nothing."""
 
     def __init__(self, client: socket.socket, identity: str, ask: Command) -> None:
         self.identity = identity
@@ -62,14 +61,14 @@ class Publisher:
         self._load = self._left = b""
 
     def publish(self, queue: str, bodies: Iterable[bytes], *, persistent: bool = True) -> None:
-        """A load, of it as much as the socket takes at once: a broker that reads no more is not waited for."""
+        """Send as much of the load as the socket takes at once. A broker that stops reading is not waited for."""
         method = BasicPublish(exchange="", routing_key=queue)
         properties = BasicProperties(delivery_mode=PERSISTENT if persistent else 1)
         self._load = b"".join(publish(CHANNEL, body, method=method, properties=properties) for body in bodies)
         self._send()
 
     def why(self) -> dict[str, object]:
-        """What the command says as soon as it names something."""
+        """The output of the command, as soon as it names an edge."""
         sent = began = time.monotonic()
         while True:
             answer: dict[str, object] = json.loads(self.ask("why", self.identity, "--json"))
@@ -82,7 +81,7 @@ class Publisher:
                 self._send()
 
     def _send(self) -> None:
-        """What is left of the load, or all of it again."""
+        """Send the rest of the load, or the whole load again."""
         self._left = self._left or self._load
         with suppress(BlockingIOError):
             self._left = self._left[self._client.send(self._left, socket.MSG_DONTWAIT) :]
@@ -125,8 +124,8 @@ def test_row_1_13_a_slowed_queue(budget: int, configured: Configured, headgate: 
 
 
 def test_row_1_13_a_slowed_message_store(configured: Configured, headgate: Headgate):
-    """With stage credit for one body at a time, each waits for the write of the one before it. The other stages have
-    little of it, so that few messages are enough to fill them."""
+    """With stage credit for one body, a body waits until the body before it is written. The other stages have little
+    stage credit, so that few messages fill them."""
     lines = "[stage_credit]\ninitial = 4\nmore_after = 2\nstore_initial = 1\nstore_more_after = 1\n"
     with configured(lines) as broker, publishing(broker, headgate) as publisher:
         publisher.publish("q", LARGE)
@@ -135,7 +134,7 @@ def test_row_1_13_a_slowed_message_store(configured: Configured, headgate: Headg
 
 
 def test_row_4_30_many_small_transient_messages(configured: Configured, headgate: Headgate):
-    """Nothing is slowed: the channel is what takes longest."""
+    """No stage is slowed. The channel takes longest."""
     with configured("") as broker, publishing(broker, headgate) as publisher:
         publisher.publish("q", SMALL, persistent=False)
         answer = publisher.why()
@@ -143,7 +142,7 @@ def test_row_4_30_many_small_transient_messages(configured: Configured, headgate
 
 
 def test_row_4_30_many_small_persistent_messages(configured: Configured, headgate: Headgate):
-    """A quorum queue waits for the disk before it takes on more."""
+    """A quorum queue waits for the disk before it takes more messages."""
     with configured("[store]\nsync_delay = 0.1\n") as broker, publishing(broker, headgate, "quorum") as publisher:
         publisher.publish("q", SMALL)
         answer = publisher.why()
@@ -164,7 +163,7 @@ def test_an_alarm(configured: Configured, headgate: Headgate):
 
 
 def test_a_link_and_its_queue(headgate: Headgate, broker_url: str):
-    """The publisher is told as soon as the ledger has it, so the command knows it by then."""
+    """The broker tells the publisher when the ledger has the stall, so the command sees the stall by then."""
     assert (
         headgate("queues", "declare", "full", "--argument", "x-max-length=1", "--argument", "x-overflow=block").code
         == 0
@@ -197,7 +196,7 @@ def test_a_link_and_its_queue(headgate: Headgate, broker_url: str):
         headgate("queues", "delete", "full")
 
 
-def test_near_matches_of_what_is_not_there(headgate: Headgate):
+def test_similar_names_of_a_subject_that_does_not_exist(headgate: Headgate):
     headgate("queues", "declare", "invoices")
     for wrong in ("invoice", "/queues/invoces"):
         ran = headgate("why", wrong)
@@ -226,11 +225,11 @@ def test_a_session_is_none_of_them(headgate: Headgate):
         ("c17x", "address"),
     ],
 )
-def test_what_it_is_by_its_form(subject: str, kind: str):
+def test_the_kind_of_a_subject_by_its_form(subject: str, kind: str):
     assert kind_of(subject) == kind
 
 
-def test_the_help_has_every_reason_and_what_to_do(capsys: pytest.CaptureFixture[str]):
+def test_the_help_has_every_reason_with_its_advice(capsys: pytest.CaptureFixture[str]):
     assert run(["why", "--help"]) is Exit.DONE
     words = " ".join(capsys.readouterr().out.split())
     for reason, advice in ADVICE.items():

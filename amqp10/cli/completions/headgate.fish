@@ -73,33 +73,33 @@ end
 # Root-level commands
 complete -c headgate -n __fish_use_subcommand -a 'serve' -d 'Run the broker until it is interrupted or terminated.'
 complete -c headgate -n __fish_use_subcommand -a 'status' -d 'Show version, process id, listeners, alarms that are on, and file descriptors.'
-complete -c headgate -n __fish_use_subcommand -a 'why' -d 'Tell what holds somebody up: the first edge that blocks on the way from publish…'
-complete -c headgate -n __fish_use_subcommand -a 'top' -d 'Show the links of a broker, those first that wait, and why: again each second, …'
-complete -c headgate -n __fish_use_subcommand -a 'drain' -d 'Let a broker finish what is under way, before it is stopped.'
-complete -c headgate -n __fish_use_subcommand -a 'undrain' -d 'Let a broker serve as usual again, after headgate drain.'
+complete -c headgate -n __fish_use_subcommand -a 'why' -d 'Tell what holds a connection, a link or a queue up: the first edge that blocks …'
+complete -c headgate -n __fish_use_subcommand -a 'top' -d 'Show the links of a broker every second until q is pressed. Links that wait com…'
+complete -c headgate -n __fish_use_subcommand -a 'drain' -d 'Let a broker finish its work before it is stopped.'
+complete -c headgate -n __fish_use_subcommand -a 'undrain' -d 'End what headgate drain has begun: the broker serves as usual again.'
 complete -c headgate -n __fish_use_subcommand -a 'publish' -d 'Send messages and wait until the broker has accepted all of them.'
 complete -c headgate -n __fish_use_subcommand -a 'consume' -d 'Receive messages, print each body as a line, and accept it.'
-complete -c headgate -n __fish_use_subcommand -a 'queues' -d 'Queues: list, show, declare, delete and purge them; look at messages, move them.'
-complete -c headgate -n __fish_use_subcommand -a 'exchanges' -d 'Exchanges: list, show, declare and delete them.'
-complete -c headgate -n __fish_use_subcommand -a 'bindings' -d 'Bindings, from exchanges to queues and other exchanges: list, show, create and …'
-complete -c headgate -n __fish_use_subcommand -a 'connections' -d 'Who is connected; close a connection.'
-complete -c headgate -n __fish_use_subcommand -a 'sessions' -d 'Sessions with their windows, as the broker sees them; close a session.'
-complete -c headgate -n __fish_use_subcommand -a 'links' -d 'Links with their link credit, as the broker sees them: in is from a publisher, …'
-complete -c headgate -n __fish_use_subcommand -a 'link' -d 'Links with their link credit, as the broker sees them: in is from a publisher, …'
-complete -c headgate -n __fish_use_subcommand -a 'channels' -d 'AMQP 0.9.1 channels, with what holds them up.'
-complete -c headgate -n __fish_use_subcommand -a 'stages' -d 'Queues and the message store as stages of stage credit, with what holds them up.'
-complete -c headgate -n __fish_use_subcommand -a 'stalls' -d 'Links and AMQP 0.9.1 readers that stand still now, with the reason and what has…'
-complete -c headgate -n __fish_use_subcommand -a 'policies' -d 'Policies: settings for queues and exchanges, by patterns of their names.'
+complete -c headgate -n __fish_use_subcommand -a 'queues' -d 'Queues: list, show, declare, delete and purge queues; look at messages, move me…'
+complete -c headgate -n __fish_use_subcommand -a 'exchanges' -d 'Exchanges: list, show, declare and delete exchanges.'
+complete -c headgate -n __fish_use_subcommand -a 'bindings' -d 'Bindings from exchanges to queues and other exchanges: list, show, create and d…'
+complete -c headgate -n __fish_use_subcommand -a 'connections' -d 'Connections: list and show the connections of clients; close a connection.'
+complete -c headgate -n __fish_use_subcommand -a 'sessions' -d 'Sessions of AMQP 1.0 with their windows, as the broker sees them; close a sessi…'
+complete -c headgate -n __fish_use_subcommand -a 'links' -d 'Links with their link credit, as the broker sees them: the direction is in for …'
+complete -c headgate -n __fish_use_subcommand -a 'link' -d 'Links with their link credit, as the broker sees them: the direction is in for …'
+complete -c headgate -n __fish_use_subcommand -a 'channels' -d 'Channels of AMQP 0.9.1, with the reason why a channel waits.'
+complete -c headgate -n __fish_use_subcommand -a 'stages' -d 'Queues and the message store as stages of stage credit, with the stage that eac…'
+complete -c headgate -n __fish_use_subcommand -a 'stalls' -d 'Links and AMQP 0.9.1 readers that wait now, with the reason and what has to cha…'
+complete -c headgate -n __fish_use_subcommand -a 'policies' -d 'Policies: settings for all queues and exchanges whose names match a pattern.'
 complete -c headgate -n __fish_use_subcommand -a 'definitions' -d 'Exchanges, queues, bindings and policies as a file: export, diff, apply. Files …'
-complete -c headgate -n __fish_use_subcommand -a 'alarms' -d 'Alarms: while one is on, publishers wait; notices are only shown. Raise and cle…'
-complete -c headgate -n __fish_use_subcommand -a 'memory' -d 'Memory: how much is used, and the watermark above which publishers wait.'
+complete -c headgate -n __fish_use_subcommand -a 'alarms' -d 'Alarms and notices. Publishers wait while an alarm is on. Raise and clear alarm…'
+complete -c headgate -n __fish_use_subcommand -a 'memory' -d 'Memory: how much the broker uses, and the watermark above which publishers wait.'
 complete -c headgate -n __fish_use_subcommand -a 'disk' -d 'Disk space: how much is free, and the limit below which publishers wait.'
-complete -c headgate -n __fish_use_subcommand -a 'check' -d 'Ask whether the broker is live, is ready, has alarms, or has a sound data folde…'
+complete -c headgate -n __fish_use_subcommand -a 'check' -d 'Check whether a broker is live, is ready and has no alarm, or whether a data fo…'
 complete -c headgate -n __fish_use_subcommand -a 'config' -d 'Check and show configurations.'
-complete -c headgate -n __fish_use_subcommand -a 'trace' -d 'What a connection and the broker say to each other.'
-complete -c headgate -n __fish_use_subcommand -a 'debug' -d 'Gather what somebody needs who was not there.'
-complete -c headgate -n __fish_use_subcommand -a 'pipeline' -d 'The data pipeline on Spark: flow events become tables, and tables become a repo…'
-complete -c headgate -n __fish_use_subcommand -a 'store' -d 'The data folder of a broker that is stopped: check, compact, give back what was…'
+complete -c headgate -n __fish_use_subcommand -a 'trace' -d 'Show the frames that a client and the broker send to each other.'
+complete -c headgate -n __fish_use_subcommand -a 'debug' -d 'Write the state of a broker to a file, to analyse a problem later.'
+complete -c headgate -n __fish_use_subcommand -a 'pipeline' -d 'The data pipeline on Spark: it makes tables of flow events, and a report that n…'
+complete -c headgate -n __fish_use_subcommand -a 'store' -d 'The data folder of a stopped broker: check it, compact it, recover data that wa…'
 complete -c headgate -n __fish_use_subcommand -a 'hash-password' -d 'Read a password and print its keys, for scram in a [[users]] table of the confi…'
 complete -c headgate -n __fish_use_subcommand -a 'completion' -d 'Print the script that makes a shell complete the commands and options of headga…'
 # Root-level options
@@ -112,9 +112,9 @@ complete -c headgate -n __fish_use_subcommand -l version -d 'Display application
 
 # Subcommands for: alarms
 complete -c headgate -n '__fish_headgate_using_command alarms' -a 'list' -d 'List all alarms.'
-complete -c headgate -n '__fish_headgate_using_command alarms' -a 'show' -d 'Show everything about one alarm.'
-complete -c headgate -n '__fish_headgate_using_command alarms' -a 'set' -d 'Raise an alarm by hand: publishers wait until it is cleared.'
-complete -c headgate -n '__fish_headgate_using_command alarms' -a 'clear' -d 'Clear an alarm that was raised by hand. It stays on while what it measures is s…'
+complete -c headgate -n '__fish_headgate_using_command alarms' -a 'show' -d 'Show all fields of one alarm.'
+complete -c headgate -n '__fish_headgate_using_command alarms' -a 'set' -d 'Raise an alarm by hand. Publishers wait until the alarm is cleared.'
+complete -c headgate -n '__fish_headgate_using_command alarms' -a 'clear' -d 'Clear an alarm that was raised by hand. The alarm stays on while its measured v…'
 # Options for: alarms
 complete -c headgate -n '__fish_headgate_using_command alarms' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command alarms' -s h -d 'Display this message and exit.'
@@ -150,9 +150,9 @@ complete -c headgate -n '__fish_headgate_using_command alarms show' -l url -r -d
 
 # Subcommands for: bindings
 complete -c headgate -n '__fish_headgate_using_command bindings' -a 'list' -d 'List all bindings.'
-complete -c headgate -n '__fish_headgate_using_command bindings' -a 'show' -d 'Show everything about one binding.'
-complete -c headgate -n '__fish_headgate_using_command bindings' -a 'create' -d 'Bind a queue or an exchange to an exchange. What is bound so already stays so.'
-complete -c headgate -n '__fish_headgate_using_command bindings' -a 'delete' -d 'Remove the binding that has exactly this key and these arguments. One that does…'
+complete -c headgate -n '__fish_headgate_using_command bindings' -a 'show' -d 'Show all fields of one binding.'
+complete -c headgate -n '__fish_headgate_using_command bindings' -a 'create' -d 'Bind a queue or an exchange to an exchange. It is no error when the same bindin…'
+complete -c headgate -n '__fish_headgate_using_command bindings' -a 'delete' -d 'Delete the binding with exactly this key and these arguments. It is no error wh…'
 # Options for: bindings
 complete -c headgate -n '__fish_headgate_using_command bindings' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command bindings' -s h -d 'Display this message and exit.'
@@ -162,9 +162,9 @@ complete -c headgate -n '__fish_headgate_using_command bindings' -l version -d '
 complete -c headgate -n '__fish_headgate_using_command bindings create' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command bindings create' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command bindings create' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command bindings create' -l key -r -d 'The binding key; what it means depends on the type of the exchange.'
-complete -c headgate -n '__fish_headgate_using_command bindings create' -l to-exchange -d 'DESTINATION is an exchange and not a queue.'
-complete -c headgate -n '__fish_headgate_using_command bindings create' -l argument -r -d 'KEY=VALUE; may be given several times.'
+complete -c headgate -n '__fish_headgate_using_command bindings create' -l key -r -d 'The binding key. Its meaning depends on the type of the exchange.'
+complete -c headgate -n '__fish_headgate_using_command bindings create' -l to-exchange -d 'DESTINATION is an exchange, not a queue.'
+complete -c headgate -n '__fish_headgate_using_command bindings create' -l argument -r -d 'An argument as KEY=VALUE. Can be given several times.'
 complete -c headgate -n '__fish_headgate_using_command bindings create' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command bindings create' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -172,9 +172,9 @@ complete -c headgate -n '__fish_headgate_using_command bindings create' -l url -
 complete -c headgate -n '__fish_headgate_using_command bindings delete' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command bindings delete' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command bindings delete' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command bindings delete' -l key -r -d 'The binding key; what it means depends on the type of the exchange.'
-complete -c headgate -n '__fish_headgate_using_command bindings delete' -l to-exchange -d 'DESTINATION is an exchange and not a queue.'
-complete -c headgate -n '__fish_headgate_using_command bindings delete' -l argument -r -d 'KEY=VALUE; may be given several times.'
+complete -c headgate -n '__fish_headgate_using_command bindings delete' -l key -r -d 'The binding key. Its meaning depends on the type of the exchange.'
+complete -c headgate -n '__fish_headgate_using_command bindings delete' -l to-exchange -d 'DESTINATION is an exchange, not a queue.'
+complete -c headgate -n '__fish_headgate_using_command bindings delete' -l argument -r -d 'An argument as KEY=VALUE. Can be given several times.'
 complete -c headgate -n '__fish_headgate_using_command bindings delete' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command bindings delete' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -194,7 +194,7 @@ complete -c headgate -n '__fish_headgate_using_command bindings show' -l url -r 
 
 # Subcommands for: channels
 complete -c headgate -n '__fish_headgate_using_command channels' -a 'list' -d 'List all channels.'
-complete -c headgate -n '__fish_headgate_using_command channels' -a 'show' -d 'Show everything about one channel.'
+complete -c headgate -n '__fish_headgate_using_command channels' -a 'show' -d 'Show all fields of one channel.'
 # Options for: channels
 complete -c headgate -n '__fish_headgate_using_command channels' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command channels' -s h -d 'Display this message and exit.'
@@ -215,10 +215,10 @@ complete -c headgate -n '__fish_headgate_using_command channels show' -l json -d
 complete -c headgate -n '__fish_headgate_using_command channels show' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Subcommands for: check
-complete -c headgate -n '__fish_headgate_using_command check' -a 'live' -d 'Whether the broker accepts connections, lets the user in and answers the open o…'
-complete -c headgate -n '__fish_headgate_using_command check' -a 'ready' -d 'Whether the broker is live and is to get new connections. The exit code is 10 w…'
-complete -c headgate -n '__fish_headgate_using_command check' -a 'alarms' -d 'Whether no alarm is on, so that everybody can publish. The exit code is 10 when…'
-complete -c headgate -n '__fish_headgate_using_command check' -a 'store' -d 'Whether every record of a data folder that no broker uses can be read. The exit…'
+complete -c headgate -n '__fish_headgate_using_command check' -a 'live' -d 'Check that the broker accepts connections, accepts the login and answers the op…'
+complete -c headgate -n '__fish_headgate_using_command check' -a 'ready' -d 'Check that the broker is live and accepts new connections. The exit code is 10 …'
+complete -c headgate -n '__fish_headgate_using_command check' -a 'alarms' -d 'Check that no alarm is on. The exit code is 10 when an alarm makes publishers w…'
+complete -c headgate -n '__fish_headgate_using_command check' -a 'store' -d 'Check that all records in the data folder of a stopped broker can be read. The …'
 # Options for: check
 complete -c headgate -n '__fish_headgate_using_command check' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command check' -s h -d 'Display this message and exit.'
@@ -249,7 +249,7 @@ complete -c headgate -n '__fish_headgate_using_command check ready' -l url -r -d
 complete -c headgate -n '__fish_headgate_using_command check store' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command check store' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command check store' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command check store' -l data -r -F -d 'The data folder of a broker that is stopped.'
+complete -c headgate -n '__fish_headgate_using_command check store' -l data -r -F -d 'The data folder of a stopped broker.'
 complete -c headgate -n '__fish_headgate_using_command check store' -l json -d 'Print JSON instead of a table.'
 
 # Options for: completion
@@ -260,8 +260,8 @@ complete -c headgate -n '__fish_headgate_using_command completion' -l version -d
 complete -c headgate -n '__fish_headgate_using_command completion; and test (__fish_headgate_positional_index 1) = 0' -f -a 'bash zsh fish'
 
 # Subcommands for: config
-complete -c headgate -n '__fish_headgate_using_command config' -a 'check' -d 'Say whether a configuration can be used, and if not, everything that is wrong w…'
-complete -c headgate -n '__fish_headgate_using_command config' -a 'show' -d 'Show every setting in force, as a file. The keys of passwords are left out.'
+complete -c headgate -n '__fish_headgate_using_command config' -a 'check' -d 'Check whether a broker can use a configuration, and print all errors in it.'
+complete -c headgate -n '__fish_headgate_using_command config' -a 'show' -d 'Print all settings of a configuration as a TOML file, without the keys of passw…'
 # Options for: config
 complete -c headgate -n '__fish_headgate_using_command config' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command config' -s h -d 'Display this message and exit.'
@@ -281,8 +281,8 @@ complete -c headgate -n '__fish_headgate_using_command config show' -l json -d '
 
 # Subcommands for: connections
 complete -c headgate -n '__fish_headgate_using_command connections' -a 'list' -d 'List all connections.'
-complete -c headgate -n '__fish_headgate_using_command connections' -a 'show' -d 'Show everything about one connection.'
-complete -c headgate -n '__fish_headgate_using_command connections' -a 'close' -d 'Close a connection; its client is told that an operator did.'
+complete -c headgate -n '__fish_headgate_using_command connections' -a 'show' -d 'Show all fields of one connection.'
+complete -c headgate -n '__fish_headgate_using_command connections' -a 'close' -d 'Close a connection. The client is told that an operator has closed it.'
 # Options for: connections
 complete -c headgate -n '__fish_headgate_using_command connections' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command connections' -s h -d 'Display this message and exit.'
@@ -292,7 +292,7 @@ complete -c headgate -n '__fish_headgate_using_command connections' -l version -
 complete -c headgate -n '__fish_headgate_using_command connections close' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command connections close' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command connections close' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command connections close' -l reason -r -d 'What the client is told.'
+complete -c headgate -n '__fish_headgate_using_command connections close' -l reason -r -d 'The reason that the broker sends to the client.'
 complete -c headgate -n '__fish_headgate_using_command connections close' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command connections close' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -316,12 +316,12 @@ complete -c headgate -n '__fish_headgate_using_command consume' -s h -d 'Display
 complete -c headgate -n '__fish_headgate_using_command consume' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command consume' -l count -r -d 'End after so many messages.'
 complete -c headgate -n '__fish_headgate_using_command consume' -l credit -r -d 'The most link credit to give.'
-complete -c headgate -n '__fish_headgate_using_command consume' -l drain -d 'End when nothing is left.'
+complete -c headgate -n '__fish_headgate_using_command consume' -l drain -d 'End when the queue has no more ready messages.'
 complete -c headgate -n '__fish_headgate_using_command consume' -l json -d 'Print a JSON object a line: body, properties, annotations.'
 complete -c headgate -n '__fish_headgate_using_command consume' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Subcommands for: debug
-complete -c headgate -n '__fish_headgate_using_command debug' -a 'bundle' -d 'Write one zip file with the state of a broker: status, configuration, everythin…'
+complete -c headgate -n '__fish_headgate_using_command debug' -a 'bundle' -d 'Write one zip file with the state of a broker: status, configuration, all rows …'
 # Options for: debug
 complete -c headgate -n '__fish_headgate_using_command debug' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command debug' -s h -d 'Display this message and exit.'
@@ -331,14 +331,14 @@ complete -c headgate -n '__fish_headgate_using_command debug' -l version -d 'Dis
 complete -c headgate -n '__fish_headgate_using_command debug bundle' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command debug bundle' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command debug bundle' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command debug bundle' -l data -r -F -d 'The data folder of a broker that is stopped, to be checked.'
+complete -c headgate -n '__fish_headgate_using_command debug bundle' -l data -r -F -d 'Also check this data folder of a stopped broker.'
 complete -c headgate -n '__fish_headgate_using_command debug bundle' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command debug bundle' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Subcommands for: definitions
 complete -c headgate -n '__fish_headgate_using_command definitions' -a 'export' -d 'Write all exchanges, queues, bindings and policies as JSON, in RabbitMQ'\''s form.'
-complete -c headgate -n '__fish_headgate_using_command definitions' -a 'diff' -d 'Say what applying a file would change. Nothing is changed. The exit code is 10 …'
-complete -c headgate -n '__fish_headgate_using_command definitions' -a 'apply' -d 'Make what a file has and the broker has not, and change policies.'
+complete -c headgate -n '__fish_headgate_using_command definitions' -a 'diff' -d 'Show what applying a file would change, and change nothing. The exit code is 10…'
+complete -c headgate -n '__fish_headgate_using_command definitions' -a 'apply' -d 'Create the definitions that a file has and the broker does not have, and change…'
 # Options for: definitions
 complete -c headgate -n '__fish_headgate_using_command definitions' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command definitions' -s h -d 'Display this message and exit.'
@@ -348,10 +348,10 @@ complete -c headgate -n '__fish_headgate_using_command definitions' -l version -
 complete -c headgate -n '__fish_headgate_using_command definitions apply' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command definitions apply' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command definitions apply' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command definitions apply' -l dry-run -d 'Only say what would be done.'
-complete -c headgate -n '__fish_headgate_using_command definitions apply' -l delete-extra -d 'Delete what the file does not have, queues with their messages.'
-complete -c headgate -n '__fish_headgate_using_command definitions apply' -l keep-going -d 'Go on behind a failure.'
-complete -c headgate -n '__fish_headgate_using_command definitions apply' -l vhost -r -d 'Which virtual host of the file is meant.'
+complete -c headgate -n '__fish_headgate_using_command definitions apply' -l dry-run -d 'Only show what would be done.'
+complete -c headgate -n '__fish_headgate_using_command definitions apply' -l delete-extra -d 'Delete what the file does not have. Queues are deleted with their messages.'
+complete -c headgate -n '__fish_headgate_using_command definitions apply' -l keep-going -d 'Continue after a failure.'
+complete -c headgate -n '__fish_headgate_using_command definitions apply' -l vhost -r -d 'The virtual host in the file.'
 complete -c headgate -n '__fish_headgate_using_command definitions apply' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command definitions apply' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -359,7 +359,7 @@ complete -c headgate -n '__fish_headgate_using_command definitions apply' -l url
 complete -c headgate -n '__fish_headgate_using_command definitions diff' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command definitions diff' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command definitions diff' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command definitions diff' -l vhost -r -d 'Which virtual host of the file is meant.'
+complete -c headgate -n '__fish_headgate_using_command definitions diff' -l vhost -r -d 'The virtual host in the file.'
 complete -c headgate -n '__fish_headgate_using_command definitions diff' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command definitions diff' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -367,12 +367,12 @@ complete -c headgate -n '__fish_headgate_using_command definitions diff' -l url 
 complete -c headgate -n '__fish_headgate_using_command definitions export' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command definitions export' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command definitions export' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command definitions export' -l json -d 'With FILE: say as JSON what was written.'
+complete -c headgate -n '__fish_headgate_using_command definitions export' -l json -d 'With FILE: print what was written as JSON.'
 complete -c headgate -n '__fish_headgate_using_command definitions export' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Subcommands for: disk
 complete -c headgate -n '__fish_headgate_using_command disk' -a 'status' -d 'Show the free space on the data folder'\''s disk, the limit, and the alarm.'
-complete -c headgate -n '__fish_headgate_using_command disk' -a 'set-free-limit' -d 'Set another limit, until the broker is started again.'
+complete -c headgate -n '__fish_headgate_using_command disk' -a 'set-free-limit' -d 'Set the limit until the broker is restarted.'
 # Options for: disk
 complete -c headgate -n '__fish_headgate_using_command disk' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command disk' -s h -d 'Display this message and exit.'
@@ -396,15 +396,15 @@ complete -c headgate -n '__fish_headgate_using_command disk status' -l url -r -d
 complete -c headgate -n '__fish_headgate_using_command drain' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command drain' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command drain' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command drain' -l wait -r -d 'Wait so many seconds at most until nothing is unsettled, and show how far it is.'
+complete -c headgate -n '__fish_headgate_using_command drain' -l wait -r -d 'Wait at most so many seconds until no message is unsettled, and show the progre…'
 complete -c headgate -n '__fish_headgate_using_command drain' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command drain' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Subcommands for: exchanges
 complete -c headgate -n '__fish_headgate_using_command exchanges' -a 'list' -d 'List all exchanges.'
-complete -c headgate -n '__fish_headgate_using_command exchanges' -a 'show' -d 'Show everything about one exchange.'
-complete -c headgate -n '__fish_headgate_using_command exchanges' -a 'declare' -d 'Make an exchange, or find that it exists and is the same.'
-complete -c headgate -n '__fish_headgate_using_command exchanges' -a 'delete' -d 'Delete an exchange with its bindings. One that does not exist is deleted alread…'
+complete -c headgate -n '__fish_headgate_using_command exchanges' -a 'show' -d 'Show all fields of one exchange.'
+complete -c headgate -n '__fish_headgate_using_command exchanges' -a 'declare' -d 'Declare an exchange. An exchange that exists with the same properties stays as …'
+complete -c headgate -n '__fish_headgate_using_command exchanges' -a 'delete' -d 'Delete an exchange with its bindings. It is no error when the exchange does not…'
 # Options for: exchanges
 complete -c headgate -n '__fish_headgate_using_command exchanges' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command exchanges' -s h -d 'Display this message and exit.'
@@ -415,10 +415,10 @@ complete -c headgate -n '__fish_headgate_using_command exchanges declare' -l hel
 complete -c headgate -n '__fish_headgate_using_command exchanges declare' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command exchanges declare' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command exchanges declare' -l type -r -d 'direct, fanout, topic, headers or x-local-random.'
-complete -c headgate -n '__fish_headgate_using_command exchanges declare' -l transient -d 'The exchange does not outlive the broker.'
-complete -c headgate -n '__fish_headgate_using_command exchanges declare' -l auto-delete -d 'Delete it with the last binding that leaves it.'
-complete -c headgate -n '__fish_headgate_using_command exchanges declare' -l internal -d 'Only other exchanges may send to it.'
-complete -c headgate -n '__fish_headgate_using_command exchanges declare' -l argument -r -d 'KEY=VALUE; may be given several times.'
+complete -c headgate -n '__fish_headgate_using_command exchanges declare' -l transient -d 'Do not keep the exchange across a restart of the broker.'
+complete -c headgate -n '__fish_headgate_using_command exchanges declare' -l auto-delete -d 'Delete the exchange when its last binding is deleted.'
+complete -c headgate -n '__fish_headgate_using_command exchanges declare' -l internal -d 'Only other exchanges may send messages to the exchange.'
+complete -c headgate -n '__fish_headgate_using_command exchanges declare' -l argument -r -d 'An argument as KEY=VALUE. Can be given several times.'
 complete -c headgate -n '__fish_headgate_using_command exchanges declare' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command exchanges declare' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -447,15 +447,15 @@ complete -c headgate -n '__fish_headgate_using_command exchanges show' -l url -r
 complete -c headgate -n '__fish_headgate_using_command hash-password' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command hash-password' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command hash-password' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command hash-password' -l iterations -r -d 'Rounds of PBKDF2. Each client with SCRAM computes as many at every login.'
+complete -c headgate -n '__fish_headgate_using_command hash-password' -l iterations -r -d 'Rounds of PBKDF2. A client with SCRAM computes as many rounds for each login.'
 
 # Subcommands for: link
 complete -c headgate -n '__fish_headgate_using_command link' -a 'list' -d 'List all links.'
-complete -c headgate -n '__fish_headgate_using_command link' -a 'show' -d 'Show everything about one link.'
-complete -c headgate -n '__fish_headgate_using_command link' -a 'pause' -d 'Stop a link: a publisher loses its link credit, a consumer gets nothing for its…'
-complete -c headgate -n '__fish_headgate_using_command link' -a 'resume' -d 'Let a link go on that was paused.'
-complete -c headgate -n '__fish_headgate_using_command link' -a 'set-credit' -d 'Bound the link credit of a publisher. What it has beyond that is taken back. Th…'
-complete -c headgate -n '__fish_headgate_using_command link' -a 'close' -d 'Detach a link; its client is told that an operator did, with amqp:link:detach-f…'
+complete -c headgate -n '__fish_headgate_using_command link' -a 'show' -d 'Show all fields of one link.'
+complete -c headgate -n '__fish_headgate_using_command link' -a 'pause' -d 'Pause a link. A publisher loses its link credit; a consumer gets no messages fo…'
+complete -c headgate -n '__fish_headgate_using_command link' -a 'resume' -d 'End the pause of a link.'
+complete -c headgate -n '__fish_headgate_using_command link' -a 'set-credit' -d 'Limit the link credit of a publisher. Link credit above the limit is taken back.'
+complete -c headgate -n '__fish_headgate_using_command link' -a 'close' -d 'Detach a link. The client gets the error amqp:link:detach-forced.'
 # Options for: link
 complete -c headgate -n '__fish_headgate_using_command link' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command link' -s h -d 'Display this message and exit.'
@@ -465,7 +465,7 @@ complete -c headgate -n '__fish_headgate_using_command link' -l version -d 'Disp
 complete -c headgate -n '__fish_headgate_using_command link close' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command link close' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command link close' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command link close' -l reason -r -d 'What the client is told.'
+complete -c headgate -n '__fish_headgate_using_command link close' -l reason -r -d 'The reason that the broker sends to the client.'
 complete -c headgate -n '__fish_headgate_using_command link close' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command link close' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -494,7 +494,7 @@ complete -c headgate -n '__fish_headgate_using_command link resume' -l url -r -d
 complete -c headgate -n '__fish_headgate_using_command link set-credit' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command link set-credit' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command link set-credit' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command link set-credit' -l reset -d 'Back to what configuration and policies say.'
+complete -c headgate -n '__fish_headgate_using_command link set-credit' -l reset -d 'Use the limit of the configuration and the policies again.'
 complete -c headgate -n '__fish_headgate_using_command link set-credit' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command link set-credit' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -507,11 +507,11 @@ complete -c headgate -n '__fish_headgate_using_command link show' -l url -r -d '
 
 # Subcommands for: links
 complete -c headgate -n '__fish_headgate_using_command links' -a 'list' -d 'List all links.'
-complete -c headgate -n '__fish_headgate_using_command links' -a 'show' -d 'Show everything about one link.'
-complete -c headgate -n '__fish_headgate_using_command links' -a 'pause' -d 'Stop a link: a publisher loses its link credit, a consumer gets nothing for its…'
-complete -c headgate -n '__fish_headgate_using_command links' -a 'resume' -d 'Let a link go on that was paused.'
-complete -c headgate -n '__fish_headgate_using_command links' -a 'set-credit' -d 'Bound the link credit of a publisher. What it has beyond that is taken back. Th…'
-complete -c headgate -n '__fish_headgate_using_command links' -a 'close' -d 'Detach a link; its client is told that an operator did, with amqp:link:detach-f…'
+complete -c headgate -n '__fish_headgate_using_command links' -a 'show' -d 'Show all fields of one link.'
+complete -c headgate -n '__fish_headgate_using_command links' -a 'pause' -d 'Pause a link. A publisher loses its link credit; a consumer gets no messages fo…'
+complete -c headgate -n '__fish_headgate_using_command links' -a 'resume' -d 'End the pause of a link.'
+complete -c headgate -n '__fish_headgate_using_command links' -a 'set-credit' -d 'Limit the link credit of a publisher. Link credit above the limit is taken back.'
+complete -c headgate -n '__fish_headgate_using_command links' -a 'close' -d 'Detach a link. The client gets the error amqp:link:detach-forced.'
 # Options for: links
 complete -c headgate -n '__fish_headgate_using_command links' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command links' -s h -d 'Display this message and exit.'
@@ -521,7 +521,7 @@ complete -c headgate -n '__fish_headgate_using_command links' -l version -d 'Dis
 complete -c headgate -n '__fish_headgate_using_command links close' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command links close' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command links close' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command links close' -l reason -r -d 'What the client is told.'
+complete -c headgate -n '__fish_headgate_using_command links close' -l reason -r -d 'The reason that the broker sends to the client.'
 complete -c headgate -n '__fish_headgate_using_command links close' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command links close' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -550,7 +550,7 @@ complete -c headgate -n '__fish_headgate_using_command links resume' -l url -r -
 complete -c headgate -n '__fish_headgate_using_command links set-credit' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command links set-credit' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command links set-credit' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command links set-credit' -l reset -d 'Back to what configuration and policies say.'
+complete -c headgate -n '__fish_headgate_using_command links set-credit' -l reset -d 'Use the limit of the configuration and the policies again.'
 complete -c headgate -n '__fish_headgate_using_command links set-credit' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command links set-credit' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -562,8 +562,8 @@ complete -c headgate -n '__fish_headgate_using_command links show' -l json -d 'P
 complete -c headgate -n '__fish_headgate_using_command links show' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Subcommands for: memory
-complete -c headgate -n '__fish_headgate_using_command memory' -a 'status' -d 'Show the memory used, the watermark, the limit that it makes, and the alarm.'
-complete -c headgate -n '__fish_headgate_using_command memory' -a 'set-watermark' -d 'Set another watermark, until the broker is started again. 0 lets nobody publish.'
+complete -c headgate -n '__fish_headgate_using_command memory' -a 'status' -d 'Show the used memory, the watermark, the limit in bytes, and the alarm.'
+complete -c headgate -n '__fish_headgate_using_command memory' -a 'set-watermark' -d 'Set the watermark until the broker is restarted. With the watermark 0 all publi…'
 # Options for: memory
 complete -c headgate -n '__fish_headgate_using_command memory' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command memory' -s h -d 'Display this message and exit.'
@@ -584,11 +584,11 @@ complete -c headgate -n '__fish_headgate_using_command memory status' -l json -d
 complete -c headgate -n '__fish_headgate_using_command memory status' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Subcommands for: pipeline
-complete -c headgate -n '__fish_headgate_using_command pipeline' -a 'run' -d 'Bring the tables up to date with what there is now, and end.'
-complete -c headgate -n '__fish_headgate_using_command pipeline' -a 'watch' -d 'Tell a queue of what stands still, until it is interrupted.'
-complete -c headgate -n '__fish_headgate_using_command pipeline' -a 'report' -d 'Write one HTML page from the tables: rates, blocked time by reason, and the ver…'
-complete -c headgate -n '__fish_headgate_using_command pipeline' -a 'generate' -d 'Make flow events with known answers, for trials of the pipeline.'
-complete -c headgate -n '__fish_headgate_using_command pipeline' -a 'archive' -d 'Keep messages of a queue or a stream as Parquet, by address and day.'
+complete -c headgate -n '__fish_headgate_using_command pipeline' -a 'run' -d 'Add the flow events that are there now to the tables, and end.'
+complete -c headgate -n '__fish_headgate_using_command pipeline' -a 'watch' -d 'Send alerts about links that wait to a queue, until the command is interrupted.'
+complete -c headgate -n '__fish_headgate_using_command pipeline' -a 'report' -d 'Write an HTML page from the tables: rates, blocked time by reason, and the bott…'
+complete -c headgate -n '__fish_headgate_using_command pipeline' -a 'generate' -d 'Make flow events with a known bottleneck, for tests of the pipeline.'
+complete -c headgate -n '__fish_headgate_using_command pipeline' -a 'archive' -d 'Archive the messages of a queue or a stream as Parquet, by address and day.'
 complete -c headgate -n '__fish_headgate_using_command pipeline' -a 'replay' -d 'Send archived messages again.'
 # Options for: pipeline
 complete -c headgate -n '__fish_headgate_using_command pipeline' -l help -d 'Display this message and exit.'
@@ -626,10 +626,10 @@ complete -c headgate -n '__fish_headgate_using_command pipeline watch' -s h -d '
 complete -c headgate -n '__fish_headgate_using_command pipeline watch' -l version -d 'Display application version.'
 
 # Subcommands for: policies
-complete -c headgate -n '__fish_headgate_using_command policies' -a 'set' -d 'Make a policy, or change the one of this name. It is in force at once.'
-complete -c headgate -n '__fish_headgate_using_command policies' -a 'clear' -d 'Remove a policy. What it said is no longer in force at once.'
+complete -c headgate -n '__fish_headgate_using_command policies' -a 'set' -d 'Make a policy, or change the policy with this name. It applies at once.'
+complete -c headgate -n '__fish_headgate_using_command policies' -a 'clear' -d 'Remove a policy. Its settings end at once.'
 complete -c headgate -n '__fish_headgate_using_command policies' -a 'list' -d 'List all policies.'
-complete -c headgate -n '__fish_headgate_using_command policies' -a 'explain' -d 'Say which policy holds for a queue and what each of its keys does, and why the …'
+complete -c headgate -n '__fish_headgate_using_command policies' -a 'explain' -d 'Show which policy applies to a queue, the effect of each key, and why the other…'
 # Options for: policies
 complete -c headgate -n '__fish_headgate_using_command policies' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command policies' -s h -d 'Display this message and exit.'
@@ -666,7 +666,7 @@ complete -c headgate -n '__fish_headgate_using_command policies list' -l url -r 
 complete -c headgate -n '__fish_headgate_using_command policies set' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command policies set' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command policies set' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command policies set' -l priority -r -d 'Of several policies for a queue, the highest one holds.'
+complete -c headgate -n '__fish_headgate_using_command policies set' -l priority -r -d 'The policy with the highest priority applies to a queue.'
 complete -c headgate -n '__fish_headgate_using_command policies set' -l apply-to -r -d 'all, queues, classic_queues, quorum_queues, streams or exchanges.'
 complete -c headgate -n '__fish_headgate_using_command policies set' -s p -r -d 'The virtual host; there is only '\''/'\''.'
 complete -c headgate -n '__fish_headgate_using_command policies set' -l vhost -r -d 'The virtual host; there is only '\''/'\''.'
@@ -677,21 +677,21 @@ complete -c headgate -n '__fish_headgate_using_command policies set' -l url -r -
 complete -c headgate -n '__fish_headgate_using_command publish' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command publish' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command publish' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command publish' -l count -r -d 'Send everything so many times.'
-complete -c headgate -n '__fish_headgate_using_command publish' -l size -r -d 'Instead of a BODY: one of so many bytes.'
-complete -c headgate -n '__fish_headgate_using_command publish' -l transient -d 'The messages do not outlive the broker.'
+complete -c headgate -n '__fish_headgate_using_command publish' -l count -r -d 'Send each message so many times.'
+complete -c headgate -n '__fish_headgate_using_command publish' -l size -r -d 'Send a message with a body of so many bytes, instead of BODY.'
+complete -c headgate -n '__fish_headgate_using_command publish' -l transient -d 'Do not keep the messages across a restart of the broker.'
 complete -c headgate -n '__fish_headgate_using_command publish' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command publish' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Subcommands for: queues
 complete -c headgate -n '__fish_headgate_using_command queues' -a 'list' -d 'List all queues.'
-complete -c headgate -n '__fish_headgate_using_command queues' -a 'show' -d 'Show everything about one queue.'
-complete -c headgate -n '__fish_headgate_using_command queues' -a 'declare' -d 'Make a queue, or find that it exists and is the same.'
-complete -c headgate -n '__fish_headgate_using_command queues' -a 'delete' -d 'Delete a queue with everything in it. One that does not exist is deleted alread…'
-complete -c headgate -n '__fish_headgate_using_command queues' -a 'purge' -d 'Remove the messages of a queue that are ready. Those that a consumer has are no…'
-complete -c headgate -n '__fish_headgate_using_command queues' -a 'peek' -d 'Look at the first messages of a queue. They stay as they are, and no consumer n…'
-complete -c headgate -n '__fish_headgate_using_command queues' -a 'move' -d 'Move messages of a queue into another one, the oldest first, and wait until it …'
-complete -c headgate -n '__fish_headgate_using_command queues' -a 'replay' -d 'Send dead letters back, each into the queue in which it died first, and wait un…'
+complete -c headgate -n '__fish_headgate_using_command queues' -a 'show' -d 'Show all fields of one queue.'
+complete -c headgate -n '__fish_headgate_using_command queues' -a 'declare' -d 'Declare a queue. A queue that exists with the same properties stays as it is.'
+complete -c headgate -n '__fish_headgate_using_command queues' -a 'delete' -d 'Delete a queue with all its messages. It is no error when the queue does not ex…'
+complete -c headgate -n '__fish_headgate_using_command queues' -a 'purge' -d 'Remove all ready messages of a queue. Messages that were delivered to a consume…'
+complete -c headgate -n '__fish_headgate_using_command queues' -a 'peek' -d 'Show the first messages of a queue. The queue is not changed.'
+complete -c headgate -n '__fish_headgate_using_command queues' -a 'move' -d 'Move messages from one queue to another, the oldest first, and wait until the m…'
+complete -c headgate -n '__fish_headgate_using_command queues' -a 'replay' -d 'Move dead letters back, each to the queue in which it first became a dead lette…'
 # Options for: queues
 complete -c headgate -n '__fish_headgate_using_command queues' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues' -s h -d 'Display this message and exit.'
@@ -701,9 +701,9 @@ complete -c headgate -n '__fish_headgate_using_command queues' -l version -d 'Di
 complete -c headgate -n '__fish_headgate_using_command queues declare' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues declare' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues declare' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command queues declare' -l transient -d 'The queue does not outlive the broker.'
-complete -c headgate -n '__fish_headgate_using_command queues declare' -l auto-delete -d 'Delete it with its last consumer.'
-complete -c headgate -n '__fish_headgate_using_command queues declare' -l argument -r -d 'KEY=VALUE; may be given several times.'
+complete -c headgate -n '__fish_headgate_using_command queues declare' -l transient -d 'Do not keep the queue across a restart of the broker.'
+complete -c headgate -n '__fish_headgate_using_command queues declare' -l auto-delete -d 'Delete the queue when its last consumer leaves.'
+complete -c headgate -n '__fish_headgate_using_command queues declare' -l argument -r -d 'An argument as KEY=VALUE. Can be given several times.'
 complete -c headgate -n '__fish_headgate_using_command queues declare' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command queues declare' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -724,7 +724,7 @@ complete -c headgate -n '__fish_headgate_using_command queues list' -l url -r -d
 complete -c headgate -n '__fish_headgate_using_command queues move' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues move' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues move' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command queues move' -l count -r -d 'How many at most; all that are ready now unless it is given.'
+complete -c headgate -n '__fish_headgate_using_command queues move' -l count -r -d 'The most messages to move. Without it: all messages that are ready now.'
 complete -c headgate -n '__fish_headgate_using_command queues move' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command queues move' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -732,7 +732,7 @@ complete -c headgate -n '__fish_headgate_using_command queues move' -l url -r -d
 complete -c headgate -n '__fish_headgate_using_command queues peek' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues peek' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues peek' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command queues peek' -l count -r -d 'How many messages, from 1 to 100.'
+complete -c headgate -n '__fish_headgate_using_command queues peek' -l count -r -d 'How many messages to show, from 1 to 100.'
 complete -c headgate -n '__fish_headgate_using_command queues peek' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command queues peek' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -747,7 +747,7 @@ complete -c headgate -n '__fish_headgate_using_command queues purge' -l url -r -
 complete -c headgate -n '__fish_headgate_using_command queues replay' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues replay' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues replay' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command queues replay' -l count -r -d 'How many at most; all that are ready now unless it is given.'
+complete -c headgate -n '__fish_headgate_using_command queues replay' -l count -r -d 'The most messages to move. Without it: all messages that are ready now.'
 complete -c headgate -n '__fish_headgate_using_command queues replay' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command queues replay' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -763,15 +763,15 @@ complete -c headgate -n '__fish_headgate_using_command serve' -l help -d 'Displa
 complete -c headgate -n '__fish_headgate_using_command serve' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command serve' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command serve' -l config -r -F -d 'The configuration, a TOML file. Default: none.'
-complete -c headgate -n '__fish_headgate_using_command serve' -l listen -r -d 'HOST:PORT to listen on; may be given several times. With port 0, any free port.'
-complete -c headgate -n '__fish_headgate_using_command serve' -l empty-listen -d 'HOST:PORT to listen on; may be given several times. With port 0, any free port.'
+complete -c headgate -n '__fish_headgate_using_command serve' -l listen -r -d 'HOST:PORT to listen on. Can be given several times. Port 0 means any free port.'
+complete -c headgate -n '__fish_headgate_using_command serve' -l empty-listen -d 'HOST:PORT to listen on. Can be given several times. Port 0 means any free port.'
 complete -c headgate -n '__fish_headgate_using_command serve' -l data -r -F -d 'The data folder.'
 complete -c headgate -n '__fish_headgate_using_command serve' -l admin -r -d 'HOST:PORT of the admin server with the console and the metrics (default 127.0.0…'
 
 # Subcommands for: sessions
 complete -c headgate -n '__fish_headgate_using_command sessions' -a 'list' -d 'List all sessions.'
-complete -c headgate -n '__fish_headgate_using_command sessions' -a 'show' -d 'Show everything about one session.'
-complete -c headgate -n '__fish_headgate_using_command sessions' -a 'close' -d 'End a session with all its links; its client is told that an operator did, with…'
+complete -c headgate -n '__fish_headgate_using_command sessions' -a 'show' -d 'Show all fields of one session.'
+complete -c headgate -n '__fish_headgate_using_command sessions' -a 'close' -d 'End a session with all its links. The client gets the error amqp:link:detach-fo…'
 # Options for: sessions
 complete -c headgate -n '__fish_headgate_using_command sessions' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command sessions' -s h -d 'Display this message and exit.'
@@ -781,7 +781,7 @@ complete -c headgate -n '__fish_headgate_using_command sessions' -l version -d '
 complete -c headgate -n '__fish_headgate_using_command sessions close' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command sessions close' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command sessions close' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command sessions close' -l reason -r -d 'What the client is told.'
+complete -c headgate -n '__fish_headgate_using_command sessions close' -l reason -r -d 'The reason that the broker sends to the client.'
 complete -c headgate -n '__fish_headgate_using_command sessions close' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command sessions close' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -801,7 +801,7 @@ complete -c headgate -n '__fish_headgate_using_command sessions show' -l url -r 
 
 # Subcommands for: stages
 complete -c headgate -n '__fish_headgate_using_command stages' -a 'list' -d 'List all stages.'
-complete -c headgate -n '__fish_headgate_using_command stages' -a 'show' -d 'Show everything about one stage.'
+complete -c headgate -n '__fish_headgate_using_command stages' -a 'show' -d 'Show all fields of one stage.'
 # Options for: stages
 complete -c headgate -n '__fish_headgate_using_command stages' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command stages' -s h -d 'Display this message and exit.'
@@ -823,7 +823,7 @@ complete -c headgate -n '__fish_headgate_using_command stages show' -l url -r -d
 
 # Subcommands for: stalls
 complete -c headgate -n '__fish_headgate_using_command stalls' -a 'list' -d 'List all stalls.'
-complete -c headgate -n '__fish_headgate_using_command stalls' -a 'show' -d 'Show everything about one stall.'
+complete -c headgate -n '__fish_headgate_using_command stalls' -a 'show' -d 'Show all fields of one stall.'
 # Options for: stalls
 complete -c headgate -n '__fish_headgate_using_command stalls' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command stalls' -s h -d 'Display this message and exit.'
@@ -851,13 +851,13 @@ complete -c headgate -n '__fish_headgate_using_command status' -l json -d 'Print
 complete -c headgate -n '__fish_headgate_using_command status' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Subcommands for: store
-complete -c headgate -n '__fish_headgate_using_command store' -a 'check' -d 'Read every record, and describe each that is damaged. Nothing is changed.'
-complete -c headgate -n '__fish_headgate_using_command store' -a 'dump' -d 'Print a line for every definition and every record, sound or not. Nothing is ch…'
-complete -c headgate -n '__fish_headgate_using_command store' -a 'compact' -d 'Give the space of settled messages back, as a running broker does by and by.'
-complete -c headgate -n '__fish_headgate_using_command store' -a 'lost' -d 'List data of queues that no definition knows: a start has set it aside in lost+…'
-complete -c headgate -n '__fish_headgate_using_command store' -a 'adopt' -d 'Define a queue again from what a start has set aside, with its messages.'
-complete -c headgate -n '__fish_headgate_using_command store' -a 'discard' -d 'Delete data for good that a start has set aside.'
-complete -c headgate -n '__fish_headgate_using_command store' -a 'rebuild' -d 'Make the definitions of queues anew from what their folders say, when both file…'
+complete -c headgate -n '__fish_headgate_using_command store' -a 'check' -d 'Read every record and describe each damaged one. Nothing is changed.'
+complete -c headgate -n '__fish_headgate_using_command store' -a 'dump' -d 'Print a line for every definition and every record, sound and damaged. Nothing …'
+complete -c headgate -n '__fish_headgate_using_command store' -a 'compact' -d 'Free the disk space of settled messages at once. A running broker does this ste…'
+complete -c headgate -n '__fish_headgate_using_command store' -a 'lost' -d 'List the data in lost+found: a start has set aside the data of queues that have…'
+complete -c headgate -n '__fish_headgate_using_command store' -a 'adopt' -d 'Define a queue again from data that a start has set aside. The queue gets its m…'
+complete -c headgate -n '__fish_headgate_using_command store' -a 'discard' -d 'Delete data that a start has set aside. It cannot be recovered after that.'
+complete -c headgate -n '__fish_headgate_using_command store' -a 'rebuild' -d 'Make the definitions of queues again from their folders, when both files of def…'
 # Options for: store
 complete -c headgate -n '__fish_headgate_using_command store' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command store' -s h -d 'Display this message and exit.'
@@ -868,22 +868,22 @@ complete -c headgate -n '__fish_headgate_using_command store adopt' -l help -d '
 complete -c headgate -n '__fish_headgate_using_command store adopt' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command store adopt' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command store adopt' -l entry -r -d 'The name of the queue, or of the folder in lost+found.'
-complete -c headgate -n '__fish_headgate_using_command store adopt' -l data -r -F -d 'The data folder of a broker that is stopped.'
-complete -c headgate -n '__fish_headgate_using_command store adopt' -l as -r -d 'Another name for the queue.'
+complete -c headgate -n '__fish_headgate_using_command store adopt' -l data -r -F -d 'The data folder of a stopped broker.'
+complete -c headgate -n '__fish_headgate_using_command store adopt' -l as -r -d 'A new name for the queue.'
 complete -c headgate -n '__fish_headgate_using_command store adopt' -l json -d 'Print JSON instead of a table.'
 
 # Options for: store check
 complete -c headgate -n '__fish_headgate_using_command store check' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command store check' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command store check' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command store check' -l data -r -F -d 'The data folder of a broker that is stopped.'
+complete -c headgate -n '__fish_headgate_using_command store check' -l data -r -F -d 'The data folder of a stopped broker.'
 complete -c headgate -n '__fish_headgate_using_command store check' -l json -d 'Print JSON instead of a table.'
 
 # Options for: store compact
 complete -c headgate -n '__fish_headgate_using_command store compact' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command store compact' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command store compact' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command store compact' -l data -r -F -d 'The data folder of a broker that is stopped.'
+complete -c headgate -n '__fish_headgate_using_command store compact' -l data -r -F -d 'The data folder of a stopped broker.'
 complete -c headgate -n '__fish_headgate_using_command store compact' -l json -d 'Print JSON instead of a table.'
 
 # Options for: store discard
@@ -891,7 +891,7 @@ complete -c headgate -n '__fish_headgate_using_command store discard' -l help -d
 complete -c headgate -n '__fish_headgate_using_command store discard' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command store discard' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command store discard' -l entry -r -d 'The name of the queue, or of the folder in lost+found.'
-complete -c headgate -n '__fish_headgate_using_command store discard' -l data -r -F -d 'The data folder of a broker that is stopped.'
+complete -c headgate -n '__fish_headgate_using_command store discard' -l data -r -F -d 'The data folder of a stopped broker.'
 complete -c headgate -n '__fish_headgate_using_command store discard' -l yes -d 'Delete it. Without this the command says what it would delete.'
 complete -c headgate -n '__fish_headgate_using_command store discard' -l no-yes -d 'Delete it. Without this the command says what it would delete.'
 complete -c headgate -n '__fish_headgate_using_command store discard' -l json -d 'Print JSON instead of a table.'
@@ -900,21 +900,21 @@ complete -c headgate -n '__fish_headgate_using_command store discard' -l json -d
 complete -c headgate -n '__fish_headgate_using_command store dump' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command store dump' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command store dump' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command store dump' -l data -r -F -d 'The data folder of a broker that is stopped.'
-complete -c headgate -n '__fish_headgate_using_command store dump' -l json -d 'Print a JSON object a line.'
+complete -c headgate -n '__fish_headgate_using_command store dump' -l data -r -F -d 'The data folder of a stopped broker.'
+complete -c headgate -n '__fish_headgate_using_command store dump' -l json -d 'Print one JSON object on each line.'
 
 # Options for: store lost
 complete -c headgate -n '__fish_headgate_using_command store lost' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command store lost' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command store lost' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command store lost' -l data -r -F -d 'The data folder of a broker that is stopped.'
+complete -c headgate -n '__fish_headgate_using_command store lost' -l data -r -F -d 'The data folder of a stopped broker.'
 complete -c headgate -n '__fish_headgate_using_command store lost' -l json -d 'Print JSON instead of a table.'
 
 # Options for: store rebuild
 complete -c headgate -n '__fish_headgate_using_command store rebuild' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command store rebuild' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command store rebuild' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command store rebuild' -l data -r -F -d 'The data folder of a broker that is stopped.'
+complete -c headgate -n '__fish_headgate_using_command store rebuild' -l data -r -F -d 'The data folder of a stopped broker.'
 complete -c headgate -n '__fish_headgate_using_command store rebuild' -l json -d 'Print JSON instead of a table.'
 
 # Options for: top
@@ -925,7 +925,7 @@ complete -c headgate -n '__fish_headgate_using_command top' -l url -r -d 'The ad
 complete -c headgate -n '__fish_headgate_using_command top' -l token-file -r -F -d 'A file with the admin server'\''s token.'
 
 # Subcommands for: trace
-complete -c headgate -n '__fish_headgate_using_command trace' -a 'frames' -d 'Print the frames of a connection as they come and go, until interrupted.'
+complete -c headgate -n '__fish_headgate_using_command trace' -a 'frames' -d 'Print the frames of a connection as they are sent and received, until the comma…'
 # Options for: trace
 complete -c headgate -n '__fish_headgate_using_command trace' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command trace' -s h -d 'Display this message and exit.'
@@ -937,13 +937,13 @@ complete -c headgate -n '__fish_headgate_using_command trace frames' -s h -d 'Di
 complete -c headgate -n '__fish_headgate_using_command trace frames' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command trace frames' -l seconds -r -d 'End after so many seconds.'
 complete -c headgate -n '__fish_headgate_using_command trace frames' -l count -r -d 'End after so many lines.'
-complete -c headgate -n '__fish_headgate_using_command trace frames' -l performative -r -d 'Only these, each in full: flow, attach, transfer, basic.publish; may be given s…'
-complete -c headgate -n '__fish_headgate_using_command trace frames' -l empty-performative -d 'Only these, each in full: flow, attach, transfer, basic.publish; may be given s…'
+complete -c headgate -n '__fish_headgate_using_command trace frames' -l performative -r -d 'Only frames with this name, such as flow, attach or basic.publish. Can be given…'
+complete -c headgate -n '__fish_headgate_using_command trace frames' -l empty-performative -d 'Only frames with this name, such as flow, attach or basic.publish. Can be given…'
 complete -c headgate -n '__fish_headgate_using_command trace frames' -l channel -r -d 'Only frames of this channel.'
-complete -c headgate -n '__fish_headgate_using_command trace frames' -l handle -r -d 'Only frames of the link with this handle, which may be another one on either si…'
-complete -c headgate -n '__fish_headgate_using_command trace frames' -l link -r -d 'Only frames of this link, in both directions; CONNECTION, which it names too, m…'
-complete -c headgate -n '__fish_headgate_using_command trace frames' -l all -d 'Each frame, also those that come with each message.'
-complete -c headgate -n '__fish_headgate_using_command trace frames' -l json -d 'Print a JSON object a line.'
+complete -c headgate -n '__fish_headgate_using_command trace frames' -l handle -r -d 'Only frames with this handle. The two sides may use different handles for a lin…'
+complete -c headgate -n '__fish_headgate_using_command trace frames' -l link -r -d 'Only frames of this link, in both directions. CONNECTION can then be left out.'
+complete -c headgate -n '__fish_headgate_using_command trace frames' -l all -d 'Print each frame, also the frames that come with each message.'
+complete -c headgate -n '__fish_headgate_using_command trace frames' -l json -d 'Print one JSON object on each line.'
 complete -c headgate -n '__fish_headgate_using_command trace frames' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Options for: undrain
@@ -957,7 +957,7 @@ complete -c headgate -n '__fish_headgate_using_command undrain' -l url -r -d 'Th
 complete -c headgate -n '__fish_headgate_using_command why' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command why' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command why' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command why' -l kind -x -a 'connection link address' -d 'What SUBJECT is, where its form does not tell.'
+complete -c headgate -n '__fish_headgate_using_command why' -l kind -x -a 'connection link address' -d 'The kind of SUBJECT. Default: found by the form of SUBJECT.'
 complete -c headgate -n '__fish_headgate_using_command why' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command why' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 

@@ -16,33 +16,33 @@ _cyclopts_headgate() {
       commands=(
         'serve:Run the broker until it is interrupted or terminated.'
         'status:Show version, process id, listeners, alarms that are on, and file descriptors.'
-        'why:Tell what holds somebody up\: the first edge that blocks on the way from publish…'
-        'top:Show the links of a broker, those first that wait, and why\: again each second, …'
-        'drain:Let a broker finish what is under way, before it is stopped.'
-        'undrain:Let a broker serve as usual again, after headgate drain.'
+        'why:Tell what holds a connection, a link or a queue up\: the first edge that blocks …'
+        'top:Show the links of a broker every second until q is pressed. Links that wait com…'
+        'drain:Let a broker finish its work before it is stopped.'
+        'undrain:End what headgate drain has begun\: the broker serves as usual again.'
         'publish:Send messages and wait until the broker has accepted all of them.'
         'consume:Receive messages, print each body as a line, and accept it.'
-        'queues:Queues\: list, show, declare, delete and purge them; look at messages, move them.'
-        'exchanges:Exchanges\: list, show, declare and delete them.'
-        'bindings:Bindings, from exchanges to queues and other exchanges\: list, show, create and …'
-        'connections:Who is connected; close a connection.'
-        'sessions:Sessions with their windows, as the broker sees them; close a session.'
-        'links:Links with their link credit, as the broker sees them\: in is from a publisher, …'
-        'link:Links with their link credit, as the broker sees them\: in is from a publisher, …'
-        'channels:AMQP 0.9.1 channels, with what holds them up.'
-        'stages:Queues and the message store as stages of stage credit, with what holds them up.'
-        'stalls:Links and AMQP 0.9.1 readers that stand still now, with the reason and what has…'
-        'policies:Policies\: settings for queues and exchanges, by patterns of their names.'
+        'queues:Queues\: list, show, declare, delete and purge queues; look at messages, move me…'
+        'exchanges:Exchanges\: list, show, declare and delete exchanges.'
+        'bindings:Bindings from exchanges to queues and other exchanges\: list, show, create and d…'
+        'connections:Connections\: list and show the connections of clients; close a connection.'
+        'sessions:Sessions of AMQP 1.0 with their windows, as the broker sees them; close a sessi…'
+        'links:Links with their link credit, as the broker sees them\: the direction is in for …'
+        'link:Links with their link credit, as the broker sees them\: the direction is in for …'
+        'channels:Channels of AMQP 0.9.1, with the reason why a channel waits.'
+        'stages:Queues and the message store as stages of stage credit, with the stage that eac…'
+        'stalls:Links and AMQP 0.9.1 readers that wait now, with the reason and what has to cha…'
+        'policies:Policies\: settings for all queues and exchanges whose names match a pattern.'
         'definitions:Exchanges, queues, bindings and policies as a file\: export, diff, apply. Files …'
-        'alarms:Alarms\: while one is on, publishers wait; notices are only shown. Raise and cle…'
-        'memory:Memory\: how much is used, and the watermark above which publishers wait.'
+        'alarms:Alarms and notices. Publishers wait while an alarm is on. Raise and clear alarm…'
+        'memory:Memory\: how much the broker uses, and the watermark above which publishers wait.'
         'disk:Disk space\: how much is free, and the limit below which publishers wait.'
-        'check:Ask whether the broker is live, is ready, has alarms, or has a sound data folde…'
+        'check:Check whether a broker is live, is ready and has no alarm, or whether a data fo…'
         'config:Check and show configurations.'
-        'trace:What a connection and the broker say to each other.'
-        'debug:Gather what somebody needs who was not there.'
-        'pipeline:The data pipeline on Spark\: flow events become tables, and tables become a repo…'
-        'store:The data folder of a broker that is stopped\: check, compact, give back what was…'
+        'trace:Show the frames that a client and the broker send to each other.'
+        'debug:Write the state of a broker to a file, to analyse a problem later.'
+        'pipeline:The data pipeline on Spark\: it makes tables of flow events, and a report that n…'
+        'store:The data folder of a stopped broker\: check it, compact it, recover data that wa…'
         'hash-password:Read a password and print its keys, for scram in a \[\[users\]\] table of the confi…'
         'completion:Print the script that makes a shell complete the commands and options of headga…'
       )
@@ -65,8 +65,8 @@ _cyclopts_headgate() {
           esac
           _arguments \
             '*--config[The configuration, a TOML file. Default\: none.]:config:_files' \
-            '*--listen[HOST\:PORT to listen on; may be given several times. With port 0, any free port.]:listen' \
-            '--empty-listen[HOST\:PORT to listen on; may be given several times. With port 0, any free port.]' \
+            '*--listen[HOST\:PORT to listen on. Can be given several times. Port 0 means any free port.]:listen' \
+            '--empty-listen[HOST\:PORT to listen on. Can be given several times. Port 0 means any free port.]' \
             '*--data[The data folder.]:data:_files' \
             '*--admin[HOST\:PORT of the admin server with the console and the metrics (default 127.0.0…]:admin' \
             '--help[Display this message and exit.]' \
@@ -93,7 +93,7 @@ _cyclopts_headgate() {
           esac
           _arguments \
             '1:SUBJECT' \
-            "*--kind[What SUBJECT is, where its form does not tell.]:kind:(connection link address)" \
+            "*--kind[The kind of SUBJECT. Default\: found by the form of SUBJECT.]:kind:(connection link address)" \
             '--json[Print JSON instead of a table.]' \
             '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
             '--help[Display this message and exit.]' \
@@ -119,7 +119,7 @@ _cyclopts_headgate() {
           ;;
         drain)
           _arguments \
-            '*--wait[Wait so many seconds at most until nothing is unsettled, and show how far it is.]:wait' \
+            '*--wait[Wait at most so many seconds until no message is unsettled, and show the progre…]:wait' \
             '--json[Print JSON instead of a table.]' \
             '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
             '--help[Display this message and exit.]' \
@@ -140,9 +140,9 @@ _cyclopts_headgate() {
           _arguments \
             '1:ADDRESS' \
             '*:BODY' \
-            '*--count[Send everything so many times.]:count' \
-            '*--size[Instead of a BODY\: one of so many bytes.]:size' \
-            '--transient[The messages do not outlive the broker.]' \
+            '*--count[Send each message so many times.]:count' \
+            '*--size[Send a message with a body of so many bytes, instead of BODY.]:size' \
+            '--transient[Do not keep the messages across a restart of the broker.]' \
             '--json[Print JSON instead of a table.]' \
             '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
             '--help[Display this message and exit.]' \
@@ -155,7 +155,7 @@ _cyclopts_headgate() {
             '1:ADDRESS' \
             '*--count[End after so many messages.]:count' \
             '*--credit[The most link credit to give.]:credit' \
-            '--drain[End when nothing is left.]' \
+            '--drain[End when the queue has no more ready messages.]' \
             '--json[Print a JSON object a line\: body, properties, annotations.]' \
             '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
             '--help[Display this message and exit.]' \
@@ -176,13 +176,13 @@ _cyclopts_headgate() {
               local -a commands
               commands=(
                 'list:List all queues.'
-                'show:Show everything about one queue.'
-                'declare:Make a queue, or find that it exists and is the same.'
-                'delete:Delete a queue with everything in it. One that does not exist is deleted alread…'
-                'purge:Remove the messages of a queue that are ready. Those that a consumer has are no…'
-                'peek:Look at the first messages of a queue. They stay as they are, and no consumer n…'
-                'move:Move messages of a queue into another one, the oldest first, and wait until it …'
-                'replay:Send dead letters back, each into the queue in which it died first, and wait un…'
+                'show:Show all fields of one queue.'
+                'declare:Declare a queue. A queue that exists with the same properties stays as it is.'
+                'delete:Delete a queue with all its messages. It is no error when the queue does not ex…'
+                'purge:Remove all ready messages of a queue. Messages that were delivered to a consume…'
+                'peek:Show the first messages of a queue. The queue is not changed.'
+                'move:Move messages from one queue to another, the oldest first, and wait until the m…'
+                'replay:Move dead letters back, each to the queue in which it first became a dead lette…'
               )
               _describe -t commands 'command' commands
               ;;
@@ -210,9 +210,9 @@ _cyclopts_headgate() {
                 declare)
                   _arguments \
                     '1:NAME' \
-                    '--transient[The queue does not outlive the broker.]' \
-                    '--auto-delete[Delete it with its last consumer.]' \
-                    '*--argument[KEY=VALUE; may be given several times.]:argument' \
+                    '--transient[Do not keep the queue across a restart of the broker.]' \
+                    '--auto-delete[Delete the queue when its last consumer leaves.]' \
+                    '*--argument[An argument as KEY=VALUE. Can be given several times.]:argument' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -243,7 +243,7 @@ _cyclopts_headgate() {
                 peek)
                   _arguments \
                     '1:NAME' \
-                    '*--count[How many messages, from 1 to 100.]:count' \
+                    '*--count[How many messages to show, from 1 to 100.]:count' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -255,7 +255,7 @@ _cyclopts_headgate() {
                   _arguments \
                     '1:SOURCE' \
                     '2:TARGET' \
-                    '*--count[How many at most; all that are ready now unless it is given.]:count' \
+                    '*--count[The most messages to move. Without it\: all messages that are ready now.]:count' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -266,7 +266,7 @@ _cyclopts_headgate() {
                 replay)
                   _arguments \
                     '1:NAME' \
-                    '*--count[How many at most; all that are ready now unless it is given.]:count' \
+                    '*--count[The most messages to move. Without it\: all messages that are ready now.]:count' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -291,9 +291,9 @@ _cyclopts_headgate() {
               local -a commands
               commands=(
                 'list:List all exchanges.'
-                'show:Show everything about one exchange.'
-                'declare:Make an exchange, or find that it exists and is the same.'
-                'delete:Delete an exchange with its bindings. One that does not exist is deleted alread…'
+                'show:Show all fields of one exchange.'
+                'declare:Declare an exchange. An exchange that exists with the same properties stays as …'
+                'delete:Delete an exchange with its bindings. It is no error when the exchange does not…'
               )
               _describe -t commands 'command' commands
               ;;
@@ -322,10 +322,10 @@ _cyclopts_headgate() {
                   _arguments \
                     '1:NAME' \
                     '*--type[direct, fanout, topic, headers or x-local-random.]:type' \
-                    '--transient[The exchange does not outlive the broker.]' \
-                    '--auto-delete[Delete it with the last binding that leaves it.]' \
-                    '--internal[Only other exchanges may send to it.]' \
-                    '*--argument[KEY=VALUE; may be given several times.]:argument' \
+                    '--transient[Do not keep the exchange across a restart of the broker.]' \
+                    '--auto-delete[Delete the exchange when its last binding is deleted.]' \
+                    '--internal[Only other exchanges may send messages to the exchange.]' \
+                    '*--argument[An argument as KEY=VALUE. Can be given several times.]:argument' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -360,9 +360,9 @@ _cyclopts_headgate() {
               local -a commands
               commands=(
                 'list:List all bindings.'
-                'show:Show everything about one binding.'
-                'create:Bind a queue or an exchange to an exchange. What is bound so already stays so.'
-                'delete:Remove the binding that has exactly this key and these arguments. One that does…'
+                'show:Show all fields of one binding.'
+                'create:Bind a queue or an exchange to an exchange. It is no error when the same bindin…'
+                'delete:Delete the binding with exactly this key and these arguments. It is no error wh…'
               )
               _describe -t commands 'command' commands
               ;;
@@ -391,9 +391,9 @@ _cyclopts_headgate() {
                   _arguments \
                     '1:SOURCE' \
                     '2:DESTINATION' \
-                    '*--key[The binding key; what it means depends on the type of the exchange.]:key' \
-                    '--to-exchange[DESTINATION is an exchange and not a queue.]' \
-                    '*--argument[KEY=VALUE; may be given several times.]:argument' \
+                    '*--key[The binding key. Its meaning depends on the type of the exchange.]:key' \
+                    '--to-exchange[DESTINATION is an exchange, not a queue.]' \
+                    '*--argument[An argument as KEY=VALUE. Can be given several times.]:argument' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -405,9 +405,9 @@ _cyclopts_headgate() {
                   _arguments \
                     '1:SOURCE' \
                     '2:DESTINATION' \
-                    '*--key[The binding key; what it means depends on the type of the exchange.]:key' \
-                    '--to-exchange[DESTINATION is an exchange and not a queue.]' \
-                    '*--argument[KEY=VALUE; may be given several times.]:argument' \
+                    '*--key[The binding key. Its meaning depends on the type of the exchange.]:key' \
+                    '--to-exchange[DESTINATION is an exchange, not a queue.]' \
+                    '*--argument[An argument as KEY=VALUE. Can be given several times.]:argument' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -432,8 +432,8 @@ _cyclopts_headgate() {
               local -a commands
               commands=(
                 'list:List all connections.'
-                'show:Show everything about one connection.'
-                'close:Close a connection; its client is told that an operator did.'
+                'show:Show all fields of one connection.'
+                'close:Close a connection. The client is told that an operator has closed it.'
               )
               _describe -t commands 'command' commands
               ;;
@@ -461,7 +461,7 @@ _cyclopts_headgate() {
                 close)
                   _arguments \
                     '1:IDENTITY' \
-                    '*--reason[What the client is told.]:reason' \
+                    '*--reason[The reason that the broker sends to the client.]:reason' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -486,8 +486,8 @@ _cyclopts_headgate() {
               local -a commands
               commands=(
                 'list:List all sessions.'
-                'show:Show everything about one session.'
-                'close:End a session with all its links; its client is told that an operator did, with…'
+                'show:Show all fields of one session.'
+                'close:End a session with all its links. The client gets the error amqp\:link\:detach-fo…'
               )
               _describe -t commands 'command' commands
               ;;
@@ -515,7 +515,7 @@ _cyclopts_headgate() {
                 close)
                   _arguments \
                     '1:SESSION' \
-                    '*--reason[What the client is told.]:reason' \
+                    '*--reason[The reason that the broker sends to the client.]:reason' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -540,11 +540,11 @@ _cyclopts_headgate() {
               local -a commands
               commands=(
                 'list:List all links.'
-                'show:Show everything about one link.'
-                'pause:Stop a link\: a publisher loses its link credit, a consumer gets nothing for its…'
-                'resume:Let a link go on that was paused.'
-                'set-credit:Bound the link credit of a publisher. What it has beyond that is taken back. Th…'
-                'close:Detach a link; its client is told that an operator did, with amqp\:link\:detach-f…'
+                'show:Show all fields of one link.'
+                'pause:Pause a link. A publisher loses its link credit; a consumer gets no messages fo…'
+                'resume:End the pause of a link.'
+                'set-credit:Limit the link credit of a publisher. Link credit above the limit is taken back.'
+                'close:Detach a link. The client gets the error amqp\:link\:detach-forced.'
               )
               _describe -t commands 'command' commands
               ;;
@@ -592,8 +592,8 @@ _cyclopts_headgate() {
                 set-credit)
                   _arguments \
                     '1:LINK' \
-                    '2:The most link credit that its publisher gets, 1 or more.' \
-                    '--reset[Back to what configuration and policies say.]' \
+                    '2:The most link credit that the publisher gets, 1 or more.' \
+                    '--reset[Use the limit of the configuration and the policies again.]' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -604,7 +604,7 @@ _cyclopts_headgate() {
                 close)
                   _arguments \
                     '1:LINK' \
-                    '*--reason[What the client is told.]:reason' \
+                    '*--reason[The reason that the broker sends to the client.]:reason' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -629,11 +629,11 @@ _cyclopts_headgate() {
               local -a commands
               commands=(
                 'list:List all links.'
-                'show:Show everything about one link.'
-                'pause:Stop a link\: a publisher loses its link credit, a consumer gets nothing for its…'
-                'resume:Let a link go on that was paused.'
-                'set-credit:Bound the link credit of a publisher. What it has beyond that is taken back. Th…'
-                'close:Detach a link; its client is told that an operator did, with amqp\:link\:detach-f…'
+                'show:Show all fields of one link.'
+                'pause:Pause a link. A publisher loses its link credit; a consumer gets no messages fo…'
+                'resume:End the pause of a link.'
+                'set-credit:Limit the link credit of a publisher. Link credit above the limit is taken back.'
+                'close:Detach a link. The client gets the error amqp\:link\:detach-forced.'
               )
               _describe -t commands 'command' commands
               ;;
@@ -681,8 +681,8 @@ _cyclopts_headgate() {
                 set-credit)
                   _arguments \
                     '1:LINK' \
-                    '2:The most link credit that its publisher gets, 1 or more.' \
-                    '--reset[Back to what configuration and policies say.]' \
+                    '2:The most link credit that the publisher gets, 1 or more.' \
+                    '--reset[Use the limit of the configuration and the policies again.]' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -693,7 +693,7 @@ _cyclopts_headgate() {
                 close)
                   _arguments \
                     '1:LINK' \
-                    '*--reason[What the client is told.]:reason' \
+                    '*--reason[The reason that the broker sends to the client.]:reason' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -718,7 +718,7 @@ _cyclopts_headgate() {
               local -a commands
               commands=(
                 'list:List all channels.'
-                'show:Show everything about one channel.'
+                'show:Show all fields of one channel.'
               )
               _describe -t commands 'command' commands
               ;;
@@ -760,7 +760,7 @@ _cyclopts_headgate() {
               local -a commands
               commands=(
                 'list:List all stages.'
-                'show:Show everything about one stage.'
+                'show:Show all fields of one stage.'
               )
               _describe -t commands 'command' commands
               ;;
@@ -802,7 +802,7 @@ _cyclopts_headgate() {
               local -a commands
               commands=(
                 'list:List all stalls.'
-                'show:Show everything about one stall.'
+                'show:Show all fields of one stall.'
               )
               _describe -t commands 'command' commands
               ;;
@@ -843,10 +843,10 @@ _cyclopts_headgate() {
             cmds)
               local -a commands
               commands=(
-                'set:Make a policy, or change the one of this name. It is in force at once.'
-                'clear:Remove a policy. What it said is no longer in force at once.'
+                'set:Make a policy, or change the policy with this name. It applies at once.'
+                'clear:Remove a policy. Its settings end at once.'
                 'list:List all policies.'
-                'explain:Say which policy holds for a queue and what each of its keys does, and why the …'
+                'explain:Show which policy applies to a queue, the effect of each key, and why the other…'
               )
               _describe -t commands 'command' commands
               ;;
@@ -855,9 +855,9 @@ _cyclopts_headgate() {
                 set)
                   _arguments \
                     '1:NAME' \
-                    '2:A regular expression that is searched for in names.' \
-                    '3:A JSON object of keys and values.' \
-                    '*--priority[Of several policies for a queue, the highest one holds.]:priority' \
+                    '2:A regular expression. A name matches when it contains a match.' \
+                    '3:The keys and values, as a JSON object.' \
+                    '*--priority[The policy with the highest priority applies to a queue.]:priority' \
                     '*--apply-to[all, queues, classic_queues, quorum_queues, streams or exchanges.]:apply-to' \
                     '*-p[The virtual host; there is only '\''/'\''.]:p' \
                     '*--vhost[The virtual host; there is only '\''/'\''.]:vhost' \
@@ -920,8 +920,8 @@ _cyclopts_headgate() {
               local -a commands
               commands=(
                 'export:Write all exchanges, queues, bindings and policies as JSON, in RabbitMQ'\''s form.'
-                'diff:Say what applying a file would change. Nothing is changed. The exit code is 10 …'
-                'apply:Make what a file has and the broker has not, and change policies.'
+                'diff:Show what applying a file would change, and change nothing. The exit code is 10…'
+                'apply:Create the definitions that a file has and the broker does not have, and change…'
               )
               _describe -t commands 'command' commands
               ;;
@@ -929,8 +929,8 @@ _cyclopts_headgate() {
               case $words[1] in
                 export)
                   _arguments \
-                    '1:Where to write; standard output unless it is given.:_files' \
-                    '--json[With FILE\: say as JSON what was written.]' \
+                    '1:The file to write. Default\: standard output.:_files' \
+                    '--json[With FILE\: print what was written as JSON.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
                     '-h[Display this message and exit.]' \
@@ -939,8 +939,8 @@ _cyclopts_headgate() {
                   ;;
                 diff)
                   _arguments \
-                    '1:A definitions file\: of Headgate, or of RabbitMQ. - is standard input.:_files' \
-                    '*--vhost[Which virtual host of the file is meant.]:vhost' \
+                    '1:A definitions file of Headgate or of RabbitMQ. - is standard input.:_files' \
+                    '*--vhost[The virtual host in the file.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -950,11 +950,11 @@ _cyclopts_headgate() {
                   ;;
                 apply)
                   _arguments \
-                    '1:A definitions file\: of Headgate, or of RabbitMQ. - is standard input.:_files' \
-                    '--dry-run[Only say what would be done.]' \
-                    '--delete-extra[Delete what the file does not have, queues with their messages.]' \
-                    '--keep-going[Go on behind a failure.]' \
-                    '*--vhost[Which virtual host of the file is meant.]:vhost' \
+                    '1:A definitions file of Headgate or of RabbitMQ. - is standard input.:_files' \
+                    '--dry-run[Only show what would be done.]' \
+                    '--delete-extra[Delete what the file does not have. Queues are deleted with their messages.]' \
+                    '--keep-going[Continue after a failure.]' \
+                    '*--vhost[The virtual host in the file.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -979,9 +979,9 @@ _cyclopts_headgate() {
               local -a commands
               commands=(
                 'list:List all alarms.'
-                'show:Show everything about one alarm.'
-                'set:Raise an alarm by hand\: publishers wait until it is cleared.'
-                'clear:Clear an alarm that was raised by hand. It stays on while what it measures is s…'
+                'show:Show all fields of one alarm.'
+                'set:Raise an alarm by hand. Publishers wait until the alarm is cleared.'
+                'clear:Clear an alarm that was raised by hand. The alarm stays on while its measured v…'
               )
               _describe -t commands 'command' commands
               ;;
@@ -1042,8 +1042,8 @@ _cyclopts_headgate() {
             cmds)
               local -a commands
               commands=(
-                'status:Show the memory used, the watermark, the limit that it makes, and the alarm.'
-                'set-watermark:Set another watermark, until the broker is started again. 0 lets nobody publish.'
+                'status:Show the used memory, the watermark, the limit in bytes, and the alarm.'
+                'set-watermark:Set the watermark until the broker is restarted. With the watermark 0 all publi…'
               )
               _describe -t commands 'command' commands
               ;;
@@ -1060,8 +1060,8 @@ _cyclopts_headgate() {
                   ;;
                 set-watermark)
                   _arguments \
-                    '1:A share of all memory, from 0 to 1.0; or the word absolute.' \
-                    '2:Behind absolute\: a number of bytes, or a size such as 1GB.' \
+                    '1:A fraction of the memory of the machine, from 0 to 1.0; or the word absolute.' \
+                    '2:After absolute\: a number of bytes, or a size such as 1GB.' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -1086,7 +1086,7 @@ _cyclopts_headgate() {
               local -a commands
               commands=(
                 'status:Show the free space on the data folder'\''s disk, the limit, and the alarm.'
-                'set-free-limit:Set another limit, until the broker is started again.'
+                'set-free-limit:Set the limit until the broker is restarted.'
               )
               _describe -t commands 'command' commands
               ;;
@@ -1104,7 +1104,7 @@ _cyclopts_headgate() {
                 set-free-limit)
                   _arguments \
                     '1:A number of bytes, a size such as 1GB, or the word mem_relative.' \
-                    '2:Behind mem_relative\: how many times all memory.' \
+                    '2:After mem_relative\: the limit as a multiple of the memory of the machine.' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -1128,10 +1128,10 @@ _cyclopts_headgate() {
             cmds)
               local -a commands
               commands=(
-                'live:Whether the broker accepts connections, lets the user in and answers the open o…'
-                'ready:Whether the broker is live and is to get new connections. The exit code is 10 w…'
-                'alarms:Whether no alarm is on, so that everybody can publish. The exit code is 10 when…'
-                'store:Whether every record of a data folder that no broker uses can be read. The exit…'
+                'live:Check that the broker accepts connections, accepts the login and answers the op…'
+                'ready:Check that the broker is live and accepts new connections. The exit code is 10 …'
+                'alarms:Check that no alarm is on. The exit code is 10 when an alarm makes publishers w…'
+                'store:Check that all records in the data folder of a stopped broker can be read. The …'
               )
               _describe -t commands 'command' commands
               ;;
@@ -1173,7 +1173,7 @@ _cyclopts_headgate() {
                       ;;
                   esac
                   _arguments \
-                    '*--data[The data folder of a broker that is stopped.]:data:_files' \
+                    '*--data[The data folder of a stopped broker.]:data:_files' \
                     '--json[Print JSON instead of a table.]' \
                     '--help[Display this message and exit.]' \
                     '-h[Display this message and exit.]' \
@@ -1196,8 +1196,8 @@ _cyclopts_headgate() {
             cmds)
               local -a commands
               commands=(
-                'check:Say whether a configuration can be used, and if not, everything that is wrong w…'
-                'show:Show every setting in force, as a file. The keys of passwords are left out.'
+                'check:Check whether a broker can use a configuration, and print all errors in it.'
+                'show:Print all settings of a configuration as a TOML file, without the keys of passw…'
               )
               _describe -t commands 'command' commands
               ;;
@@ -1205,7 +1205,7 @@ _cyclopts_headgate() {
               case $words[1] in
                 check)
                   _arguments \
-                    '1:A TOML file. Without it\: the defaults.:_files' \
+                    '1:A TOML file. Without it\: the default configuration.:_files' \
                     '--json[Print JSON instead of a table.]' \
                     '--help[Display this message and exit.]' \
                     '-h[Display this message and exit.]' \
@@ -1214,7 +1214,7 @@ _cyclopts_headgate() {
                   ;;
                 show)
                   _arguments \
-                    '1:A TOML file. Without it\: the defaults.:_files' \
+                    '1:A TOML file. Without it\: the default configuration.:_files' \
                     '--json[Print JSON instead of a table.]' \
                     '--help[Display this message and exit.]' \
                     '-h[Display this message and exit.]' \
@@ -1237,7 +1237,7 @@ _cyclopts_headgate() {
             cmds)
               local -a commands
               commands=(
-                'frames:Print the frames of a connection as they come and go, until interrupted.'
+                'frames:Print the frames of a connection as they are sent and received, until the comma…'
               )
               _describe -t commands 'command' commands
               ;;
@@ -1248,13 +1248,13 @@ _cyclopts_headgate() {
                     '1:CONNECTION' \
                     '*--seconds[End after so many seconds.]:seconds' \
                     '*--count[End after so many lines.]:count' \
-                    '*--performative[Only these, each in full\: flow, attach, transfer, basic.publish; may be given s…]:performative' \
-                    '--empty-performative[Only these, each in full\: flow, attach, transfer, basic.publish; may be given s…]' \
+                    '*--performative[Only frames with this name, such as flow, attach or basic.publish. Can be given…]:performative' \
+                    '--empty-performative[Only frames with this name, such as flow, attach or basic.publish. Can be given…]' \
                     '*--channel[Only frames of this channel.]:channel' \
-                    '*--handle[Only frames of the link with this handle, which may be another one on either si…]:handle' \
-                    '*--link[Only frames of this link, in both directions; CONNECTION, which it names too, m…]:link' \
-                    '--all[Each frame, also those that come with each message.]' \
-                    '--json[Print a JSON object a line.]' \
+                    '*--handle[Only frames with this handle. The two sides may use different handles for a lin…]:handle' \
+                    '*--link[Only frames of this link, in both directions. CONNECTION can then be left out.]:link' \
+                    '--all[Print each frame, also the frames that come with each message.]' \
+                    '--json[Print one JSON object on each line.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
                     '-h[Display this message and exit.]' \
@@ -1277,7 +1277,7 @@ _cyclopts_headgate() {
             cmds)
               local -a commands
               commands=(
-                'bundle:Write one zip file with the state of a broker\: status, configuration, everythin…'
+                'bundle:Write one zip file with the state of a broker\: status, configuration, all rows …'
               )
               _describe -t commands 'command' commands
               ;;
@@ -1292,8 +1292,8 @@ _cyclopts_headgate() {
                       ;;
                   esac
                   _arguments \
-                    '1:Where to write it. Without it\: a name with the time, here.:_files' \
-                    '*--data[The data folder of a broker that is stopped, to be checked.]:data:_files' \
+                    '1:The file to write. Default\: a name with the time, in the current folder.:_files' \
+                    '*--data[Also check this data folder of a stopped broker.]:data:_files' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -1317,11 +1317,11 @@ _cyclopts_headgate() {
             cmds)
               local -a commands
               commands=(
-                'run:Bring the tables up to date with what there is now, and end.'
-                'watch:Tell a queue of what stands still, until it is interrupted.'
-                'report:Write one HTML page from the tables\: rates, blocked time by reason, and the ver…'
-                'generate:Make flow events with known answers, for trials of the pipeline.'
-                'archive:Keep messages of a queue or a stream as Parquet, by address and day.'
+                'run:Add the flow events that are there now to the tables, and end.'
+                'watch:Send alerts about links that wait to a queue, until the command is interrupted.'
+                'report:Write an HTML page from the tables\: rates, blocked time by reason, and the bott…'
+                'generate:Make flow events with a known bottleneck, for tests of the pipeline.'
+                'archive:Archive the messages of a queue or a stream as Parquet, by address and day.'
                 'replay:Send archived messages again.'
               )
               _describe -t commands 'command' commands
@@ -1330,7 +1330,7 @@ _cyclopts_headgate() {
               case $words[1] in
                 run)
                   _arguments \
-                    '*:Options of python -m pipeline; its --help lists them for each command.' \
+                    '*:Options of python -m pipeline. Its --help lists them for each command.' \
                     '--help[Display this message and exit.]' \
                     '-h[Display this message and exit.]' \
                     '--version[Display application version.]'
@@ -1338,7 +1338,7 @@ _cyclopts_headgate() {
                   ;;
                 watch)
                   _arguments \
-                    '*:Options of python -m pipeline; its --help lists them for each command.' \
+                    '*:Options of python -m pipeline. Its --help lists them for each command.' \
                     '--help[Display this message and exit.]' \
                     '-h[Display this message and exit.]' \
                     '--version[Display application version.]'
@@ -1346,7 +1346,7 @@ _cyclopts_headgate() {
                   ;;
                 report)
                   _arguments \
-                    '*:Options of python -m pipeline; its --help lists them for each command.' \
+                    '*:Options of python -m pipeline. Its --help lists them for each command.' \
                     '--help[Display this message and exit.]' \
                     '-h[Display this message and exit.]' \
                     '--version[Display application version.]'
@@ -1354,7 +1354,7 @@ _cyclopts_headgate() {
                   ;;
                 generate)
                   _arguments \
-                    '*:Options of python -m pipeline; its --help lists them for each command.' \
+                    '*:Options of python -m pipeline. Its --help lists them for each command.' \
                     '--help[Display this message and exit.]' \
                     '-h[Display this message and exit.]' \
                     '--version[Display application version.]'
@@ -1362,7 +1362,7 @@ _cyclopts_headgate() {
                   ;;
                 archive)
                   _arguments \
-                    '*:Options of python -m pipeline; its --help lists them for each command.' \
+                    '*:Options of python -m pipeline. Its --help lists them for each command.' \
                     '--help[Display this message and exit.]' \
                     '-h[Display this message and exit.]' \
                     '--version[Display application version.]'
@@ -1370,7 +1370,7 @@ _cyclopts_headgate() {
                   ;;
                 replay)
                   _arguments \
-                    '*:Options of python -m pipeline; its --help lists them for each command.' \
+                    '*:Options of python -m pipeline. Its --help lists them for each command.' \
                     '--help[Display this message and exit.]' \
                     '-h[Display this message and exit.]' \
                     '--version[Display application version.]'
@@ -1392,13 +1392,13 @@ _cyclopts_headgate() {
             cmds)
               local -a commands
               commands=(
-                'check:Read every record, and describe each that is damaged. Nothing is changed.'
-                'dump:Print a line for every definition and every record, sound or not. Nothing is ch…'
-                'compact:Give the space of settled messages back, as a running broker does by and by.'
-                'lost:List data of queues that no definition knows\: a start has set it aside in lost+…'
-                'adopt:Define a queue again from what a start has set aside, with its messages.'
-                'discard:Delete data for good that a start has set aside.'
-                'rebuild:Make the definitions of queues anew from what their folders say, when both file…'
+                'check:Read every record and describe each damaged one. Nothing is changed.'
+                'dump:Print a line for every definition and every record, sound and damaged. Nothing …'
+                'compact:Free the disk space of settled messages at once. A running broker does this ste…'
+                'lost:List the data in lost+found\: a start has set aside the data of queues that have…'
+                'adopt:Define a queue again from data that a start has set aside. The queue gets its m…'
+                'discard:Delete data that a start has set aside. It cannot be recovered after that.'
+                'rebuild:Make the definitions of queues again from their folders, when both files of def…'
               )
               _describe -t commands 'command' commands
               ;;
@@ -1413,7 +1413,7 @@ _cyclopts_headgate() {
                       ;;
                   esac
                   _arguments \
-                    '*--data[The data folder of a broker that is stopped.]:data:_files' \
+                    '*--data[The data folder of a stopped broker.]:data:_files' \
                     '--json[Print JSON instead of a table.]' \
                     '--help[Display this message and exit.]' \
                     '-h[Display this message and exit.]' \
@@ -1429,8 +1429,8 @@ _cyclopts_headgate() {
                       ;;
                   esac
                   _arguments \
-                    '*--data[The data folder of a broker that is stopped.]:data:_files' \
-                    '--json[Print a JSON object a line.]' \
+                    '*--data[The data folder of a stopped broker.]:data:_files' \
+                    '--json[Print one JSON object on each line.]' \
                     '--help[Display this message and exit.]' \
                     '-h[Display this message and exit.]' \
                     '--version[Display application version.]'
@@ -1445,7 +1445,7 @@ _cyclopts_headgate() {
                       ;;
                   esac
                   _arguments \
-                    '*--data[The data folder of a broker that is stopped.]:data:_files' \
+                    '*--data[The data folder of a stopped broker.]:data:_files' \
                     '--json[Print JSON instead of a table.]' \
                     '--help[Display this message and exit.]' \
                     '-h[Display this message and exit.]' \
@@ -1461,7 +1461,7 @@ _cyclopts_headgate() {
                       ;;
                   esac
                   _arguments \
-                    '*--data[The data folder of a broker that is stopped.]:data:_files' \
+                    '*--data[The data folder of a stopped broker.]:data:_files' \
                     '--json[Print JSON instead of a table.]' \
                     '--help[Display this message and exit.]' \
                     '-h[Display this message and exit.]' \
@@ -1479,8 +1479,8 @@ _cyclopts_headgate() {
                   _arguments \
                     '1:The name of the queue, or of the folder in lost+found.' \
                     '*--entry[The name of the queue, or of the folder in lost+found.]:entry' \
-                    '*--data[The data folder of a broker that is stopped.]:data:_files' \
-                    '*--as[Another name for the queue.]:as' \
+                    '*--data[The data folder of a stopped broker.]:data:_files' \
+                    '*--as[A new name for the queue.]:as' \
                     '--json[Print JSON instead of a table.]' \
                     '--help[Display this message and exit.]' \
                     '-h[Display this message and exit.]' \
@@ -1498,7 +1498,7 @@ _cyclopts_headgate() {
                   _arguments \
                     '1:The name of the queue, or of the folder in lost+found.' \
                     '*--entry[The name of the queue, or of the folder in lost+found.]:entry' \
-                    '*--data[The data folder of a broker that is stopped.]:data:_files' \
+                    '*--data[The data folder of a stopped broker.]:data:_files' \
                     '--yes[Delete it. Without this the command says what it would delete.]' \
                     '--no-yes[Delete it. Without this the command says what it would delete.]' \
                     '--json[Print JSON instead of a table.]' \
@@ -1516,7 +1516,7 @@ _cyclopts_headgate() {
                       ;;
                   esac
                   _arguments \
-                    '*--data[The data folder of a broker that is stopped.]:data:_files' \
+                    '*--data[The data folder of a stopped broker.]:data:_files' \
                     '--json[Print JSON instead of a table.]' \
                     '--help[Display this message and exit.]' \
                     '-h[Display this message and exit.]' \
@@ -1529,7 +1529,7 @@ _cyclopts_headgate() {
           ;;
         hash-password)
           _arguments \
-            '*--iterations[Rounds of PBKDF2. Each client with SCRAM computes as many at every login.]:iterations' \
+            '*--iterations[Rounds of PBKDF2. A client with SCRAM computes as many rounds for each login.]:iterations' \
             '--help[Display this message and exit.]' \
             '-h[Display this message and exit.]' \
             '--version[Display application version.]'
@@ -1537,7 +1537,7 @@ _cyclopts_headgate() {
           ;;
         completion)
           _arguments \
-            "1:For which shell.:(bash zsh fish)" \
+            "1:The shell that will run the script.:(bash zsh fish)" \
             '--help[Display this message and exit.]' \
             '-h[Display this message and exit.]' \
             '--version[Display application version.]'
