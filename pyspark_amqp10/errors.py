@@ -4,8 +4,15 @@ Spark shows a Python error by its type and text, behind a stack, so the first li
 them are :class:`~amqp10.client_core.errors.ClientError`; those that any client has come from there.
 """
 
-from amqp10.blocking.links import LinkRefused
-from amqp10.client_core.errors import ClientError, ConnectionLost, NotLetIn, RequestRefused, TimedOut, Unreachable
+from amqp10.client_core.errors import (
+    ClientError,
+    ConnectionLost,
+    LinkRefused,
+    NotLetIn,
+    RequestRefused,
+    TimedOut,
+    Unreachable,
+)
 
 __all__ = [
     "BadColumn",

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from amqp10.blocking.connection import BlockingConnection
-from amqp10.client_core.errors import ClientError, ConnectionLost, TimedOut, told
+from amqp10.client_core.errors import ClientError, ConnectionLost, LinkRefused, TimedOut, told
 from amqp10.client_core.events import LinkEvent
 from amqp10.client_core.outcomes import FateRange, Outcomes
 from amqp10.client_core.sending import SenderCore
@@ -46,17 +46,6 @@ IDENTITY_PROPERTY = "headgate:queue-identity"
 
 WhenLate = Callable[[], None]
 """Called when the broker makes a sender wait for longer than the sender's user expects."""
-
-
-class LinkRefused(ClientError):
-    """The broker did not attach a link, or ended it: the address does not exist, or this use of it is not allowed.
-
-    ``description`` is the broker's own text, where the broker has sent one [2.8.14].
-    """
-
-    def __init__(self, text: str, condition: str | None = None, *, description: str | None = None) -> None:
-        super().__init__(text, condition)
-        self.description = description
 
 
 class Deliveries(NamedTuple):

@@ -4,8 +4,8 @@ The rules of such requests are in :mod:`amqp10.client_core.requests`.
 """
 
 from amqp10.blocking.connection import BlockingConnection
-from amqp10.blocking.links import LinkRefused, ReceivingLink, SendingLink
-from amqp10.client_core.errors import RequestRefused, TimedOut
+from amqp10.blocking.links import ReceivingLink, SendingLink
+from amqp10.client_core.errors import LinkRefused, RequestRefused, TimedOut
 from amqp10.client_core.requests import NODE, PAIRED, Answer, Requests
 
 

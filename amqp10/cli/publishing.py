@@ -12,11 +12,11 @@ from itertools import chain, islice, repeat
 
 from amqp10.addresses import AddressError, parse_target
 from amqp10.blocking.connection import BlockingConnection
-from amqp10.blocking.links import LinkRefused, SendingLink
+from amqp10.blocking.links import SendingLink
 from amqp10.cli.exits import CommandError, Exit, complain
 from amqp10.cli.printing import tell
 from amqp10.cli.remote import with_connection
-from amqp10.client_core.errors import ConnectionLost
+from amqp10.client_core.errors import ConnectionLost, LinkRefused
 from amqp10.client_core.message import Message
 from amqp10.client_core.outcomes import Fate, FateRange, Outcomes, Uncertain
 from amqp10.wire.messaging import Accepted, Rejected, Released

@@ -48,8 +48,15 @@ def with_connection(url: str, action: "Callable[[BlockingConnection], Result]", 
 
 
 def _explained(error: "ClientError", link: str) -> CommandError:
-    from amqp10.blocking.links import LinkRefused
-    from amqp10.client_core.errors import BadUrl, ConnectionLost, NotLetIn, RequestRefused, TimedOut, Unreachable
+    from amqp10.client_core.errors import (
+        BadUrl,
+        ConnectionLost,
+        LinkRefused,
+        NotLetIn,
+        RequestRefused,
+        TimedOut,
+        Unreachable,
+    )
     from amqp10.errors import ErrorCondition
 
     match error:

@@ -43,6 +43,17 @@ class LinkClosed(ClientError):
     """The link is over: refused, detached by the broker, or closed by the user."""
 
 
+class LinkRefused(ClientError):
+    """The broker did not attach a link, or ended it: the address does not exist, or this use of it is not allowed.
+
+    ``description`` is the broker's own text, where the broker has sent one [2.8.14].
+    """
+
+    def __init__(self, text: str, condition: str | None = None, *, description: str | None = None) -> None:
+        super().__init__(text, condition)
+        self.description = description
+
+
 class MessageTooLarge(ClientError):
     """A message is larger than the broker accepts. No part of it was sent."""
 

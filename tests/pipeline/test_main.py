@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.__main__ import FAILED, USAGE, build_parser, main, words_for
-from pyspark_amqp10.errors import Unreachable
+from pyspark_amqp10.errors import LinkRefused, Unreachable
 
 COMMANDS = ("run", "watch", "report", "generate", "archive", "replay")
 
@@ -64,6 +64,8 @@ def test_of_what_spark_wraps_in_a_stack_the_user_is_told_the_connectors_own_line
         f"[PYTHON_ERROR] something\nTraceback (most recent call last):\n  File ...\n{inside}\n\n\tat org"
     )
     assert words_for(wrapped) == "nobody answers at 127.0.0.1:1"
+    refused = f"{LinkRefused.__module__}.LinkRefused: there is no such queue"
+    assert words_for(RuntimeError(f"Traceback\n{refused}\n\tat org")) == "there is no such queue"
     assert words_for(Unreachable("nobody")) == "nobody"
     late = words_for(RuntimeError("[STREAM_FAILED] Query [...]: Python worker failed to connect back. SQLSTATE: XXKST"))
     assert late is not None

@@ -8,9 +8,9 @@ from itertools import count
 import pytest
 
 from amqp10.blocking.connection import BlockingConnection, BlockingSettings
-from amqp10.blocking.links import LinkRefused, ReceivingLink, SendingLink
+from amqp10.blocking.links import ReceivingLink, SendingLink
 from amqp10.blocking.requests import BlockingManagement
-from amqp10.client_core.errors import ConnectionLost, NotLetIn, RequestRefused, TimedOut, Unreachable
+from amqp10.client_core.errors import ConnectionLost, LinkRefused, NotLetIn, RequestRefused, TimedOut, Unreachable
 from amqp10.client_core.outcomes import FateRange
 from amqp10.client_core.url import Url
 from amqp10.wire.messaging import Accepted, Rejected, Released
