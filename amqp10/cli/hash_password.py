@@ -23,7 +23,9 @@ def hash_password_command(
         ),
     ] = ITERATIONS,
 ) -> None:
-    """Read a password and print its keys, for ``scram`` in a ``[[users]]`` table of the configuration.
+    """Read a password and print its keys, which a table of users in the configuration takes.
+
+    The keys are the value of ``scram`` in a table ``[[users]]``.
 
     On a terminal the command asks for the password. Otherwise it reads one line of standard input. The password cannot
     be computed from the keys.

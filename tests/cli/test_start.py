@@ -25,8 +25,9 @@ ATTEMPTS = 15
 LINES = {"amqp10.cli", "core.version", "cyclopts", "attr", "attrs"}
 """The packages of a command that asks no broker: cyclopts reads the command line and needs attrs."""
 PANELS = LINES | {"rich"}
-HELP = PANELS | {"docstring_parser", "markdown_it", "mdurl", "linkify_it", "pygments"}
-"""Help is written in Markdown, which cyclopts prints with rich."""
+OVERVIEW = PANELS | {"docstring_parser"}
+HELP = OVERVIEW | {"markdown_it", "mdurl", "linkify_it", "pygments"}
+"""The help of a command is written in Markdown, which cyclopts prints with rich."""
 ASKING = LINES | {
     "amqp10.errors",
     "amqp10.wire",
@@ -42,7 +43,7 @@ ALLOWED: Mapping[tuple[str, ...], set[str]] = dict(
         COMMANDS,
         (
             PANELS,
-            HELP,
+            OVERVIEW,
             HELP,
             ASKING | {"core.rows"},
             ASKING,
@@ -147,7 +148,8 @@ def test_the_overview_says_of_each_command_how_its_help_begins(words: list[str],
     assert run(words) is Exit.DONE
     overview = capsys.readouterr().out
     command_line(complete=True)(words, exit_on_error=False, result_action="return_value")
-    assert overview == capsys.readouterr().out
+    whole = capsys.readouterr().out
+    assert [line.rstrip() for line in overview.splitlines()] == [line.rstrip() for line in whole.splitlines()]
     assert all(name in overview for name in main.COMMANDS)
 
 

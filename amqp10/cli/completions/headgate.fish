@@ -100,7 +100,7 @@ complete -c headgate -n __fish_use_subcommand -a 'trace' -d 'Show the frames tha
 complete -c headgate -n __fish_use_subcommand -a 'debug' -d 'Write the state of a broker to a file, to analyse a problem later.'
 complete -c headgate -n __fish_use_subcommand -a 'pipeline' -d 'The data pipeline on Spark: it makes tables of flow events, and a report that n…'
 complete -c headgate -n __fish_use_subcommand -a 'store' -d 'The data folder of a stopped broker: check it, compact it, recover data that wa…'
-complete -c headgate -n __fish_use_subcommand -a 'hash-password' -d 'Read a password and print its keys, for scram in a [[users]] table of the confi…'
+complete -c headgate -n __fish_use_subcommand -a 'hash-password' -d 'Read a password and print its keys, which a table of users in the configuration…'
 complete -c headgate -n __fish_use_subcommand -a 'completion' -d 'Print the script that makes a shell complete the commands and options of headga…'
 # Root-level options
 complete -c headgate -n __fish_use_subcommand -l help -d 'Display this message and exit.'

@@ -43,7 +43,7 @@ _cyclopts_headgate() {
         'debug:Write the state of a broker to a file, to analyse a problem later.'
         'pipeline:The data pipeline on Spark\: it makes tables of flow events, and a report that n…'
         'store:The data folder of a stopped broker\: check it, compact it, recover data that wa…'
-        'hash-password:Read a password and print its keys, for scram in a \[\[users\]\] table of the confi…'
+        'hash-password:Read a password and print its keys, which a table of users in the configuration…'
         'completion:Print the script that makes a shell complete the commands and options of headga…'
       )
       _describe -t commands 'command' commands
