@@ -3,16 +3,20 @@
 They are kept as in the memory backing: encoded entries and one record for each run; single publishes that follow each
 other closely share a record. Messages are taken from the front to be handed out, and from the rear to be paged out,
 because those at the rear wait longest.
+
+No record crosses the boundary of a segment, because its offset is one in the file of one segment.
 """
 
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from core.engine.classic.betas import next_boundary
 from core.engine.ready.backing import ARRIVAL_GRAIN, RECORD_ENTRIES_MAX
 from core.engine.ready.remains import Objects
 from core.engine.ready.stretch import Stretch
 from core.message import Attributes, Portion, Route
+from core.store.places import SEGMENT_BITS, SEGMENT_MESSAGES
 
 NOBODY: frozenset[object] = frozenset()
 
@@ -44,6 +48,15 @@ class Alphas:
         self.count += len(entries)
         if self._extend_last(entries, portion, first, arrival):
             return
+        here = next_boundary(first) - first
+        while here < len(entries):
+            self._append_records(entries[:here], portion, first, arrival, at)
+            entries, first, at = entries[here:], first + here, 0
+            here = SEGMENT_MESSAGES
+        self._append_records(entries, portion, first, arrival, at)
+
+    def _append_records(self, entries: list[bytes], portion: Portion, first: int, arrival: float, at: int) -> None:
+        """Append messages of one segment."""
         attributes = portion.run.attributes
         for start in range(0, len(entries), RECORD_ENTRIES_MAX):
             part = entries[start : start + RECORD_ENTRIES_MAX]
@@ -60,6 +73,7 @@ class Alphas:
             len(last.entries) + len(entries) > RECORD_ENTRIES_MAX
             or arrival - last.arrival > ARRIVAL_GRAIN
             or last.first + len(last.entries) != first
+            or last.first >> SEGMENT_BITS != (first + len(entries) - 1) >> SEGMENT_BITS
             or last.expires_at != portion.expires_at
             or (last.attributes is not attributes and last.attributes != attributes)
             or (last.route is not portion.route and last.route != portion.route)

@@ -3,6 +3,7 @@
 The lengths of q1, q2, delta, q3 and q4 say where a queue's messages are.
 """
 
+from dataclasses import replace
 from math import inf
 
 import pytest
@@ -13,7 +14,7 @@ from core.engine.ready.backing import Backing, Pages
 from core.message import Attributes
 from core.store.places import SEGMENT_MESSAGES
 from tests.kit.engine import bodies, later
-from tests.kit.variable_queues import DURABLE, Bench, in_five_places
+from tests.kit.variable_queues import DURABLE, FINE, Bench, in_five_places
 
 
 def written(bench: Bench) -> Bench:
@@ -335,6 +336,25 @@ def test_row_2_15_acks_first_where_they_grow_faster():
     bench.queue.reduce_memory_use(later(bench.seconds))
     assert bench.states()[:2] == (4, 0)
     assert bench.queue.acks_to_page == 4
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+@pytest.mark.parametrize("fetched", [0, 1, 2])
+def test_alphas_across_the_boundary_of_a_segment_are_found_when_a_part_of_them_was_paged(one_by_one, fetched):
+    """The offset at which to search is one in the file of the first message's segment, and not of the next one's."""
+    bench = Bench(paging=replace(FINE, place_messages=2))
+    bench.publish(bodies(20), DURABLE)
+    bench.at_boundary(before=2)
+    entries = bodies(8)
+    for start in range(0, 8, 1 if one_by_one else 8):
+        bench.publish(entries[start : start + (1 if one_by_one else 8)], DURABLE)
+    for expected in [*bodies(20), *entries[:fetched]]:
+        assert bench.fetch(1).entries == [expected]
+    bench.press(0)
+    bench.queue.reduce_memory_use(later(0))
+    assert bench.where()[3] == 4, "the rear of the messages in memory was paged"
+    bench.write()
+    assert bench.drain() == entries[fetched:]
 
 
 def test_row_2_16_alphas_go_in_batches_and_betas_only_in_full_ones():
