@@ -18,12 +18,14 @@ from tests.kit.loopback_broker import LoopbackBroker, doubling, dropping, garbli
 SHORT = Scenario(
     name="short", title="300 messages", pattern="two-connections", traffic=Traffic(messages=300, seconds=30)
 )
+PATIENCE_S = 2.0
+"""On a machine with other load a receiver waits for its first message for more than 0.3 s."""
 pytestmark = pytest.mark.slow
 
 
 def run_against(broker, scenario):
     with serving(broker) as url:
-        result = run_once(Broker("Loopback", url, os.getpid()), scenario, "q", patience_seconds=0.3)
+        result = run_once(Broker("Loopback", url, os.getpid()), scenario, "q", patience_seconds=PATIENCE_S)
     assert broker.violations == []
     return result
 
@@ -68,7 +70,7 @@ def test_a_broker_that_cheats_voids_the_result(fault, void, figures):
 
 def options(url, output, *more):
     where = ["--url", url, "--pid", str(os.getpid()), "--output", str(output)]
-    return ["bulk-12", *where, "--runs", "1", "--seconds", "0.05", "--patience", "0.3", *more]
+    return ["bulk-12", *where, "--runs", "1", "--seconds", "0.05", "--patience", str(PATIENCE_S), *more]
 
 
 def test_the_command_line_writes_a_result_file_and_says_that_there_is_no_peer(tmp_path, capsys):
