@@ -14,8 +14,24 @@ RESPONSE_BYTES_MAX = 1280
 nonce of up to 256 bytes. Longer responses fail without being parsed."""
 
 
-def _over(response: str) -> Reply:
+def _over(exchange: "ScramExchange", response: str) -> Reply:
     return FAILURE
+
+
+class _Account:
+    """The account that the peer has named, for scramp. It knows nothing of the exchange, which would otherwise be in a
+    reference cycle with scramp's server."""
+
+    def __init__(self, access: Access, *, loopback: bool) -> None:
+        self.identity = ""
+        self._access = access
+        self._loopback = loopback
+
+    def keys(self, name: str) -> tuple[bytes, bytes, bytes, int]:
+        """Return what scramp asks for: salt, stored key, server key, iterations."""
+        self.identity = name
+        keys = self._access.users.keys(name, loopback=self._loopback)
+        return keys.salt, keys.stored_key, keys.server_key, keys.iterations
 
 
 class ScramExchange:
@@ -24,10 +40,10 @@ class ScramExchange:
     def __init__(self, access: Access, peer: LoginPeer, *, nonce: str) -> None:
         self._access = access
         self._peer = peer
-        self._identity = ""
+        self._account = _Account(access, loopback=peer.loopback)
         self._fresh = True
-        self._steps = iter((self._first, self._final, self._agreed))
-        self._server = ScramMechanism(MECHANISM).make_server(self._keys, s_nonce=nonce)
+        self._steps = iter((ScramExchange._first, ScramExchange._final, ScramExchange._agreed))
+        self._server = ScramMechanism(MECHANISM).make_server(self._account.keys, s_nonce=nonce)
 
     def respond(self, response: bytes) -> Reply:
         """Answer an empty first response with a challenge. A malformed response or a wrong proof is a failure."""
@@ -35,29 +51,26 @@ class ScramExchange:
         if fresh and not response:
             return "challenge", b""
         try:
-            reply = next(self._steps, _over)(response.decode()) if len(response) <= RESPONSE_BYTES_MAX else FAILURE
+            reply = (
+                next(self._steps, _over)(self, response.decode()) if len(response) <= RESPONSE_BYTES_MAX else FAILURE
+            )
         except (ScramException, ValueError):
             reply = FAILURE
         if reply[0] != "challenge":
             self._steps = iter(())  # no step may follow a failed one
-        return self._access.failed(MECHANISM, self._identity, self._peer) if reply == FAILURE else reply
-
-    def _keys(self, name: str) -> tuple[bytes, bytes, bytes, int]:
-        self._identity = name
-        keys = self._access.users.keys(name, loopback=self._peer.loopback)
-        return keys.salt, keys.stored_key, keys.server_key, keys.iterations
+        return self._access.failed(MECHANISM, self._account.identity, self._peer) if reply == FAILURE else reply
 
     def _first(self, response: str) -> Reply:
         self._server.set_client_first(response)
-        if self._access.put_off(MECHANISM, self._identity, self._peer):
+        if self._access.put_off(MECHANISM, self._account.identity, self._peer):
             return LATER
         return "challenge", self._server.get_server_first().encode()
 
     def _final(self, response: str) -> Reply:
-        if self._access.put_off(MECHANISM, self._identity, self._peer):
+        if self._access.put_off(MECHANISM, self._account.identity, self._peer):
             return LATER  # other attempts have failed meanwhile
         self._server.set_client_final(response)
         return "challenge", self._server.get_server_final().encode()
 
     def _agreed(self, response: str) -> Reply:
-        return FAILURE if response else self._access.succeeded(self._identity, self._peer)
+        return FAILURE if response else self._access.succeeded(self._account.identity, self._peer)

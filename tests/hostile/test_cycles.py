@@ -11,6 +11,12 @@ import signal
 from pathlib import Path
 from urllib.parse import quote
 
+import pika
+import pytest
+import trio
+
+from amqp10.client import ClientSettings, NotLetIn, connect
+from core.amqp091.frontend.consuming import GETTERS_KEPT
 from tests.hostile.stalls import ATTACKS
 from tests.kit.stall_field import Field, battlefield
 
@@ -46,6 +52,37 @@ EVERYTHING_THAT_ENDS = (
 )
 
 
+def logins_with_scram(where: Field) -> None:
+    """Log in with SCRAM-SHA-256, which the client prefers; the last attempt fails."""
+
+    async def log_in(password: str) -> None:
+        async with connect(f"amqp://guest:{password}@{where.host}:{where.port}", ClientSettings(reconnect=None)):
+            pass
+
+    for _ in range(5):
+        trio.run(log_in, "guest")
+    with pytest.raises(NotLetIn):
+        trio.run(log_in, "wrong")
+
+
+def consumers_are_cancelled(where: Field) -> None:
+    """Cancel consumers of AMQP 0.9.1 with and without deliveries, and read from more queues than a channel keeps its
+    attachments for."""
+    with pika.BlockingConnection(pika.ConnectionParameters(where.host, where.port)) as connection:
+        channel = connection.channel()
+        for number in range(GETTERS_KEPT + 3):
+            queue = channel.queue_declare(f"got-{number}").method.queue
+            channel.basic_publish("", queue, b"read")
+            channel.basic_get(queue, auto_ack=number % 2 == 0)
+        for queue, count in (("got-0", 0), ("got-1", 3)):
+            for _ in range(count):
+                channel.basic_publish("", queue, b"unacknowledged")
+            channel.basic_cancel(channel.basic_consume(queue, lambda *_: None))
+
+
+OTHERS_THAT_END = (logins_with_scram, consumers_are_cancelled)
+
+
 def cycles(where: Field, pipe: Path) -> dict[str, int]:
     """The objects that only the collector can free, by type."""
     os.kill(where.pid, signal.SIGUSR2)
@@ -56,10 +93,13 @@ def test_objects_of_ended_connections_are_freed_at_once(tmp_path: Path):
     pipe = tmp_path / "cycles"
     os.mkfifo(pipe)
     lost = {}
+    endings = {name: ATTACKS[name].run for name in EVERYTHING_THAT_ENDS} | {
+        one.__name__: one for one in OTHERS_THAT_END
+    }
     with battlefield(0.01, ("tests.kit.cycle_counter", str(pipe))) as where:
         os.kill(where.pid, signal.SIGUSR1)
-        for name in EVERYTHING_THAT_ENDS:
-            ATTACKS[name].run(where)
+        for name, run in endings.items():
+            run(where)
             where.close()
             where.clients.clear()
             assert any(not json.loads(where.http("GET", "/api/connections")) for _ in range(LOOKS_MAX))

@@ -216,6 +216,8 @@ class Consuming:
         self._forget_wishes(consumption)
         keeps = self._unacked.count(consumption) > 0
         self._shared.engine.cancel(consumption.consumer, requeue=not keeps)
+        if not keeps:
+            consumption.consumer = None  # breaks their reference cycle
 
     def queue_gone(self, consumption: Consumption) -> bool:
         """Remove a consumer whose queue was deleted. True when the client has to be told."""
@@ -373,6 +375,7 @@ class Consuming:
                 return
             if not self._unacked.count(getter) and getter.consumer is not None:
                 self._shared.engine.cancel(getter.consumer)
+                getter.consumer = None  # breaks their reference cycle
                 del self._getters[queue]
 
     # --- acknowledgements --------------------------------------------------------------------------------------
